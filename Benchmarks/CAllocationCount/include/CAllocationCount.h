@@ -1,0 +1,9 @@
+#ifndef C_ALLOCATION_COUNT_H
+#define C_ALLOCATION_COUNT_H
+
+#include <stdint.h>
+
+/// Calls of malloc, calloc, realloc, aligned_alloc and posix_memalign since the process began.
+uint64_t CAllocationCount_total(void);
+
+#endif

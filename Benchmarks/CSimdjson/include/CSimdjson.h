@@ -1,0 +1,52 @@
+#ifndef C_SIMDJSON_H
+#define C_SIMDJSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What simdjson's DOM gives of a command: numbers, and strings that point into the parser's own copies.
+struct CSimdjson_command {
+    const char *app;
+    size_t app_count;
+    const char *activity;
+    size_t activity_count;
+    const char *identifier;
+    size_t identifier_count;
+    const char *event;
+    size_t event_count;
+    int64_t timestamp;
+    uint64_t sequence;
+    int64_t stale_date;
+    int64_t priority;
+    bool has_content_state;
+    bool has_alert;
+    bool has_payload;
+};
+
+struct CSimdjson_parser;
+
+struct CSimdjson_parser *CSimdjson_parser_create(void);
+void CSimdjson_parser_destroy(struct CSimdjson_parser *parser);
+
+/// Copies the record to where simdjson may read past its end, parses it whole, and reads each member of the record, of
+/// `aps` and of `alert` once, refusing unknown keys beside `aps`. Not done, and done by the decoder it is compared with:
+/// duplicate keys, positions, limits of names, the raw bytes of `aps` and `payload`, the digest.
+bool CSimdjson_decode(
+    struct CSimdjson_parser *parser, const char *record, size_t count, struct CSimdjson_command *command);
+
+/// The copy and the parse alone.
+bool CSimdjson_parse(struct CSimdjson_parser *parser, const char *record, size_t count);
+
+/// The name of the kernel that simdjson chose for this processor.
+const char *CSimdjson_implementation(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

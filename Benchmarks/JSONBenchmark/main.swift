@@ -1,0 +1,135 @@
+import CAllocationCount
+import CSimdjson
+import Foundation
+import LiveActivity
+
+/// What decodes a record; each adds something of the result to `sink`, so that no work can be left out.
+enum Contender: String, CaseIterable {
+    case ours
+    case simdjsonFields = "simdjson-fields"
+    case simdjsonParse = "simdjson-parse"
+    case foundationSerialization = "foundation-serialization"
+    case foundationDecoder = "foundation-decoder"
+
+    /// Slow ones are run less often.
+    var divisor: Int {
+        switch self {
+        case .ours, .simdjsonFields, .simdjsonParse: 1
+        case .foundationSerialization, .foundationDecoder: 20
+        }
+    }
+}
+
+nonisolated(unsafe) var sink: UInt64 = 0
+
+func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
+    switch contender {
+    case .ours:
+        for _ in 0..<times {
+            do {
+                sink &+= try Command.decode(record).digest
+            } catch {
+                fatalError(error.message(in: record))
+            }
+        }
+    case .simdjsonFields, .simdjsonParse:
+        let parser = CSimdjson_parser_create()
+        defer { CSimdjson_parser_destroy(parser) }
+        let start = record.bindMemory(to: CChar.self).baseAddress
+        for _ in 0..<times {
+            var command = CSimdjson_command()
+            let isValid =
+                contender == .simdjsonFields
+                ? CSimdjson_decode(parser, start, record.count, &command)
+                : CSimdjson_parse(parser, start, record.count)
+            precondition(isValid, "simdjson reads the sample")
+            sink &+= UInt64(truncatingIfNeeded: command.timestamp)
+        }
+    case .foundationSerialization:
+        let data = Data(record)
+        for _ in 0..<times {
+            sink &+= (try? JSONSerialization.jsonObject(with: data)) == nil ? 0 : 1
+        }
+    case .foundationDecoder:
+        let data = Data(record)
+        let decoder = JSONDecoder()
+        for _ in 0..<times {
+            sink &+= UInt64((try? decoder.decode(CodableCommand.self, from: data))?.aps.timestamp ?? 0)
+        }
+    }
+}
+
+/// Nanoseconds of one decoding: the best of some rounds.
+func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 200_000 / contender.divisor * 400 / max(record.count, 200)
+    run(contender, record, times: times / 10)
+    return (0..<9)
+        .map { _ in
+            let clock = ContinuousClock()
+            let elapsed = clock.measure { run(contender, record, times: times) }
+            return Double(elapsed.components.attoseconds / 1_000_000_000 + elapsed.components.seconds * 1_000_000_000)
+                / Double(times)
+        }
+        .min() ?? 0
+}
+
+/// Calls of the allocator for each decoding, once warm.
+func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 10_000 / contender.divisor
+    func count(_ times: Int) -> UInt64 {
+        let before = CAllocationCount_total()
+        run(contender, record, times: times)
+        return CAllocationCount_total() - before
+    }
+    _ = count(times)
+    // What one run allocates for itself, a parser or a copy of the record, is in both and falls out.
+    let once = count(times)
+    let twice = count(2 * times)
+    return Double(twice - min(once, twice)) / Double(times)
+}
+
+func table() {
+    print("simdjson runs its \(String(cString: CSimdjson_implementation())) kernel")
+    for sample in Sample.allCases {
+        print("\(sample.rawValue), \(sample.bytes.count) bytes")
+        sample.bytes.withUnsafeBytes { record in
+            for contender in Contender.allCases {
+                let time = String(format: "%10.0f ns", nanoseconds(contender, record))
+                let count = String(format: "%8.1f allocations", allocations(contender, record))
+                print("  \(contender.rawValue.padding(toLength: 26, withPad: " ", startingAt: 0))\(time)\(count)")
+            }
+        }
+    }
+}
+
+/// For `valgrind --tool=callgrind`: nothing but the decoding, a given number of times. The difference of two runs is free
+/// of what starting costs. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
+    let words = Array(arguments)
+    guard words.count == 3, let contender = Contender(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
+        let times = Int(words[2])
+    else { return false }
+    sample.bytes.withUnsafeBytes { run(contender, $0, times: times) }
+    return true
+}
+
+/// Whether our decoder allocates nothing: the one figure that repeats exactly, and so the one that gates.
+func check() -> Bool {
+    Sample.allCases.allSatisfy { sample in
+        let count = sample.bytes.withUnsafeBytes { allocations(.ours, $0) }
+        if count > 0 { print("\(sample.rawValue): \(count) allocations for each decoding, 0 are allowed") }
+        return count == 0
+    }
+}
+
+switch CommandLine.arguments.dropFirst().first {
+case nil:
+    table()
+case "check":
+    exit(check() ? 0 : 1)
+case "repeat" where repeatOnly(CommandLine.arguments.dropFirst(2)):
+    break
+default:
+    print("usage: JSONBenchmark [check | repeat <contender> <sample> <times>]")
+    exit(2)
+}

@@ -1,0 +1,34 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that nobody who only uses Causeway builds a benchmark or needs what it compares with.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+    name: "causeway-benchmarks",
+    dependencies: [
+        .package(name: "causeway", path: "..")
+    ],
+    targets: [
+        // Needs Debian's libsimdjson-dev.
+        .target(
+            name: "CSimdjson",
+            path: "CSimdjson",
+            cxxSettings: [.unsafeFlags(["-O3"])],
+            linkerSettings: [.linkedLibrary("simdjson")]
+        ),
+        .target(name: "CAllocationCount", path: "CAllocationCount", cSettings: [.unsafeFlags(["-O2"])]),
+        .executableTarget(
+            name: "JSONBenchmark",
+            dependencies: ["CSimdjson", "CAllocationCount", .product(name: "LiveActivity", package: "causeway")],
+            path: "JSONBenchmark",
+            swiftSettings: settings
+        ),
+    ],
+    cxxLanguageStandard: .cxx17
+)

@@ -1,0 +1,25 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target of ours: Swift 6 language mode, and a warning stops the build.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+    .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release)),
+]
+
+let package = Package(
+    name: "causeway",
+    products: [
+        // The benchmarks, a package of their own, measure these two.
+        .library(name: "LiveActivity", targets: ["LiveActivity"]),
+    ],
+    targets: [
+
+        .target(name: "LiveActivity", swiftSettings: settings),
+        .testTarget(
+            name: "LiveActivityTests", dependencies: ["LiveActivity"], exclude: ["Corpus"], swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,176 @@
+/// What has been seen of Apple's dictionary; which keys it must hold is known only once its event has been read.
+struct ApsKeys {
+    /// A title or a body of an alert.
+    enum Text {
+        case absent
+        case empty
+        case present
+    }
+
+    var members: UInt64 = 0
+    var title = Text.absent
+    var body = Text.absent
+    var alertPosition = 0
+
+    @inline(__always)
+    func has(_ field: Field) -> Bool { members & field.bit != 0 }
+}
+
+extension Command {
+    /// Reads Apple's dictionary. Keys that are not known here pass.
+    mutating func decodeAps(_ text: JSONText, _ start: Int, _ keys: inout ApsKeys) throws(Fault) -> Int {
+        var members = try Members(text, at: start, of: .aps, unknown: .passed)
+        while let field = try members.next(in: text, Field.ofAps) {
+            let position = members.position
+            switch field {
+            case .alert:
+                keys.alertPosition = position
+                hasAlert = true
+                members.position = try keys.decodeAlert(text, position)
+            case .contentState, .attributes:
+                members.position = try text.object(position, depth: 2, field)
+            case .aps:
+                members.position = try text.skipValue(position, depth: 2, field)
+            default:
+                members.position = try decodeScalar(field, text, position)
+            }
+            keys.members |= field.bit
+        }
+        aps = ByteRange(from: start, to: members.position)
+        return members.position
+    }
+
+    @inline(__always)
+    private mutating func decodeScalar(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        switch field {
+        case .event:
+            let string = try text.string(position, field)
+            event = try Command.event(text, string, position)
+            return string.next
+        case .timestamp:
+            let (value, next) = try text.integer(
+                position,
+                from: Limits.timestampLeast,
+                to: Limits.timestampMost,
+                field
+            )
+            version.timestamp = value
+            timestampDigits = ByteRange(from: position, to: next)
+            return next
+        case .staleDate:
+            let (value, next) = try text.seconds(position, field)
+            staleDate = value
+            return next
+        case .dismissalDate:
+            let (value, next) = try text.seconds(position, field)
+            dismissalDate = value
+            return next
+        case .relevanceScore:
+            return try text.anyNumber(position, field)
+        case .apsAttributesType:
+            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            attributesType = name.text
+            return name.next
+        case .inputPushToken:
+            return try text.integer(position, from: 1, to: 1, field).next
+        case .inputPushChannel:
+            return try text.name(position, atMost: Limits.stringBytes, field).next
+        default:
+            preconditionFailure("every field that Field.ofAps gives is read")
+        }
+    }
+
+    @inline(__always)
+    private static func event(_ text: JSONText, _ string: JSONString, _ position: Int) throws(Fault) -> Event {
+        if text.has(string, "update") { return .update }
+        if text.has(string, "end") { return .end }
+        if text.has(string, "start") { return .start }
+        throw Fault(.unknownValue, .event, at: position)
+    }
+
+    /// The rules that the keys of Apple's dictionary obey together.
+    @inline(__always)
+    func checkAps(_ keys: ApsKeys) throws(Fault) {
+        let place = Int(aps.offset)
+        guard keys.has(.event) else { throw Fault(.missingField, .event, at: place) }
+        guard keys.has(.timestamp) else { throw Fault(.missingField, .timestamp, at: place) }
+        guard keys.has(.contentState) || event == .end else { throw Fault(.missingField, .contentState, at: place) }
+        guard event == .end || !keys.has(.dismissalDate) else { throw Fault(.notAllowed, .dismissalDate, at: place) }
+        if event == .start {
+            try checkStart(keys, place)
+        } else {
+            guard !keys.has(.inputPushToken) else { throw Fault(.notAllowed, .inputPushToken, at: place) }
+            guard !keys.has(.inputPushChannel) else { throw Fault(.notAllowed, .inputPushChannel, at: place) }
+        }
+    }
+
+    /// A start without a complete alert is dropped by the device in silence, so it is refused here.
+    private func checkStart(_ keys: ApsKeys, _ place: Int) throws(Fault) {
+        guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: place) }
+        guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: place) }
+        guard keys.has(.alert) else { throw Fault(.missingField, .alert, at: place) }
+        guard keys.title != .absent else { throw Fault(.missingField, .alertTitle, at: keys.alertPosition) }
+        guard keys.title != .empty else { throw Fault(.emptyText, .alertTitle, at: keys.alertPosition) }
+        guard keys.body != .absent else { throw Fault(.missingField, .alertBody, at: keys.alertPosition) }
+        guard keys.body != .empty else { throw Fault(.emptyText, .alertBody, at: keys.alertPosition) }
+        guard !keys.has(.inputPushToken) || !keys.has(.inputPushChannel) else {
+            throw Fault(.notAllowed, .inputPushChannel, at: place)
+        }
+    }
+}
+
+extension ApsKeys {
+    fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
+        var members = try Members(text, at: start, of: .alert, unknown: .passed)
+        while let field = try members.next(in: text, Field.ofAlert) {
+            let position = members.position
+            switch field {
+            case .alertTitle:
+                (title, members.position) = try Self.localizable(text, position, field, Field.ofTitle)
+            case .alertBody:
+                (body, members.position) = try Self.localizable(text, position, field, Field.ofBody)
+            case .alertSound:
+                members.position = try text.string(position, field).next
+            default:
+                members.position = try text.skipValue(position, depth: 3, field)
+            }
+        }
+        return members.position
+    }
+
+    /// Reads a string, or `{"loc-key": string, "loc-args": [string]}`, the arguments optional.
+    @inline(__always)
+    private static func localizable(
+        _ text: JSONText,
+        _ position: Int,
+        _ field: Field,
+        _ known: (UnsafeRawBufferPointer) -> Field?
+    ) throws(Fault) -> (Text, next: Int) {
+        guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
+            let string = try text.string(position, field)
+            return (string.isEmpty ? .empty : .present, string.next)
+        }
+        var members = try Members(text, at: position, of: field, unknown: .passed)
+        var result = Text.absent
+        while let inner = try members.next(in: text, known) {
+            switch inner {
+            case .titleKey, .bodyKey:
+                let key = try text.string(members.position, inner)
+                result = key.isEmpty ? .empty : .present
+                members.position = key.next
+            case .titleArguments, .bodyArguments:
+                members.position =
+                    try text.array(members.position, inner) { place throws(Fault) in
+                        try text.string(place, inner).next
+                    }
+                    .next
+            default:
+                members.position = try text.skipValue(members.position, depth: 4, inner)
+            }
+        }
+        guard result != .absent else {
+            throw Fault(.missingField, field == .alertTitle ? .titleKey : .bodyKey, at: position)
+        }
+        return (result, members.position)
+    }
+}

@@ -1,0 +1,43 @@
+/// One record of the commands topic, decoded: numbers, and ranges into the record's bytes.
+///
+/// A command owns nothing and copies nothing. It may be kept and copied freely; its ranges are read against the record,
+/// or against a copy of the record, for as long as that is kept.
+public struct Command: Sendable, BitwiseCopyable {
+    public var event: Event
+    /// What orders the activity's commands: `aps.timestamp` and `sequence`.
+    public var version: Version
+    /// Bundle id of the app.
+    public var app: TextRange
+    public var activity: TextRange
+    /// The device whose push-to-start token is used. Present with, and only with, ``Event/start``.
+    public var device: TextRange
+    /// The command's own `id`; absent, its place in the topic names it.
+    public var identifier: TextRange
+    /// Hexadecimal digits, upper or lower case, never escaped; present with, and only with, ``environment``.
+    public var token: TextRange
+    public var environment: DeviceEnvironment?
+    /// `aps.attributes-type`; always present in a start.
+    public var attributesType: TextRange
+    /// Apple's dictionary, braces included, byte for byte as it came.
+    public var aps: ByteRange
+    /// The ten digits of `aps.timestamp`; they lie inside ``aps``.
+    public var timestampDigits: ByteRange
+    /// The object of custom keys, braces included.
+    public var payload: ByteRange
+    /// The members of ``payload`` without its braces and the white space next to them; absent also if there are none.
+    public var payloadMembers: ByteRange
+    /// `apns-priority`: 5 or 10; 0 leaves it to the policy.
+    public var priority: UInt8
+    /// UNIX seconds after which it is not sent; -1 if absent.
+    public var expiration: Int64
+    public var hasAlert: Bool
+    /// `aps.stale-date` in whole UNIX seconds, fractions cut, clamped to what is not negative; -1 if absent.
+    public var staleDate: Int64
+    /// `aps.dismissal-date`, likewise. 0 and all that is past mean *at once*.
+    public var dismissalDate: Int64
+    /// Of all that can be displayed: ``aps`` without its timestamp's value, and the members of ``payload``. Commands
+    /// whose bodies differ in nothing but the timestamp have the same digest, on every machine and in every release.
+    public var digest: UInt64
+    /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``.
+    public var bodyCount: Int
+}

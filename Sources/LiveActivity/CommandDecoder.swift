@@ -1,0 +1,154 @@
+extension Command {
+    /// Decodes a record of the commands topic. The whole record is validated, Apple's dictionary and the custom keys
+    /// included; nothing is allocated and nothing is copied.
+    /// - Throws: the first ``Fault`` that is found, with its place.
+    public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+        let text = try JSONText(record)
+        var command = Command.blank
+        let start = try text.recordStart()
+        var members = try Members(text, at: start, of: .record, unknown: .refused)
+        var aps = ApsKeys()
+        while let field = try members.next(in: text, Field.ofCommand) {
+            members.position =
+                field == .aps
+                ? try command.decodeAps(text, members.position, &aps)
+                : try command.decode(field, text, members.position)
+        }
+        try text.recordEnd(members.position)
+
+        try command.checkAddress(start, members)
+        try command.checkAps(aps)
+        command.digest = command.digestOfContent(text)
+        command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
+        guard command.bodyCount <= Limits.bodyBytes else {
+            throw Fault(.bodyTooLarge, .body, at: Int(command.aps.offset), amount: command.bodyCount)
+        }
+        return command
+    }
+
+    /// What stands for a command whose fields have not been read yet.
+    private static let blank = Command(
+        event: .update,
+        version: Version(timestamp: 0, sequence: 0),
+        app: .absent,
+        activity: .absent,
+        device: .absent,
+        identifier: .absent,
+        token: .absent,
+        environment: nil,
+        attributesType: .absent,
+        aps: .absent,
+        timestampDigits: .absent,
+        payload: .absent,
+        payloadMembers: .absent,
+        priority: 0,
+        expiration: -1,
+        hasAlert: false,
+        staleDate: -1,
+        dismissalDate: -1,
+        digest: 0,
+        bodyCount: 0
+    )
+
+    /// Reads the value of a key beside `aps`.
+    @inline(__always)
+    private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        switch field {
+        case .app:
+            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            app = name.text
+            return name.next
+        case .activity:
+            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            activity = name.text
+            return name.next
+        case .device:
+            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            device = name.text
+            return name.next
+        case .audience:
+            return try text.name(position, atMost: Limits.identifierBytes, field).next
+        case .id:
+            let name = try text.name(position, atMost: Limits.commandIdentifierBytes, field)
+            identifier = name.text
+            return name.next
+        case .token:
+            let digits = try text.token(position, field)
+            token = digits.text
+            return digits.next
+        case .environment:
+            let (value, next) = try text.environment(position, field)
+            environment = value
+            return next
+        case .payload:
+            return try decodePayload(text, position)
+        default:
+            return try decodeNumber(field, text, position)
+        }
+    }
+
+    @inline(__always)
+    private mutating func decodeNumber(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        switch field {
+        case .sequence:
+            let (value, next) = try text.unsignedInteger(position, field)
+            version.sequence = value
+            return next
+        case .priority:
+            let (value, next) = try text.unsignedInteger(position, field)
+            guard value == 5 || value == 10 else { throw Fault(.outOfRange, field, at: position) }
+            priority = UInt8(truncatingIfNeeded: value)
+            return next
+        case .expiration:
+            let (value, next) = try text.integer(position, from: 0, to: Limits.timestampMost, field)
+            expiration = value
+            return next
+        default:
+            preconditionFailure("every field that Field.ofCommand gives is read")
+        }
+    }
+
+    /// Reads the custom keys, which stand beside `aps` in the body and so must not contain it.
+    private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
+        var members = try Members(text, at: start, of: .payload, unknown: .free)
+        var first = 0
+        var last = 0
+        while let field = try members.next(in: text, Field.ofPayload) {
+            guard field != .aps else { throw Fault(.notAllowed, .payload, at: members.keyPosition) }
+            if first == 0 { first = members.keyPosition }
+            last = try text.skipValue(members.position, depth: 2, .payload)
+            members.position = last
+        }
+        payload = ByteRange(from: start, to: members.position)
+        if first > 0 { payloadMembers = ByteRange(from: first, to: last) }
+        return members.position
+    }
+
+    /// The rules that keys beside `aps` obey together.
+    @inline(__always)
+    private func checkAddress(_ start: Int, _ members: Members) throws(Fault) {
+        guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
+        guard members.has(.aps) else { throw Fault(.missingField, .aps, at: start) }
+        if members.has(.audience) {
+            guard !members.has(.activity) else { throw Fault(.notAllowed, .audience, at: start) }
+            throw Fault(.audienceUnsupported, .audience, at: start)
+        }
+        guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
+        guard members.has(.token) == members.has(.environment) else {
+            throw Fault(.missingField, members.has(.token) ? .environment : .token, at: start)
+        }
+        guard members.has(.device) == (event == .start) else {
+            guard event == .start else { throw Fault(.notAllowed, .device, at: Int(device.range.offset) &- 1) }
+            throw Fault(.missingField, .device, at: start)
+        }
+    }
+
+    @inline(__always)
+    private func digestOfContent(_ text: JSONText) -> UInt64 {
+        var digest = Digest()
+        digest.add(text.bytes(ByteRange(from: Int(aps.offset), to: Int(timestampDigits.offset))))
+        digest.add(text.bytes(ByteRange(from: timestampDigits.end, to: aps.end)))
+        if !payloadMembers.isAbsent { digest.add(text.bytes(payloadMembers)) }
+        return digest.value
+    }
+}

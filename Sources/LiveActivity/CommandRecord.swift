@@ -1,0 +1,51 @@
+/// A command put together again from its parts: how one that waits for a token is kept outside its topic. Texts are plain
+/// bytes, not escaped, and borrowed: they must live until ``write(to:)`` has returned.
+///
+/// Decoding what is written gives the same command, digest and body included. The token is left out: a held command has
+/// none, and another one may be current when it goes out.
+public struct CommandRecord {
+    public var app: UnsafeRawBufferPointer
+    public var activity: UnsafeRawBufferPointer
+    public var device: UnsafeRawBufferPointer?
+    /// Apple's dictionary, braces included.
+    public var aps: UnsafeRawBufferPointer
+    /// ``Command/payloadMembers``.
+    public var payloadMembers: UnsafeRawBufferPointer?
+    /// The command's `id`, or what its results are to call it: at most ``Limits/commandIdentifierBytes``.
+    public var identifier: UnsafeRawBufferPointer?
+    public var sequence: UInt64 = 0
+    /// 5, 10, or 0 to leave it to the policy.
+    public var priority: UInt8 = 0
+    /// UNIX seconds; -1 for none.
+    public var expiration: Int64 = -1
+
+    public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
+        self.app = app
+        self.activity = activity
+        self.aps = aps
+    }
+
+    /// Appends the record; what is absent is left out.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("app", app)
+        writer.member("activity", activity)
+        writer.member("device", device)
+        writer.member("id", identifier)
+        if sequence != 0 {
+            writer.key("sequence")
+            writer.integer(sequence)
+        }
+        if priority != 0 { writer.member("priority", Int64(priority)) }
+        if expiration >= 0 { writer.member("expiration", expiration) }
+        writer.key("aps")
+        writer.raw(aps)
+        if let payloadMembers, !payloadMembers.isEmpty {
+            writer.key("payload")
+            writer.beginObject()
+            writer.raw(payloadMembers)
+            writer.endObject()
+        }
+        writer.endObject()
+    }
+}

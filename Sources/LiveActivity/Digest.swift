@@ -1,0 +1,54 @@
+/// A 64-bit digest of bytes: two 64-bit words at a time are folded by a multiplication to 128 bits.
+///
+/// It is stored, and compared across machines and releases, so it never changes for the same bytes. It is not keyed:
+/// whoever can choose the content of an activity can make two contents collide, to no one's harm but their own.
+struct Digest {
+    // Fractional parts of the square roots of 2, 3 and 5, the last made odd. None is eight bytes of well-formed UTF-8,
+    // so no text makes a factor zero.
+    private static let first: UInt64 = 0x6A09_E667_F3BC_C908
+    private static let second: UInt64 = 0xBB67_AE85_84CA_A73B
+    private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
+
+    private var state: UInt64 = 0
+
+    var value: UInt64 { Digest.fold(state ^ Digest.first, Digest.multiplier) }
+
+    /// Adds one part; where parts begin and end makes a difference.
+    mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        let count = bytes.count
+        var position = 0
+        while position &+ 16 <= count {
+            add(word(bytes, position), word(bytes, position &+ 8))
+            position &+= 16
+        }
+        // What is left over, together with bytes before it where there are any: their count is added, so nothing is
+        // ambiguous.
+        if count >= 16 {
+            add(word(bytes, count &- 16), word(bytes, count &- 8))
+        } else if count >= 8 {
+            add(word(bytes, 0), word(bytes, count &- 8))
+        } else {
+            var low: UInt64 = 0
+            for byte in bytes { low = low &<< 8 | UInt64(byte) }
+            add(low, 0)
+        }
+        add(UInt64(truncatingIfNeeded: count), 0)
+    }
+
+    @inline(__always)
+    private func word(_ bytes: UnsafeRawBufferPointer, _ position: Int) -> UInt64 {
+        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+    }
+
+    @inline(__always)
+    private mutating func add(_ low: UInt64, _ high: UInt64) {
+        state = (state ^ Digest.fold(low ^ Digest.first, high ^ Digest.second)) &* Digest.multiplier
+        state = state &<< 27 | state &>> 37
+    }
+
+    @inline(__always)
+    private static func fold(_ left: UInt64, _ right: UInt64) -> UInt64 {
+        let product = left.multipliedFullWidth(by: right)
+        return product.high ^ product.low
+    }
+}

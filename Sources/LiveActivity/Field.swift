@@ -1,0 +1,88 @@
+/// Every place in a record that is interpreted.
+public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+    case record
+    case app, activity, audience, device, aps, payload, id, sequence, priority, expiration, token, environment
+    case event, timestamp, contentState, apsAttributesType, attributes, alert
+    case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
+    case alertTitle, alertBody, alertSound
+    case titleKey, titleArguments, bodyKey, bodyArguments
+    case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences
+    /// Not a key: the request body that the command comes to.
+    case body
+
+    /// Keys from the record's object down, joined with dots; empty for the record itself.
+    public var path: StaticString {
+        switch self {
+        case .record: ""
+        case .app: "app"
+        case .activity: "activity"
+        case .audience: "audience"
+        case .device: "device"
+        case .aps: "aps"
+        case .payload: "payload"
+        case .id: "id"
+        case .sequence: "sequence"
+        case .priority: "priority"
+        case .expiration: "expiration"
+        case .token: "token"
+        case .environment: "environment"
+        case .event: "aps.event"
+        case .timestamp: "aps.timestamp"
+        case .contentState: "aps.content-state"
+        case .apsAttributesType: "aps.attributes-type"
+        case .attributes: "aps.attributes"
+        case .alert: "aps.alert"
+        case .staleDate: "aps.stale-date"
+        case .dismissalDate: "aps.dismissal-date"
+        case .relevanceScore: "aps.relevance-score"
+        case .inputPushToken: "aps.input-push-token"
+        case .inputPushChannel: "aps.input-push-channel"
+        case .alertTitle: "aps.alert.title"
+        case .alertBody: "aps.alert.body"
+        case .alertSound: "aps.alert.sound"
+        case .titleKey: "aps.alert.title.loc-key"
+        case .titleArguments: "aps.alert.title.loc-args"
+        case .bodyKey: "aps.alert.body.loc-key"
+        case .bodyArguments: "aps.alert.body.loc-args"
+        case .registeredAt: "registeredAt"
+        case .attributesType: "attributesType"
+        case .frequentUpdates: "frequentUpdates"
+        case .shows: "shows"
+        case .showsTimestamp: "shows.timestamp"
+        case .showsSequence: "shows.sequence"
+        case .audiences: "audiences"
+        case .body: "body"
+        }
+    }
+
+    /// What the value must be, to be read after "must be".
+    var requirement: StaticString {
+        switch self {
+        case .record, .aps, .payload, .contentState, .attributes, .alert: "an object"
+        case .app, .activity, .audience, .device, .attributesType: "a string of 1 to 256 bytes"
+        case .id: "a string of 1 to 64 bytes"
+        case .sequence, .showsSequence: "a whole number from 0 to 18446744073709551615"
+        case .priority: "5 or 10"
+        case .expiration: "whole seconds since 1970, at most 10 digits (milliseconds have 13)"
+        case .token: "an even number of hexadecimal digits, 8 to 200"
+        case .environment: "\"production\" or \"sandbox\""
+        case .event: "\"start\", \"update\" or \"end\""
+        case .timestamp, .showsTimestamp:
+            "whole seconds since 1970, 10 digits (milliseconds have 13, seconds since 2001 have 9)"
+        case .apsAttributesType: "a string of 1 to 256 bytes, the Swift type's name"
+        case .staleDate, .dismissalDate: "a number, seconds since 1970"
+        case .relevanceScore: "a number"
+        case .inputPushToken: "1"
+        case .inputPushChannel: "a string, the channel id"
+        case .alertTitle, .alertBody: "a string, or an object with \"loc-key\" and, if need be, \"loc-args\""
+        case .alertSound: "a string"
+        case .titleKey, .bodyKey: "a string"
+        case .titleArguments, .bodyArguments: "an array of strings"
+        case .registeredAt: "whole milliseconds since 1970, 13 digits"
+        case .frequentUpdates: "true or false"
+        case .shows: "a timestamp, or an object with \"timestamp\" and, if need be, \"sequence\""
+        case .audiences: "an array of strings of 1 to 256 bytes"
+        case .body: "at most 4096 bytes"
+        }
+    }
+}

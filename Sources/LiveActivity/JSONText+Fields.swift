@@ -1,0 +1,113 @@
+/// Values that commands and registrations have in common.
+extension JSONText {
+    /// The position of the record's object.
+    @inline(__always)
+    func recordStart() throws(Fault) -> Int {
+        let start = skipWhitespace(0)
+        guard start < count, byte(start) == UInt8(ascii: "{") else { throw noObject(start) }
+        return start
+    }
+
+    @inline(never)
+    private func noObject(_ start: Int) -> Fault {
+        if start == count { return Fault(.emptyRecord, .record, at: start) }
+        if count >= 3, byte(0) == 0xEF, byte(1) == 0xBB, byte(2) == 0xBF {
+            return Fault(.byteOrderMark, .record, at: 0)
+        }
+        return wrongType(start, .record)
+    }
+
+    /// Refuses whatever but white space follows the record's object.
+    @inline(__always)
+    func recordEnd(_ position: Int) throws(Fault) {
+        let end = skipWhitespace(position)
+        guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
+    }
+
+    /// Reads a string that names something: not empty, no control character, at most `most` bytes once unescaped.
+    @inline(__always)
+    func name(_ position: Int, atMost most: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try string(position, field)
+        let isNamed = string.isPlain && !string.isEmpty && string.end &- string.start <= most
+        if !isNamed { try check(string, atMost: most, field) }
+        return string
+    }
+
+    /// Control characters are those of Unicode's category Cc: U+0000 to U+001F and U+007F to U+009F.
+    @inline(never)
+    private func check(_ string: JSONString, atMost most: Int, _ field: Field) throws(Fault) {
+        var length = 0
+        var previous: UInt8 = 0
+        for byte in UnescapedBytes(bytes(string.range)) {
+            let isControl = byte < 0x20 || byte == 0x7F || previous == 0xC2 && byte <= 0x9F
+            guard !isControl else { throw Fault(.invalidCharacter, field, at: string.start &- 1) }
+            previous = byte
+            length &+= 1
+        }
+        guard length > 0 else { throw Fault(.emptyText, field, at: string.start &- 1) }
+        guard length <= most else { throw Fault(.tooLong, field, at: string.start &- 1, amount: length) }
+    }
+
+    @inline(__always)
+    func token(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try string(position, field)
+        guard Hexadecimal.isToken(bytes(string.range)) else { throw Fault(.invalidHexadecimal, field, at: position) }
+        return string
+    }
+
+    @inline(__always)
+    func environment(_ position: Int, _ field: Field) throws(Fault) -> (DeviceEnvironment, next: Int) {
+        let string = try string(position, field)
+        if has(string, "production") { return (.production, string.next) }
+        if has(string, "sandbox") { return (.sandbox, string.next) }
+        throw Fault(.unknownValue, field, at: position)
+    }
+
+    /// Whether a string stands for the word.
+    @inline(__always)
+    func has(_ string: JSONString, _ word: StaticString) -> Bool {
+        if !string.isEscaped { return equals(bytes(string.range), word) }
+        return standForTheSame(
+            bytes(string.range),
+            UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
+        )
+    }
+
+    func boolean(_ position: Int, _ field: Field) throws(Fault) -> (value: Bool, next: Int) {
+        guard position < count else { throw unexpected(position, field) }
+        switch byte(position) {
+        case UInt8(ascii: "t"): return (true, try literal("true", position, field))
+        case UInt8(ascii: "f"): return (false, try literal("false", position, field))
+        default: throw wrongType(position, field)
+        }
+    }
+
+    /// Reads an object that is not interpreted.
+    /// - Parameter depth: containers that are open around it.
+    @inline(__always)
+    func object(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
+        guard position < count, byte(position) == UInt8(ascii: "{") else { throw wrongType(position, field) }
+        return try skipValue(position, depth: depth, field)
+    }
+
+    /// Reads an array, each element of it by `element`.
+    /// - Returns: the position after the array, and how many elements it has.
+    func array(
+        _ start: Int,
+        _ field: Field,
+        _ element: (_ position: Int) throws(Fault) -> Int
+    ) throws(Fault) -> (next: Int, elements: Int) {
+        guard start < count, byte(start) == UInt8(ascii: "[") else { throw wrongType(start, field) }
+        var position = skipWhitespace(start &+ 1)
+        if position < count, byte(position) == UInt8(ascii: "]") { return (position &+ 1, 0) }
+        var elements = 0
+        while true {
+            position = skipWhitespace(try element(position))
+            elements &+= 1
+            guard position < count else { throw unexpected(position, field) }
+            if byte(position) == UInt8(ascii: "]") { return (position &+ 1, elements) }
+            guard byte(position) == UInt8(ascii: ",") else { throw unexpected(position, field) }
+            position = skipWhitespace(position &+ 1)
+        }
+    }
+}

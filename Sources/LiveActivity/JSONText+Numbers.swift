@@ -1,0 +1,129 @@
+extension JSONText {
+    /// Digits whose number is certain to fit `Int64`.
+    private static let safeDigits = 18
+
+    /// The number that the digits at `start` make, at most ``safeDigits`` of them.
+    @inline(__always)
+    private func digitRun(_ start: Int) -> (value: UInt64, next: Int) {
+        let end = min(count, start &+ JSONText.safeDigits)
+        var position = start
+        var value: UInt64 = 0
+        while position < end {
+            let digit = byte(position) &- UInt8(ascii: "0")
+            guard digit < 10 else { break }
+            value = value &* 10 &+ UInt64(digit)
+            position &+= 1
+        }
+        return (value, position)
+    }
+
+    /// Reads an integer that is written without sign, fraction or exponent, inside an object.
+    @inline(__always)
+    func unsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
+        guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
+            throw negativeOrWrongType(start, field)
+        }
+        var (value, position) = digitRun(start)
+        if position &- start == JSONText.safeDigits {
+            while position < count, byte(position) &- UInt8(ascii: "0") < 10 {
+                let (product, isOverProduct) = value.multipliedReportingOverflow(by: 10)
+                let (sum, isOverSum) = product.addingReportingOverflow(UInt64(byte(position) &- UInt8(ascii: "0")))
+                guard !isOverProduct, !isOverSum else { throw Fault(.outOfRange, field, at: start) }
+                value = sum
+                position &+= 1
+            }
+        }
+        // A number of more digits than one does not begin with 0 (RFC 8259 §6).
+        guard byte(start) != UInt8(ascii: "0") || position == start &+ 1 else {
+            throw Fault(.notJSON, field, at: start &+ 1)
+        }
+        guard position < count else { throw Fault(.truncated, field, at: position) }
+        guard byte(position) != UInt8(ascii: "."), byte(position) | 0x20 != UInt8(ascii: "e") else {
+            throw Fault(.wrongType, field, at: start)
+        }
+        return (value, position)
+    }
+
+    /// Reads an integer that must lie in a range of not negative numbers.
+    @inline(__always)
+    func integer(
+        _ position: Int,
+        from least: Int64,
+        to most: Int64,
+        _ field: Field
+    ) throws(Fault) -> (value: Int64, next: Int) {
+        let (value, next) = try unsignedInteger(position, field)
+        guard let value = Int64(exactly: value), value >= least, value <= most else {
+            throw Fault(.outOfRange, field, at: position)
+        }
+        return (value, next)
+    }
+
+    @inline(never)
+    private func negativeOrWrongType(_ position: Int, _ field: Field) -> Fault {
+        guard position < count, byte(position) == UInt8(ascii: "-") else { return wrongType(position, field) }
+        return Fault(.outOfRange, field, at: position)
+    }
+
+    /// Reads a number without computing it.
+    @inline(__always)
+    func anyNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {
+            throw wrongType(position, field)
+        }
+        return try number(position, field)
+    }
+
+    /// Reads any number as a date: whole seconds, the fraction cut off, clamped to `0...Int64.max`.
+    func seconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
+        let next = try anyNumber(start, field)
+        if byte(start) == UInt8(ascii: "-") { return (0, next) }
+        let (value, digitsEnd) = digitRun(start)
+        return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
+    }
+
+    /// The whole part of a number that is not negative: its digits up to the decimal point, once the exponent has moved
+    /// that point.
+    @inline(never)
+    private func wholePart(_ start: Int, _ end: Int) -> Int64 {
+        var pointAfter = 0
+        var hasPoint = false
+        var position = start
+        while position < end, byte(position) | 0x20 != UInt8(ascii: "e") {
+            if byte(position) == UInt8(ascii: ".") { hasPoint = true } else if !hasPoint { pointAfter &+= 1 }
+            position &+= 1
+        }
+        let digitsEnd = position
+        pointAfter &+= exponent(position, end)
+
+        var value: Int64 = 0
+        var taken = 0
+        position = start
+        while taken < pointAfter, position < digitsEnd || value > 0 {
+            var digit: UInt8 = 0
+            if position < digitsEnd {
+                digit = byte(position) &- UInt8(ascii: "0")
+                position &+= 1
+                if digit > 9 { continue }
+            }
+            let (product, isOver) = value.multipliedReportingOverflow(by: 10)
+            let (sum, isOverSum) = product.addingReportingOverflow(Int64(digit))
+            if isOver || isOverSum { return .max }
+            value = sum
+            taken &+= 1
+        }
+        return value
+    }
+
+    /// The exponent that begins with the "e" at `start`, clamped far beyond where it makes a difference; 0 if there is
+    /// none.
+    private func exponent(_ start: Int, _ end: Int) -> Int {
+        guard start < end else { return 0 }
+        var value = 0
+        for position in start &+ 1..<end {
+            let digit = byte(position) &- UInt8(ascii: "0")
+            if digit < 10 { value = min(value &* 10 &+ Int(digit), Limits.recordBytes &* 2) }
+        }
+        return byte(start &+ 1) == UInt8(ascii: "-") ? -value : value
+    }
+}

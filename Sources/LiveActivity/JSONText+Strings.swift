@@ -1,0 +1,177 @@
+/// A string that has been read: its bytes lie between `start` and `end`, and the next position is `end + 1`.
+struct JSONString {
+    var start: Int
+    var end: Int
+    var isEscaped: Bool
+    /// Whether it holds nothing but printable ASCII, and no escape.
+    var isPlain: Bool
+
+    @inline(__always)
+    var range: ByteRange { ByteRange(from: start, to: end) }
+    @inline(__always)
+    var text: TextRange { TextRange(range: range, isEscaped: isEscaped) }
+    @inline(__always)
+    var isEmpty: Bool { start == end }
+    @inline(__always)
+    var next: Int { end &+ 1 }
+}
+
+private let quote = UInt8(ascii: "\"")
+private let backslash = UInt8(ascii: "\\")
+
+extension JSONText {
+    /// Reads a string, whose opening quote must stand at `position`.
+    ///
+    /// Strings of up to fifteen plain bytes, as most keys and values are, are read here; the others out of line.
+    @inline(__always)
+    func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        guard peek(position) == quote else { throw wrongType(position, field) }
+        let start = position &+ 1
+        var stop = start
+        if start &+ 16 <= count {
+            var marks = notPlain(eightBytes(start))
+            if marks == 0 {
+                stop = start &+ 8
+                marks = notPlain(eightBytes(stop))
+            }
+            stop = stop &+ (marks.trailingZeroBitCount &>> 3)
+            if marks != 0, byte(stop) == quote {
+                return JSONString(start: start, end: stop, isEscaped: false, isPlain: true)
+            }
+        }
+        return try longString(start, from: stop, field)
+    }
+
+    /// Marks, by the top bit of each, those of eight bytes that are not plain: quotes, backslashes, control characters,
+    /// DEL, and whatever is not ASCII.
+    /// - `b ^ 2` takes the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, and those to each other: what is
+    ///   then below 0x21 borrows into its top bit when 0x21 is subtracted.
+    /// - `b ^ 0x5C` is zero where b is the backslash, and only there borrows when 1 is subtracted.
+    /// - `b + 1` has the top bit where b is DEL, 0x7F; b itself has it where it is not ASCII.
+    ///
+    /// A borrow or a carry leaves a byte only where that byte is marked rightly; so wrong marks lie above right ones, and
+    /// the lowest mark is exact. Only that one may be used.
+    @inline(__always)
+    private func notPlain(_ word: UInt64) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
+        let escape = (word ^ (ones &* UInt64(backslash))) &- ones
+        return (quoteOrControl | escape | (word &+ ones) | word) & (ones &* 0x80)
+    }
+
+    /// The position of the first byte from `start` on that is not plain.
+    @inline(__always)
+    private func plainRun(_ start: Int) -> Int {
+        var position = start
+        while position &+ 8 <= count {
+            let marks = notPlain(eightBytes(position))
+            if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
+            position &+= 8
+        }
+        while position < count {
+            let next = byte(position)
+            if next == quote || next == backslash || next < 0x20 || next >= 0x7F { break }
+            position &+= 1
+        }
+        return position
+    }
+
+    /// Reads the rest of a string whose bytes up to `first` are plain.
+    @inline(never)
+    private func longString(_ start: Int, from first: Int, _ field: Field) throws(Fault) -> JSONString {
+        var string = JSONString(start: start, end: first, isEscaped: false, isPlain: true)
+        var position = plainRun(first)
+        while position < count {
+            switch byte(position) {
+            case quote:
+                guard position &- start <= Limits.stringBytes else {
+                    throw Fault(.tooLong, field, at: start &- 1, amount: position &- start)
+                }
+                string.end = position
+                return string
+            case backslash:
+                string.isEscaped = true
+                position = try escape(position, field)
+            case 0..<0x20:
+                throw Fault(.controlCharacter, field, at: position)
+            case 0x7F:
+                position &+= 1
+            default:
+                position = try multibyteCharacter(position, field)
+            }
+            string.isPlain = false
+            position = plainRun(position)
+        }
+        throw Fault(.truncated, field, at: count)
+    }
+
+    /// Reads one escape from its backslash on; a pair of surrogates is one.
+    private func escape(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        guard position &+ 1 < count else { throw Fault(.truncated, field, at: count) }
+        switch byte(position &+ 1) {
+        case quote, backslash, UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"),
+            UInt8(ascii: "r"), UInt8(ascii: "t"):
+            return position &+ 2
+        case UInt8(ascii: "u"):
+            let unit = try codeUnit(position &+ 2, field)
+            if unit & 0xF800 != 0xD800 { return position &+ 6 }
+            guard unit < 0xDC00, position &+ 7 < count, byte(position &+ 6) == backslash,
+                byte(position &+ 7) == UInt8(ascii: "u"),
+                try codeUnit(position &+ 8, field) & 0xFC00 == 0xDC00
+            else { throw Fault(.loneSurrogate, field, at: position) }
+            return position &+ 12
+        default:
+            throw Fault(.invalidEscape, field, at: position)
+        }
+    }
+
+    /// The four hexadecimal digits of an escape.
+    private func codeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
+        var unit: UInt32 = 0
+        for place in position..<position &+ 4 {
+            guard place < count else { throw Fault(.truncated, field, at: count) }
+            guard let digit = Hexadecimal.value(byte(place)) else { throw Fault(.invalidEscape, field, at: place) }
+            unit = unit &<< 4 | UInt32(digit)
+        }
+        return unit
+    }
+
+    /// Reads one character of two to four bytes: Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences".
+    @inline(__always)
+    private func multibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        let length = UTF8Sequence.length(UnsafeRawBufferPointer(start: base, count: count), at: position)
+        guard length > 0 else { throw Fault(.invalidUTF8, field, at: position) }
+        return position &+ length
+    }
+}
+
+enum UTF8Sequence {
+    /// Bytes of the well-formed character of more than one byte at `position`, or 0 if there is none
+    /// (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+    @inline(__always)
+    static func length(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
+        let left = bytes.count &- position
+        guard left >= 2 else { return 0 }
+        let second = bytes[position &+ 1]
+        switch bytes[position] {
+        case 0xC2...0xDF:
+            return isContinuation(second) ? 2 : 0
+        case 0xE0...0xEF:
+            let lead = bytes[position]
+            let least: UInt8 = lead == 0xE0 ? 0xA0 : 0x80
+            let most: UInt8 = lead == 0xED ? 0x9F : 0xBF
+            return left >= 3 && second >= least && second <= most && isContinuation(bytes[position &+ 2]) ? 3 : 0
+        case 0xF0...0xF4:
+            let lead = bytes[position]
+            let least: UInt8 = lead == 0xF0 ? 0x90 : 0x80
+            let most: UInt8 = lead == 0xF4 ? 0x8F : 0xBF
+            return left >= 4 && second >= least && second <= most && isContinuation(bytes[position &+ 2])
+                && isContinuation(bytes[position &+ 3]) ? 4 : 0
+        default:
+            return 0
+        }
+    }
+
+    @inline(__always)
+    private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
+}

@@ -1,0 +1,124 @@
+extension JSONText {
+    /// Reads and validates any value without interpreting it, and returns the position after it.
+    ///
+    /// Not recursive: one bit a level says whether the container there is an object.
+    /// - Parameter depth: containers that are open around the value.
+    func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
+        var objects: UInt64 = 0
+        var levels = 0
+        var position = start
+        while true {
+            let first = peek(position)
+            if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
+                guard depth &+ levels < Limits.nestingDepth else { throw Fault(.tooDeep, field, at: position) }
+                let isObject = first == UInt8(ascii: "{")
+                objects = objects &<< 1 | (isObject ? 1 : 0)
+                levels &+= 1
+                position = skipWhitespace(position &+ 1)
+                // "}" and "]" stand two above their opening brackets in ASCII.
+                let isEmpty = peek(position) == first &+ 2
+                if !isEmpty {
+                    if isObject { position = try key(position, field) }
+                    continue
+                }
+            } else {
+                position = try scalar(position, field)
+            }
+            while true {
+                guard levels > 0 else { return position }
+                var next = peek(position)
+                if next <= 0x20 {
+                    position = skipWhitespace(position)
+                    next = peek(position)
+                }
+                let isObject = objects & 1 == 1
+                if next == UInt8(ascii: ",") {
+                    position = skipWhitespace(position &+ 1)
+                    if isObject { position = try key(position, field) }
+                    break
+                }
+                guard next == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
+                    throw unexpected(position, field)
+                }
+                objects &>>= 1
+                levels &-= 1
+                position &+= 1
+            }
+        }
+    }
+
+    /// Reads a key and its colon; returns the position of the value.
+    @inline(__always)
+    private func key(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        guard peek(position) == UInt8(ascii: "\"") else { throw unexpected(position, field) }
+        return try colon(string(position, field).next, field)
+    }
+
+    /// Reads the colon after a key; returns the position of the value.
+    @inline(__always)
+    func colon(_ start: Int, _ field: Field) throws(Fault) -> Int {
+        var position = start
+        if peek(position) != UInt8(ascii: ":") {
+            position = skipWhitespace(position)
+            guard peek(position) == UInt8(ascii: ":") else { throw unexpected(position, field) }
+        }
+        return skipWhitespace(position &+ 1)
+    }
+
+    /// Reads a value that is no container.
+    @inline(__always)
+    private func scalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        switch peek(position) {
+        case UInt8(ascii: "\""): return try string(position, field).next
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return try number(position, field)
+        case UInt8(ascii: "t"): return try literal("true", position, field)
+        case UInt8(ascii: "f"): return try literal("false", position, field)
+        case UInt8(ascii: "n"): return try literal("null", position, field)
+        default: throw unexpected(position, field)
+        }
+    }
+
+    func literal(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
+        for index in 0..<word.utf8CodeUnitCount {
+            guard position &+ index < count, byte(position &+ index) == word.utf8Start[index] else {
+                throw unexpected(position &+ index, field)
+            }
+        }
+        return position &+ word.utf8CodeUnitCount
+    }
+
+    /// Reads a number by its grammar; of any size, since nobody here computes with it.
+    func number(_ start: Int, _ field: Field) throws(Fault) -> Int {
+        var position = start
+        if position < count, byte(position) == UInt8(ascii: "-") { position &+= 1 }
+        guard position < count else { throw Fault(.truncated, field, at: position) }
+        if byte(position) == UInt8(ascii: "0") {
+            position &+= 1
+        } else {
+            position = try digits(position, field)
+        }
+        guard position < count, byte(position) == UInt8(ascii: ".") || byte(position) | 0x20 == UInt8(ascii: "e")
+        else { return position }
+        return try fractionAndExponent(position, field)
+    }
+
+    private func fractionAndExponent(_ start: Int, _ field: Field) throws(Fault) -> Int {
+        var position = start
+        if byte(position) == UInt8(ascii: ".") { position = try digits(position &+ 1, field) }
+        guard position < count, byte(position) | 0x20 == UInt8(ascii: "e") else { return position }
+        position &+= 1
+        if position < count, byte(position) == UInt8(ascii: "+") || byte(position) == UInt8(ascii: "-") {
+            position &+= 1
+        }
+        return try digits(position, field)
+    }
+
+    /// One digit or more.
+    @inline(__always)
+    private func digits(_ start: Int, _ field: Field) throws(Fault) -> Int {
+        var position = start
+        while position < count, byte(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
+        guard position > start else { throw unexpected(position, field) }
+        return position
+    }
+}

@@ -1,0 +1,82 @@
+/// The bytes of a record, read as JSON (RFC 8259).
+///
+/// Functions take the position of the next byte and return the one after what they read, so that positions stay in
+/// registers and nothing of the reader is mutable. White space in front of a value is the caller's to skip.
+/// - Important: `position` is never negative and at most `count`; each read of bytes is preceded by a comparison with
+///   `count` in the same function. These reads are the only ones through `base` in the decoders.
+struct JSONText {
+    let base: UnsafeRawPointer
+    let count: Int
+
+    /// - Throws: a ``Fault`` if the record is empty or larger than ``Limits/recordBytes``.
+    init(_ record: UnsafeRawBufferPointer) throws(Fault) {
+        guard let base = record.baseAddress, record.count > 0 else { throw Fault(.emptyRecord, .record, at: 0) }
+        guard record.count <= Limits.recordBytes else {
+            throw Fault(.recordTooLarge, .record, at: 0, amount: record.count)
+        }
+        self.base = base
+        self.count = record.count
+    }
+
+    @inline(__always)
+    func byte(_ position: Int) -> UInt8 {
+        assert(position >= 0 && position < count)
+        return base.load(fromByteOffset: position, as: UInt8.self)
+    }
+
+    @inline(__always)
+    func eightBytes(_ position: Int) -> UInt64 {
+        assert(position >= 0 && position <= count - 8)
+        return UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+    }
+
+    /// The bytes of a range, which was made from positions in this text.
+    @inline(__always)
+    func bytes(_ range: ByteRange) -> UnsafeRawBufferPointer {
+        assert(range.end <= count)
+        return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
+    }
+
+    /// The byte at `position`, or 0 at the end: outside of strings, NUL is as wrong as nothing.
+    @inline(__always)
+    func peek(_ position: Int) -> UInt8 {
+        position < count ? byte(position) : 0
+    }
+
+    @inline(__always)
+    func skipWhitespace(_ position: Int) -> Int {
+        if position < count && byte(position) > 0x20 { return position }
+        return skipWhitespaceRun(position)
+    }
+
+    @inline(never)
+    private func skipWhitespaceRun(_ start: Int) -> Int {
+        var position = start
+        while position < count {
+            switch byte(position) {
+            case 0x20, 0x0A, 0x0D, 0x09: position &+= 1
+            default: return position
+            }
+        }
+        return position
+    }
+
+    /// What is wrong where one particular byte, or one of a few, had to stand.
+    @inline(never)
+    func unexpected(_ position: Int, _ field: Field) -> Fault {
+        Fault(position < count ? .notJSON : .truncated, field, at: position)
+    }
+
+    /// What is wrong where a value of another type had to stand: the type, if it is a value at all.
+    @inline(never)
+    func wrongType(_ position: Int, _ field: Field) -> Fault {
+        guard position < count else { return Fault(.truncated, field, at: position) }
+        switch byte(position) {
+        case UInt8(ascii: "\""), UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "-"), UInt8(ascii: "t"),
+            UInt8(ascii: "f"), UInt8(ascii: "n"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+            return Fault(.wrongType, field, at: position)
+        default:
+            return Fault(.notJSON, field, at: position)
+        }
+    }
+}

@@ -1,0 +1,193 @@
+/// Writes JSON into a buffer of its own, which grows as needed and is used again: in the steady state nothing is
+/// allocated.
+///
+/// Commas are placed by the writer. Objects may stand in each other; arrays are not written by anything here.
+public struct JSONWriter: ~Copyable {
+    /// Bytes that one text may come to. What is written is made of decoded records and of bounded answers, and stays far
+    /// below it.
+    public static let bytesMost = 1 << 20
+
+    private var buffer: UnsafeMutableRawBufferPointer
+    private var count = 0
+    /// Whether the next key is the first of its object.
+    private var isFirst = true
+
+    /// - Parameter capacity: bytes to begin with.
+    public init(capacity: Int = 1_024) {
+        precondition(capacity > 0 && capacity <= Self.bytesMost, "a capacity in the writer's limits")
+        buffer = .allocate(byteCount: capacity, alignment: 16)
+    }
+
+    deinit {
+        buffer.deallocate()
+    }
+
+    /// What has been written. Valid until the next call that writes.
+    public var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
+    }
+
+    /// Forgets what has been written and keeps the room.
+    public mutating func reset() {
+        count = 0
+        isFirst = true
+    }
+
+    /// Begins the text's object, or one that is the value of a key.
+    public mutating func beginObject() {
+        append(UInt8(ascii: "{"))
+        isFirst = true
+    }
+
+    public mutating func endObject() {
+        append(UInt8(ascii: "}"))
+        isFirst = false
+    }
+
+    /// Writes a key; its value must follow.
+    /// - Parameter name: plain ASCII without quotes and backslashes, since it is not escaped.
+    public mutating func key(_ name: StaticString) {
+        let length = name.utf8CodeUnitCount
+        reserve(length + 4)
+        if !isFirst { put(UInt8(ascii: ",")) }
+        isFirst = false
+        put(UInt8(ascii: "\""))
+        put(UnsafeRawBufferPointer(start: name.utf8Start, count: length))
+        put(UInt8(ascii: "\""))
+        put(UInt8(ascii: ":"))
+    }
+
+    /// Writes a string that needs no escapes.
+    public mutating func string(_ word: StaticString) {
+        quote()
+        raw(UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
+        quote()
+    }
+
+    /// Writes bytes as a string: escaped by RFC 8259 §7, and each byte that is not of well-formed UTF-8 replaced by
+    /// U+FFFD, since the text must be UTF-8 wherever the bytes came from.
+    public mutating func string(_ text: UnsafeRawBufferPointer) {
+        quote()
+        stringContent(text)
+        quote()
+    }
+
+    /// A string whose parts are written one by one, between two calls of this.
+    mutating func quote() { append(UInt8(ascii: "\"")) }
+
+    public mutating func integer(_ value: Int64) {
+        if value < 0 { append(UInt8(ascii: "-")) }
+        integer(value.magnitude)
+    }
+
+    public mutating func integer(_ value: UInt64) {
+        var length = 1
+        var rest = value / 10
+        while rest > 0 {
+            length += 1
+            rest /= 10
+        }
+        reserve(length)
+        rest = value
+        for place in stride(from: count + length - 1, through: count, by: -1) {
+            buffer[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        count += length
+    }
+
+    /// Appends bytes as they are: JSON that is known to be valid, or members for the object that is open.
+    public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
+        reserve(bytes.count)
+        put(bytes)
+    }
+
+    public mutating func boolean(_ value: Bool) {
+        let word: StaticString = value ? "true" : "false"
+        raw(UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
+    }
+
+    /// Writes the inside of a string, between two calls of ``quote()``.
+    mutating func stringContent(_ text: UnsafeRawBufferPointer) {
+        // The most that a byte comes to is an escape of six.
+        reserve(6 * text.count)
+        var position = 0
+        while position < text.count {
+            let byte = text[position]
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                put(UInt8(ascii: "\\"))
+                put(byte)
+            case 0..<0x20:
+                putEscape(byte)
+            case 0x80...:
+                let length = UTF8Sequence.length(text, at: position)
+                if length == 0 {
+                    put(0xEF)
+                    put(0xBF)
+                    put(0xBD)
+                } else {
+                    put(UnsafeRawBufferPointer(rebasing: text[position..<position + length]))
+                    position += length - 1
+                }
+            default:
+                put(byte)
+            }
+            position += 1
+        }
+    }
+
+    private mutating func putEscape(_ control: UInt8) {
+        put(UInt8(ascii: "\\"))
+        switch control {
+        case 0x08: put(UInt8(ascii: "b"))
+        case 0x09: put(UInt8(ascii: "t"))
+        case 0x0A: put(UInt8(ascii: "n"))
+        case 0x0C: put(UInt8(ascii: "f"))
+        case 0x0D: put(UInt8(ascii: "r"))
+        default:
+            put(UInt8(ascii: "u"))
+            put(UInt8(ascii: "0"))
+            put(UInt8(ascii: "0"))
+            put(Hexadecimal.digit(control >> 4))
+            put(Hexadecimal.digit(control & 0xF))
+        }
+    }
+
+    mutating func append(_ byte: UInt8) {
+        reserve(1)
+        put(byte)
+    }
+
+    // The two below write where ``reserve(_:)`` has made room.
+
+    @inline(__always)
+    private mutating func put(_ byte: UInt8) {
+        buffer[count] = byte
+        count += 1
+    }
+
+    @inline(__always)
+    private mutating func put(_ bytes: UnsafeRawBufferPointer) {
+        UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: bytes)
+        count += bytes.count
+    }
+
+    /// Makes room for more bytes.
+    @inline(__always)
+    private mutating func reserve(_ more: Int) {
+        if more > buffer.count - count { grow(more) }
+    }
+
+    @inline(never)
+    private mutating func grow(_ more: Int) {
+        precondition(more <= Self.bytesMost - count, "a text stays below the writer's limit")
+        let larger = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: min(max(count + more, 2 * buffer.count), Self.bytesMost),
+            alignment: 16
+        )
+        larger.copyMemory(from: bytes)
+        buffer.deallocate()
+        buffer = larger
+    }
+}

@@ -1,0 +1,153 @@
+/// Walks the members of an object whose keys are interpreted.
+///
+/// ``next(in:_:)`` reads a key up to its value; the caller reads the value at ``position`` and sets ``position`` to what
+/// follows it.
+struct Members {
+    /// What to do with keys that are not known.
+    enum Unknown {
+        /// A fault that names the key.
+        case refused
+        /// They belong to Apple, and pass; they are counted, and looked through for duplicates at the end.
+        case passed
+        /// They belong to the app, and pass.
+        case free
+    }
+
+    private let object: Field
+    private let unknown: Unknown
+    private let start: Int
+    private var isFirst = true
+    private var passedCount = 0
+    /// One bit for each field that has been read.
+    private var seen: UInt64 = 0
+    var position: Int
+    /// Of the first byte of the key last read, its quote.
+    private(set) var keyPosition = 0
+
+    /// - Parameter position: where the opening brace must stand.
+    @inline(__always)
+    init(_ text: JSONText, at position: Int, of object: Field, unknown: Unknown) throws(Fault) {
+        guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
+            throw text.wrongType(position, object)
+        }
+        self.object = object
+        self.unknown = unknown
+        self.start = position
+        self.position = position &+ 1
+    }
+
+    @inline(__always)
+    func has(_ field: Field) -> Bool { seen & field.bit != 0 }
+
+    /// Reads the next key.
+    /// - Parameter known: gives the field for the bytes of a key.
+    /// - Returns: the field whose value stands at ``position``; the object's own field for a key that is passed; nil at
+    ///   the end of the object, and then ``position`` is after its brace.
+    @inline(__always)
+    mutating func next(
+        in text: JSONText,
+        _ known: (UnsafeRawBufferPointer) -> Field?
+    ) throws(Fault) -> Field? {
+        var first = text.peek(position)
+        if first <= 0x20 {
+            position = text.skipWhitespace(position)
+            first = text.peek(position)
+        }
+        if first == UInt8(ascii: "}") {
+            position &+= 1
+            if passedCount > 1 { try refuseDuplicates(text) }
+            return nil
+        }
+        if !isFirst {
+            guard first == UInt8(ascii: ",") else { throw text.unexpected(position, object) }
+            position = text.skipWhitespace(position &+ 1)
+        }
+        isFirst = false
+        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpected(position, object) }
+        let key = try text.string(position, object)
+        keyPosition = position
+        position = try text.colon(key.next, object)
+        let field = key.isEscaped ? Members.unescaped(text.bytes(key.range), known) : known(text.bytes(key.range))
+        guard let field else {
+            try pass(key)
+            return object
+        }
+        guard seen & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
+        seen |= field.bit
+        return field
+    }
+
+    @inline(__always)
+    private mutating func pass(_ key: JSONString) throws(Fault) {
+        switch unknown {
+        case .refused:
+            throw Fault(.unknownKey, FieldPath(field: object, name: key.range), at: keyPosition)
+        case .passed:
+            passedCount &+= 1
+            guard passedCount <= Limits.passedKeys else {
+                throw Fault(.tooMany, object, at: keyPosition, amount: passedCount)
+            }
+        case .free:
+            break
+        }
+    }
+
+    /// A key that is written with escapes is the same key.
+    @inline(never)
+    private static func unescaped(
+        _ key: UnsafeRawBufferPointer,
+        _ known: (UnsafeRawBufferPointer) -> Field?
+    ) -> Field? {
+        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytes, alignment: 1) { room in
+            var count = 0
+            for byte in UnescapedBytes(key) {
+                guard count < room.count else { return nil }
+                room[count] = byte
+                count &+= 1
+            }
+            return known(UnsafeRawBufferPointer(rebasing: room[..<count]))
+        }
+    }
+
+    /// Looks for equal keys once the object has been read and more than one key was passed. A known key that is there
+    /// twice has been refused before, so the keys are no more than the passed ones and one for each field.
+    @inline(never)
+    private func refuseDuplicates(_ text: JSONText) throws(Fault) {
+        let most = Limits.passedKeys + Field.allCases.count
+        let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: most) { keys in
+            var count = 0
+            var position = start &+ 1
+            while count < most, let (key, next) = keyAndNext(text, position) {
+                for earlier in keys[..<count] where standForTheSame(text.bytes(earlier), text.bytes(key)) {
+                    return key
+                }
+                keys[count] = key
+                count &+= 1
+                position = next
+            }
+            return ByteRange.absent
+        }
+        guard duplicate.isAbsent else {
+            throw Fault(.duplicateKey, FieldPath(field: object, name: duplicate), at: Int(duplicate.offset) &- 1)
+        }
+    }
+
+    /// The key of the member that begins at `position`, and where the next member begins; nil at the end of the object,
+    /// which has been read before and is well formed.
+    private func keyAndNext(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
+        let keyPosition = text.skipWhitespace(position)
+        guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
+            let key = try? text.string(keyPosition, object),
+            let value = try? text.colon(key.next, object),
+            let end = try? text.skipValue(value, depth: 0, object)
+        else { return nil }
+        let next = text.skipWhitespace(end)
+        let isLast = next < text.count && text.byte(next) == UInt8(ascii: "}")
+        return (key.range, isLast ? next : next &+ 1)
+    }
+}
+
+extension Field {
+    @inline(__always)
+    var bit: UInt64 { 1 &<< UInt64(rawValue) }
+}

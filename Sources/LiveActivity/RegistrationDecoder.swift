@@ -1,0 +1,160 @@
+extension Registration {
+    /// Decodes a record of the registrations topic; a tombstone is no record and is not for this.
+    /// - Throws: the first ``Fault`` that is found, with its place.
+    public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
+        let text = try JSONText(record)
+        let start = try text.recordStart()
+        var members = try Members(text, at: start, of: .record, unknown: .refused)
+        var fields = RegistrationFields()
+        while let field = try members.next(in: text, Field.ofRegistration) {
+            members.position = try fields.decode(field, text, members.position)
+        }
+        try text.recordEnd(members.position)
+        return try fields.registration(start, members)
+    }
+}
+
+/// The fields of either kind of registration, while they are read.
+private struct RegistrationFields {
+    var app = TextRange.absent
+    var environment = DeviceEnvironment.production
+    var registeredAt: Int64 = -1
+    var device = TextRange.absent
+    var attributesType = TextRange.absent
+    var token = TextRange.absent
+    var activity = TextRange.absent
+    var frequentUpdates = false
+    var shows: Version?
+    var audiences = ByteRange.absent
+    var audienceCount = 0
+
+    /// From 2001 to 2286, as ``Limits/timestampLeast`` and ``Limits/timestampMost``.
+    static let millisecondsLeast = Limits.timestampLeast * 1_000
+    static let millisecondsMost = Limits.timestampMost * 1_000 + 999
+
+    @inline(__always)
+    mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        switch field {
+        case .app, .activity, .device, .attributesType:
+            return try decodeName(field, text, position)
+        case .token:
+            let digits = try text.token(position, field)
+            token = digits.text
+            return digits.next
+        case .environment:
+            let (value, next) = try text.environment(position, field)
+            environment = value
+            return next
+        case .registeredAt:
+            let (value, next) = try text.integer(
+                position,
+                from: Self.millisecondsLeast,
+                to: Self.millisecondsMost,
+                field
+            )
+            registeredAt = value
+            return next
+        case .frequentUpdates:
+            let (value, next) = try text.boolean(position, field)
+            frequentUpdates = value
+            return next
+        case .shows:
+            let (value, next) = try Self.shownVersion(text, position)
+            shows = value
+            return next
+        case .audiences:
+            return try decodeAudiences(text, position)
+        default:
+            preconditionFailure("every field that Field.ofRegistration gives is read")
+        }
+    }
+
+    @inline(__always)
+    private mutating func decodeName(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        let name = try text.name(position, atMost: Limits.identifierBytes, field)
+        switch field {
+        case .app: app = name.text
+        case .activity: activity = name.text
+        case .device: device = name.text
+        default: attributesType = name.text
+        }
+        return name.next
+    }
+
+    private mutating func decodeAudiences(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
+        let (next, elements) = try text.array(start, .audiences) { place throws(Fault) in
+            try text.name(place, atMost: Limits.identifierBytes, .audiences).next
+        }
+        guard elements <= Limits.audiences else {
+            throw Fault(.tooMany, .audiences, at: start, amount: elements)
+        }
+        audiences = ByteRange(from: start, to: next)
+        audienceCount = elements
+        return next
+    }
+
+    /// Reads a timestamp, or an object of a timestamp and a sequence.
+    private static func shownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
+        var version = Version(timestamp: 0, sequence: 0)
+        guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
+            let (value, next) = try text.integer(start, from: Limits.timestampLeast, to: Limits.timestampMost, .shows)
+            version.timestamp = value
+            return (version, next)
+        }
+        var members = try Members(text, at: start, of: .shows, unknown: .refused)
+        while let field = try members.next(in: text, Field.ofShows) {
+            if field == .showsTimestamp {
+                let (value, next) = try text.integer(
+                    members.position,
+                    from: Limits.timestampLeast,
+                    to: Limits.timestampMost,
+                    field
+                )
+                version.timestamp = value
+                members.position = next
+            } else {
+                let (value, next) = try text.unsignedInteger(members.position, field)
+                version.sequence = value
+                members.position = next
+            }
+        }
+        guard members.has(.showsTimestamp) else { throw Fault(.missingField, .showsTimestamp, at: start) }
+        return (version, members.position)
+    }
+
+    /// Puts the fields together, if they make exactly one kind of registration.
+    func registration(_ start: Int, _ members: Members) throws(Fault) -> Registration {
+        guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
+        guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }
+        guard members.has(.registeredAt) else { throw Fault(.missingField, .registeredAt, at: start) }
+        guard members.has(.token) else { throw Fault(.missingField, .token, at: start) }
+        let kind: Registration.Kind
+        if members.has(.device) {
+            guard members.has(.attributesType) else { throw Fault(.missingField, .attributesType, at: start) }
+            guard !members.has(.activity) else { throw Fault(.notAllowed, .activity, at: start) }
+            guard !members.has(.frequentUpdates) else { throw Fault(.notAllowed, .frequentUpdates, at: start) }
+            guard !members.has(.shows) else { throw Fault(.notAllowed, .shows, at: start) }
+            guard !members.has(.audiences) else { throw Fault(.notAllowed, .audiences, at: start) }
+            kind = .pushToStart(.init(device: device, attributesType: attributesType, token: token))
+        } else {
+            guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
+            guard !members.has(.attributesType) else { throw Fault(.notAllowed, .attributesType, at: start) }
+            kind = .activity(
+                .init(
+                    activity: activity,
+                    token: token,
+                    frequentUpdates: frequentUpdates,
+                    shows: shows,
+                    audiences: audiences,
+                    audienceCount: audienceCount
+                )
+            )
+        }
+        return Registration(
+            app: app,
+            environment: environment,
+            registeredAtMilliseconds: registeredAt,
+            kind: kind
+        )
+    }
+}

@@ -1,0 +1,123 @@
+/// What became of one command, to be written to the results topic. Texts are plain bytes, not escaped, and borrowed:
+/// they must live until ``write(to:)`` has returned.
+public struct ResultRecord {
+    /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
+    public var command: UnsafeRawBufferPointer?
+    /// Absent if the record could not be decoded.
+    public var app: UnsafeRawBufferPointer?
+    public var activity: UnsafeRawBufferPointer?
+    public var audience: UnsafeRawBufferPointer?
+    public var device: UnsafeRawBufferPointer?
+    public var outcome: Outcome
+    /// HTTP status of APNs' answer; 0 if there was none.
+    public var status: UInt16 = 0
+    /// APNs' reason, or ours.
+    public var reason: UnsafeRawBufferPointer?
+    /// `apns-id`, a UUID: its first and its last eight bytes.
+    public var apnsIdentifier: (UInt64, UInt64)?
+    /// 5 or 10 as it was sent; 0 if it was not.
+    public var priority: UInt8 = 0
+    /// Requests that were made to APNs.
+    public var attempts: Int = 0
+    /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was.
+    public var timestamp: Int64 = -1
+    /// Topic, partition and offset that the command was read from.
+    public var sourceTopic: UnsafeRawBufferPointer
+    public var sourcePartition: Int32
+    public var sourceOffset: Int64
+    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its admission,
+    /// its last sending and APNs' answer.
+    public var recordMilliseconds: Int64 = -1
+    public var receivedMilliseconds: Int64 = -1
+    public var admittedMilliseconds: Int64 = -1
+    public var sentMilliseconds: Int64 = -1
+    public var answeredMilliseconds: Int64 = -1
+
+    public init(
+        outcome: Outcome,
+        sourceTopic: UnsafeRawBufferPointer,
+        sourcePartition: Int32,
+        sourceOffset: Int64
+    ) {
+        self.outcome = outcome
+        self.sourceTopic = sourceTopic
+        self.sourcePartition = sourcePartition
+        self.sourceOffset = sourceOffset
+    }
+
+    /// Appends the record; what is absent is left out.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writeCommand(to: &writer)
+        writer.member("app", app)
+        writer.member("activity", activity)
+        writer.member("audience", audience)
+        writer.member("device", device)
+        writer.key("outcome")
+        writer.string(outcome.name)
+        if status != 0 { writer.member("status", Int64(status)) }
+        writer.member("reason", reason)
+        if let apnsIdentifier {
+            writer.key("apnsId")
+            writer.uuid(apnsIdentifier.0, apnsIdentifier.1)
+        }
+        if priority != 0 { writer.member("priority", Int64(priority)) }
+        writer.member("attempts", Int64(attempts))
+        if timestamp >= 0 { writer.member("timestamp", timestamp) }
+        writer.key("source")
+        writer.beginObject()
+        writer.member("topic", sourceTopic)
+        writer.member("partition", Int64(sourcePartition))
+        writer.member("offset", sourceOffset)
+        writer.endObject()
+        writer.key("times")
+        writer.beginObject()
+        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
+        if receivedMilliseconds >= 0 { writer.member("received", receivedMilliseconds) }
+        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        if sentMilliseconds >= 0 { writer.member("sent", sentMilliseconds) }
+        if answeredMilliseconds >= 0 { writer.member("answered", answeredMilliseconds) }
+        writer.endObject()
+        writer.endObject()
+    }
+
+    private func writeCommand(to writer: inout JSONWriter) {
+        if let command {
+            writer.member("command", command)
+            return
+        }
+        writer.key("command")
+        writer.quote()
+        writer.stringContent(sourceTopic)
+        writer.append(UInt8(ascii: "/"))
+        writer.integer(Int64(sourcePartition))
+        writer.append(UInt8(ascii: "/"))
+        writer.integer(sourceOffset)
+        writer.quote()
+    }
+}
+
+extension JSONWriter {
+    /// A member whose value is a string; nothing if the string is absent.
+    mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {
+        guard let text else { return }
+        key(name)
+        string(text)
+    }
+
+    mutating func member(_ name: StaticString, _ value: Int64) {
+        key(name)
+        integer(value)
+    }
+
+    /// Writes a UUID in its canonical form: lower case, 8-4-4-4-12 (RFC 9562 §4).
+    mutating func uuid(_ high: UInt64, _ low: UInt64) {
+        quote()
+        for index in 0..<32 {
+            if index == 8 || index == 12 || index == 16 || index == 20 { append(UInt8(ascii: "-")) }
+            let half = index < 16 ? high : low
+            append(Hexadecimal.digit(UInt8(truncatingIfNeeded: half &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)))
+        }
+        quote()
+    }
+}

@@ -1,0 +1,126 @@
+import Glibc
+
+/// The bytes that a JSON string stands for, one after the other.
+///
+/// The string has been read by ``JSONText``, so its escapes are well formed; were they not, the sequence would end
+/// early, and still not read out of bounds.
+struct UnescapedBytes: Sequence, IteratorProtocol {
+    private let source: UnsafeRawBufferPointer
+    private var position = 0
+    /// What is left of the UTF-8 encoding of an escape, the next byte lowest.
+    private var pending: UInt32 = 0
+    private var pendingCount = 0
+
+    init(_ source: UnsafeRawBufferPointer) {
+        self.source = source
+    }
+
+    mutating func next() -> UInt8? {
+        if pendingCount > 0 {
+            let byte = UInt8(truncatingIfNeeded: pending)
+            pending &>>= 8
+            pendingCount &-= 1
+            return byte
+        }
+        guard position < source.count else { return nil }
+        let byte = source[position]
+        guard byte == UInt8(ascii: "\\") else {
+            position &+= 1
+            return byte
+        }
+        guard position &+ 1 < source.count else { return nil }
+        position &+= 2
+        switch source[position &- 1] {
+        case UInt8(ascii: "b"): return 0x08
+        case UInt8(ascii: "f"): return 0x0C
+        case UInt8(ascii: "n"): return 0x0A
+        case UInt8(ascii: "r"): return 0x0D
+        case UInt8(ascii: "t"): return 0x09
+        case UInt8(ascii: "u"): return character()
+        case let plain: return plain
+        }
+    }
+
+    /// The character of one escape, or of two for a surrogate pair: its first byte, the others pending.
+    private mutating func character() -> UInt8? {
+        guard let unit = codeUnit() else { return nil }
+        var scalar = unit
+        if unit & 0xFC00 == 0xD800 {
+            position &+= 2
+            guard let low = codeUnit() else { return nil }
+            scalar = 0x10000 &+ (unit & 0x3FF) &<< 10 &+ (low & 0x3FF)
+        }
+        switch scalar {
+        case 0..<0x80:
+            return UInt8(truncatingIfNeeded: scalar)
+        case 0x80..<0x800:
+            keep(tail(scalar, 0), count: 1)
+            return UInt8(truncatingIfNeeded: 0xC0 | scalar &>> 6)
+        case 0x800..<0x10000:
+            keep(tail(scalar, 6) | tail(scalar, 0) &<< 8, count: 2)
+            return UInt8(truncatingIfNeeded: 0xE0 | scalar &>> 12)
+        default:
+            keep(tail(scalar, 12) | tail(scalar, 6) &<< 8 | tail(scalar, 0) &<< 16, count: 3)
+            return UInt8(truncatingIfNeeded: 0xF0 | scalar &>> 18)
+        }
+    }
+
+    private func tail(_ scalar: UInt32, _ shift: UInt32) -> UInt32 { 0x80 | scalar &>> shift & 0x3F }
+
+    private mutating func keep(_ bytes: UInt32, count: Int) {
+        pending = bytes
+        pendingCount = count
+    }
+
+    private mutating func codeUnit() -> UInt32? {
+        guard position &+ 4 <= source.count else { return nil }
+        var unit: UInt32 = 0
+        for _ in 0..<4 {
+            unit = unit &<< 4 | UInt32(Hexadecimal.value(source[position]) ?? 0)
+            position &+= 1
+        }
+        return unit
+    }
+}
+
+/// Writes what a string of a record stands for, in UTF-8.
+/// - Parameters:
+///   - text: a string that decoding `record` gave, or an absent one, which gives no bytes.
+///   - target: room for at least `text.range.count` bytes; unescaping never lengthens.
+/// - Returns: the count of bytes written.
+public func unescape(
+    _ text: TextRange,
+    from record: UnsafeRawBufferPointer,
+    into target: UnsafeMutableRawBufferPointer
+) -> Int {
+    let source = text.range.bytes(in: record)
+    precondition(target.count >= source.count, "a string never needs more room than it takes in its record")
+    guard text.isEscaped else {
+        target.copyMemory(from: source)
+        return source.count
+    }
+    var count = 0
+    for byte in UnescapedBytes(source) {
+        target[count] = byte
+        count &+= 1
+    }
+    return count
+}
+
+/// Whether the bytes are those of the word.
+@inline(__always)
+func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
+    guard bytes.count == word.utf8CodeUnitCount, let start = bytes.baseAddress else { return false }
+    return memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0
+}
+
+/// Whether two JSON strings stand for the same characters, whichever of them are escaped.
+func standForTheSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    var first = UnescapedBytes(left)
+    var second = UnescapedBytes(right)
+    while true {
+        let byte = first.next()
+        guard byte == second.next() else { return false }
+        if byte == nil { return true }
+    }
+}

@@ -1,0 +1,92 @@
+/// What a push does to its activity: `aps.event`.
+public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+    case start
+    case update
+    case end
+
+    /// As it stands on the wire.
+    public var name: StaticString {
+        switch self {
+        case .start: "start"
+        case .update: "update"
+        case .end: "end"
+        }
+    }
+}
+
+/// Which of Apple's two services issued a token; a token of one is unknown to the other.
+public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+    case production
+    case sandbox
+
+    /// As it stands on the wire.
+    public var name: StaticString {
+        switch self {
+        case .production: "production"
+        case .sandbox: "sandbox"
+        }
+    }
+}
+
+/// What orders the commands of one activity, or of one audience: the timestamp, and among equal ones the sequence.
+@frozen
+public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
+    /// `aps.timestamp`, UNIX seconds.
+    public var timestamp: Int64
+    /// The command's `sequence`; 0 when it has none.
+    public var sequence: UInt64
+
+    @inlinable
+    public init(timestamp: Int64, sequence: UInt64) {
+        self.timestamp = timestamp
+        self.sequence = sequence
+    }
+
+    @inlinable
+    public static func < (left: Version, right: Version) -> Bool {
+        left.timestamp == right.timestamp ? left.sequence < right.sequence : left.timestamp < right.timestamp
+    }
+}
+
+/// What became of a command, as its result record says.
+public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    /// APNs answered 200, which promises no more than that.
+    case accepted
+    /// It differs from what the activity shows in nothing but its timestamp.
+    case unchanged
+    /// This version has been settled already.
+    case duplicate
+    /// A newer version was admitted before this one was sent.
+    case superseded
+    /// There is no update token yet; the newest state waits for one.
+    case held
+    /// The activity has ended.
+    case ended
+    /// Its expiration passed first.
+    case expired
+    /// The command or its payload is wrong.
+    case invalid
+    /// The token is dead.
+    case unregistered
+    /// Retries are used up, or APNs refuses it for a reason that no retry mends.
+    case failed
+    /// A start was sent and its answer was lost.
+    case unknown
+
+    /// As it stands in result records.
+    public var name: StaticString {
+        switch self {
+        case .accepted: "accepted"
+        case .unchanged: "unchanged"
+        case .duplicate: "duplicate"
+        case .superseded: "superseded"
+        case .held: "held"
+        case .ended: "ended"
+        case .expired: "expired"
+        case .invalid: "invalid"
+        case .unregistered: "unregistered"
+        case .failed: "failed"
+        case .unknown: "unknown"
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import LiveActivity
+import Testing
+
+@Suite("Request bodies")
+struct BodyTests {
+    static let bodies: [(RecordText, String)] = [
+        (.end, "{\"aps\":\(RecordText.endAps.text)}"),
+        (.end.with("payload", "{}"), "{\"aps\":\(RecordText.endAps.text)}"),
+        (.end.with("payload", " {\n} "), "{\"aps\":\(RecordText.endAps.text)}"),
+        (.end.with("payload", "{ \"a\" : [1, 2] }"), "{\"aps\":\(RecordText.endAps.text),\"a\" : [1, 2]}"),
+        (.end.with("payload", "{\"a\":1,\"b\":{}}"), "{\"aps\":\(RecordText.endAps.text),\"a\":1,\"b\":{}}"),
+    ]
+
+    @Test("hold Apple's dictionary and the custom keys as they came", arguments: bodies)
+    func body(_ text: RecordText, _ body: String) throws {
+        let record = Record(text.text)
+        let (bytes, _) = record.body(try record.command())
+        #expect(String(decoding: bytes, as: UTF8.self) == body)
+    }
+
+    @Test("take another timestamp in place", arguments: [RecordText.update, .start, .end])
+    func timestamp(_ text: RecordText) throws {
+        let record = Record(text.text)
+        var (bytes, offset) = record.body(try record.command())
+        bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, at: offset) }
+        let raised = Record(text.with("aps.timestamp", "1790000017").text)
+        #expect(bytes == raised.body(try raised.command()).text)
+    }
+
+    @Test("never take a timestamp of other than ten digits")
+    func clampedTimestamp() {
+        var room = Array("xx1234567890yy".utf8)
+        for (timestamp, text) in [
+            (Int64(9_999_999_999), "9999999999"), (10_000_000_000, "9999999999"), (.max, "9999999999"),
+            (0, "1000000000"), (.min, "1000000000"),
+        ] {
+            room.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, at: 2) }
+            #expect(String(decoding: room, as: UTF8.self) == "xx\(text)yy")
+        }
+    }
+}
+
+@Suite("Digests")
+struct DigestTests {
+    func digest(_ text: String) throws -> UInt64 { try Record(text).command().digest }
+
+    @Test("do not change with what is not displayed")
+    func sameContent() throws {
+        let digest = try digest(RecordText.update.text)
+        for (path, value) in [
+            ("aps.timestamp", "1790000001"), ("aps.timestamp", "9999999999"), ("sequence", "43"), ("priority", "5"),
+            ("expiration", "1790000901"), ("activity", #""other""#), ("id", #""other""#),
+            ("environment", #""production""#),
+            ("payload", #"{ "match":"m1","live":true }"#),
+        ] {
+            #expect(try self.digest(RecordText.update.with(path, value).text) == digest, "\(path)")
+        }
+        #expect(try self.digest(" \(RecordText.update.text)\n") == digest)
+        #expect(
+            try self.digest(RecordText.end.with("payload", "{}").text) == self.digest(RecordText.end.text)
+        )
+    }
+
+    /// They are stored: a change would make each activity's first update after an upgrade seem new.
+    @Test("stay what they are from release to release")
+    func stable() throws {
+        #expect(try digest(RecordText.update.text) == 0x977A_4B9C_F031_0ECF)
+        #expect(try digest(RecordText.end.text) == 0xFAA5_5728_1627_10B9)
+    }
+
+    @Test("change with each bit of what is displayed")
+    func everyBit() throws {
+        let text = Array(RecordText.update.text.utf8)
+        let command = try Record(text).command()
+        var seen: Set<UInt64> = [command.digest]
+        var changed = 0
+        var differingBits = 0
+        let displayed =
+            Array(Int(command.aps.offset)..<command.aps.end)
+            + Array(Int(command.payloadMembers.offset)..<command.payloadMembers.end)
+        for place in displayed
+        where !(Int(command.timestampDigits.offset)..<command.timestampDigits.end).contains(place) {
+            for bit in 0..<8 {
+                var other = text
+                other[place] ^= 1 << bit
+                guard let changedCommand = try? Record(other).command(), changedCommand.aps == command.aps else {
+                    continue
+                }
+                changed += 1
+                differingBits += (changedCommand.digest ^ command.digest).nonzeroBitCount
+                #expect(seen.insert(changedCommand.digest).inserted, "bit \(bit) of byte \(place)")
+            }
+        }
+        #expect(changed > 300)
+        // Half of 64 bits, within what chance allows over hundreds of samples.
+        #expect((30.0...34.0).contains(Double(differingBits) / Double(changed)))
+    }
+
+    @Test("differ for contents that differ in a counter or in the place of a border")
+    func noCollisions() throws {
+        var seen: Set<UInt64> = []
+        for counter in 0..<20_000 {
+            let text = RecordText.end.with("aps.content-state", "{\"n\":\(counter)}").text
+            #expect(try seen.insert(digest(text)).inserted)
+        }
+        for length in 0..<300 {
+            let filler = String(repeating: "a", count: length)
+            #expect(try seen.insert(digest(RecordText.end.with("aps.x", "\"\(filler)\"").text)).inserted)
+            #expect(try seen.insert(digest(RecordText.end.with("payload", "{\"x\":\"\(filler)\"}").text)).inserted)
+        }
+        #expect(
+            try digest(RecordText.end.with("payload", #"{"a":1}"#).text)
+                != digest(RecordText.end.with("aps.a", "1").text)
+        )
+    }
+
+    @Test("do not change with where the record lies in memory")
+    func alignment() throws {
+        let digest = try digest(RecordText.update.text)
+        for shift in 1..<16 {
+            let record = Record(String(repeating: " ", count: shift) + RecordText.update.text)
+            let moved = UnsafeRawBufferPointer(rebasing: record.bytes[shift...])
+            #expect(try Command.decode(moved).digest == digest)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import LiveActivity
+import Testing
+
+/// Records that are kept as files: examples, and whatever was once read wrongly. A file's name says what must become of it:
+/// "accepted", or the code of the fault, then, after a dash, what it shows.
+enum Corpus {
+    struct Entry: CustomTestStringConvertible, Sendable {
+        var name: String
+        var bytes: [UInt8]
+
+        /// Nil if it must be accepted.
+        var code: String? {
+            let word = name.prefix { $0 != "-" && $0 != "." }
+            return word == "accepted" ? nil : String(word)
+        }
+
+        var testDescription: String { name }
+    }
+
+    static let commands = entries("Commands")
+    static let registrations = entries("Registrations")
+
+    private static func entries(_ folder: String) -> [Entry] {
+        let directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("Corpus").appendingPathComponent(folder)
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        return names.sorted()
+            .map { name in
+                let content = try? Data(contentsOf: directory.appendingPathComponent(name))
+                return Entry(name: name, bytes: content.map { Array($0) } ?? [])
+            }
+    }
+}
+
+@Suite("Corpus")
+struct CorpusTests {
+    @Test("is there")
+    func isThere() {
+        #expect(Corpus.commands.count >= 20)
+        #expect(Corpus.registrations.count >= 4)
+    }
+
+    @Test("of commands", arguments: Corpus.commands)
+    func command(_ entry: Corpus.Entry) {
+        let record = Record(entry.bytes)
+        do throws(Fault) {
+            _ = try record.command()
+            #expect(entry.code == nil)
+        } catch {
+            #expect(entry.code == error.code.name.description)
+        }
+    }
+
+    @Test("of registrations", arguments: Corpus.registrations)
+    func registration(_ entry: Corpus.Entry) {
+        let record = Record(entry.bytes)
+        do throws(Fault) {
+            _ = try record.registration()
+            #expect(entry.code == nil)
+        } catch {
+            #expect(entry.code == error.code.name.description)
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import Testing
+
+@testable import LiveActivity
+
+/// Where Foundation's JSONDecoder is known to read other than RFC 8259 says, or other than our limits allow. Whatever
+/// else the two readers disagree on fails the test.
+enum Deviation {
+    /// Foundation accepts a comma before a closing bracket.
+    static func isTrailingComma(_ text: [UInt8], _ fault: Fault) -> Bool {
+        guard fault.code == .notJSON, fault.offset < text.count, [0x5D, 0x7D].contains(text[fault.offset]) else {
+            return false
+        }
+        return text[..<fault.offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) } == UInt8(ascii: ",")
+    }
+
+    /// Foundation skips a byte order mark, and takes a text with NUL among its first bytes for UTF-16 or UTF-32.
+    static func isOtherEncoding(_ text: [UInt8]) -> Bool {
+        text.starts(with: [0xEF, 0xBB, 0xBF]) || text.starts(with: [0xFE, 0xFF]) || text.starts(with: [0xFF, 0xFE])
+            || text.prefix(4).contains(0)
+    }
+
+    /// Foundation refuses a number that is too large for a Double, or so small that a Double makes it zero; the grammar
+    /// has no such bound.
+    static func holdsNumberBeyondDouble(_ text: [UInt8]) -> Bool {
+        text.split { !numberBytes.contains($0) }
+            .contains { literal in
+                guard let value = Double(String(decoding: literal, as: UTF8.self)) else { return false }
+                let mantissa = literal.prefix { $0 | 0x20 != UInt8(ascii: "e") }
+                return value.isInfinite || value == 0 && mantissa.contains { (0x31...0x39).contains($0) }
+            }
+    }
+
+    private static let numberBytes = Set("+-.0123456789eE".utf8)
+
+    /// Limits that are ours alone, and duplicate keys, of which Foundation takes one.
+    static let ours: Set<FaultCode> = [.tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey]
+
+    /// Integers must be written as integers; Foundation takes 1.0 and 1e2 for such, and -0 for one that is not negative.
+    static func isIntegerInOtherForm(_ text: [UInt8], _ fault: Fault) -> Bool {
+        guard fault.code == .wrongType || fault.code == .outOfRange, fault.offset < text.count else { return false }
+        let literal = text[fault.offset...].prefix { numberBytes.contains($0) }
+        return literal.contains { ".eE".utf8.contains($0) } || literal.elementsEqual("-0".utf8)
+    }
+}
+
+@Suite("Against Foundation, with mutated texts")
+struct DifferentialTests {
+    static let seeds: [[UInt8]] =
+        ([
+            RecordText.update, .start, .end, .start.with("aps.input-push-token", "1"),
+            .start.with("aps.alert.title", #"{"loc-key":"GOAL","loc-args":["a","b"]}"#),
+            .update.with("aps.new", #"[1,{"a":null}]"#).with("activity", #""\u00e9\"é""#),
+        ] as [RecordText])
+        .map { Array($0.text.utf8) }
+        + Corpus.commands.filter { $0.name.hasPrefix("accepted") }.map(\.bytes)
+
+    @Test("the grammar accepts the same texts")
+    func grammar() {
+        let values: [[UInt8]] =
+            GrammarTests.valid.map { Array($0.utf8) } + GrammarTests.invalid.map { Array($0.0.utf8) } + Self.seeds
+        var mutation = Mutation(randomness: Randomness(seed: 1), seeds: values)
+        var accepted = 0
+        for _ in 0..<20_000 {
+            let text = mutation.next()
+            let ours = Grammar.fullFault(text)
+            let isFoundations = FoundationValue(text) != nil
+            if ours == nil { accepted += 1 }
+            switch (ours, isFoundations) {
+            case (nil, true), (_?, false): continue
+            case (nil, false) where Deviation.holdsNumberBeyondDouble(text): continue
+            case (let fault?, true)
+            where Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text)
+                || Deviation.ours.contains(fault.code):
+                continue
+            default:
+                Issue.record("\(String(describing: ours)): \(String(decoding: text, as: UTF8.self)), \(text)")
+            }
+        }
+        #expect(accepted > 2_000, "the mutations are gentle enough to leave valid texts among them")
+    }
+
+    @Test("commands are the same commands, with the same fields and the same bodies")
+    func commands() throws {
+        var mutation = Mutation(randomness: Randomness(seed: 2), seeds: Self.seeds)
+        var accepted = 0
+        for _ in 0..<10_000 {
+            let text = mutation.next()
+            let record = Record(text)
+            let value = FoundationValue(text)
+            let model = value.flatMap { CommandModel($0) }
+            do throws(Fault) {
+                let command = try record.command()
+                accepted += 1
+                guard value != nil || !Deviation.holdsNumberBeyondDouble(text) else { continue }
+                #expect(CommandModel(command, in: record) == model, "\(String(decoding: text, as: UTF8.self))")
+                checkBody(command, record, text)
+            } catch {
+                let isKnown =
+                    Deviation.isTrailingComma(text, error) || Deviation.isOtherEncoding(text)
+                    || Deviation.ours.contains(error.code) || Deviation.isIntegerInOtherForm(text, error)
+                if model != nil, !isKnown { Issue.record("\(error): \(String(decoding: text, as: UTF8.self))") }
+                // A message is made of every fault, so that one that cannot be made is found here.
+                #expect(!error.message(in: record.bytes).isEmpty)
+            }
+        }
+        #expect(accepted > 1_000, "the mutations are gentle enough to leave commands among them")
+    }
+
+    private func checkBody(_ command: Command, _ record: Record, _ text: [UInt8]) {
+        let whole = (try? JSONSerialization.jsonObject(with: Data(text))) as? [String: Any]
+        let body = (try? JSONSerialization.jsonObject(with: Data(record.body(command).text))) as? [String: Any]
+        guard let whole, let body, let aps = whole["aps"] else {
+            Issue.record("no body: \(String(decoding: text, as: UTF8.self))")
+            return
+        }
+        var expected = whole["payload"] as? [String: Any] ?? [:]
+        expected["aps"] = aps
+        #expect(NSDictionary(dictionary: body) == NSDictionary(dictionary: expected))
+    }
+
+    @Test("registrations never trap, and hold what Foundation reads")
+    func registrations() {
+        let seeds = ([RecordText.registration, .pushToStart] as [RecordText]).map { Array($0.text.utf8) }
+        var mutation = Mutation(randomness: Randomness(seed: 3), seeds: seeds)
+        for _ in 0..<10_000 {
+            let text = mutation.next()
+            let record = Record(text)
+            guard let registration = try? record.registration() else { continue }
+            guard let object = FoundationValue(text)?.object else {
+                Issue.record("Foundation refuses \(String(decoding: text, as: UTF8.self))")
+                continue
+            }
+            #expect(record.string(registration.app) == object["app"]?.string)
+            #expect(registration.environment.name.description == object["environment"]?.string)
+            #expect(UInt64(registration.registeredAtMilliseconds) == object["registeredAt"]?.unsigned)
+            switch registration.kind {
+            case .activity(let activity):
+                #expect(record.string(activity.activity) == object["activity"]?.string)
+                #expect(record.string(activity.token) == object["token"]?.string)
+                #expect(object["device"] == nil)
+            case .pushToStart(let device):
+                #expect(record.string(device.device) == object["device"]?.string)
+                #expect(record.string(device.attributesType) == object["attributesType"]?.string)
+                #expect(object["activity"] == nil)
+            }
+        }
+    }
+}
+
+extension Grammar {
+    static func fullFault(_ text: [UInt8]) -> Fault? {
+        let record = Record(text)
+        do throws(Fault) {
+            let text = try JSONText(record.bytes)
+            try text.recordEnd(text.skipValue(text.skipWhitespace(0), depth: 0, .record))
+            return nil
+        } catch {
+            return error
+        }
+    }
+}

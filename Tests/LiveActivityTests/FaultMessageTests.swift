@@ -1,0 +1,89 @@
+import Testing
+
+@testable import LiveActivity
+
+@Suite("Messages of faults")
+struct FaultMessageTests {
+    /// A record, the message without its place, and what stands at that place.
+    static let messages: [(RecordText, String, String)] = [
+        (
+            .update.with("aps.timestamp", "1790000000000"),
+            "aps.timestamp: must be whole seconds since 1970, 10 digits (milliseconds have 13, seconds since 2001 have 9)",
+            "1790000000000"
+        ),
+        (.update.with("colour", "1"), "colour: unknown key", "\"colour\""),
+        (.update.with("priority", "7"), "priority: must be 5 or 10", "7,\"expiration"),
+        (
+            .start.with("aps.alert", #"{"title":"t"}"#),
+            "aps.alert.body: missing, must be a string, or an object with \"loc-key\" and, if need be, \"loc-args\"",
+            #"{"title":"t"}"#
+        ),
+        (
+            .update.with("activity", "\"\(String(repeating: "a", count: 300))\""),
+            "activity: must be a string of 1 to 256 bytes, and has 300 bytes", "\"aaa"
+        ),
+        (
+            .update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: 5_000))\"}"),
+            "body: the request body has 5200 bytes, 4096 are allowed", "{\"timestamp"
+        ),
+        (
+            .update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: 9_000))\"}"),
+            "aps.content-state: a string has 9000 bytes, 8192 are allowed", "\"yyy"
+        ),
+        (
+            .update.without("activity").with("audience", #""m1""#),
+            "audience: commands to audiences are not supported by this release", "{"
+        ),
+    ]
+
+    @Test("name the field, what it must be, and the place", arguments: messages)
+    func message(_ text: RecordText, _ message: String, _ place: String) throws {
+        let record = Record(text.text)
+        let offset = try #require(text.text.firstRange(of: place)).lowerBound.utf16Offset(in: text.text)
+        #expect(commandFault(text)?.message(in: record.bytes) == "\(message) (at byte \(offset))")
+    }
+
+    @Test("never hold a token, wherever it stands in a record")
+    func noToken() {
+        let token = RecordText.token
+        let records: [String] = [
+            RecordText.update.with("token", "\"\(token)x\"").text,
+            RecordText.update.with("token", "\"\(token.dropLast())\"").text,
+            RecordText.update.with(token, "1").text,
+            RecordText.update.with("x\(token)", "1").text,
+            RecordText.update.with("environment", "\"\(token)\"").text,
+            RecordText.update.with("aps.event", "\"\(token)\"").text,
+            "{\"aps\":{\"\(token)\":1,\"\(token)\":1}}",
+            "{\"token\":\"\(token)\",\"token\":\"\(token)\"}",
+            "{\"token\":\"\(token)",
+            "\"\(token)\"",
+        ]
+        for text in records {
+            let record = Record(text)
+            guard let fault = commandFault(text) else {
+                Issue.record("accepted: \(text)")
+                continue
+            }
+            let message = fault.message(in: record.bytes)
+            for start in token.indices.dropLast(15) {
+                let part = token[start...].prefix(16)
+                #expect(!message.contains(part))
+            }
+        }
+    }
+
+    @Test("exist for each code and each field")
+    func all() {
+        let record = Record("{}")
+        var names: Set<String> = []
+        for code in FaultCode.allCases {
+            names.insert(code.name.description)
+            for field in Field.allCases {
+                let fault = Fault(code, field, at: 0)
+                #expect(fault.message(in: record.bytes).hasSuffix("(at byte 0)"))
+            }
+        }
+        #expect(names.count == FaultCode.allCases.count)
+        #expect(Set(Field.allCases.map(\.path.description)).count == Field.allCases.count)
+    }
+}

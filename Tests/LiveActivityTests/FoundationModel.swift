@@ -1,0 +1,190 @@
+import Foundation
+import LiveActivity
+
+/// Any JSON value, as Foundation's decoder reads it.
+enum FoundationValue: Decodable {
+    case null
+    case boolean(Bool)
+    /// With the integers that it is, if it is one.
+    case number(unsigned: UInt64?)
+    case string(String)
+    case array([FoundationValue])
+    case object([String: FoundationValue])
+
+    private struct Key: CodingKey {
+        var stringValue: String
+        var intValue: Int? { nil }
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    init(from decoder: any Decoder) throws {
+        if let container = try? decoder.container(keyedBy: Key.self) {
+            let members = try container.allKeys.map {
+                ($0.stringValue, try container.decode(FoundationValue.self, forKey: $0))
+            }
+            self = .object(Dictionary(members) { $1 })
+            return
+        }
+        if var container = try? decoder.unkeyedContainer() {
+            var elements: [FoundationValue] = []
+            while !container.isAtEnd { elements.append(try container.decode(FoundationValue.self)) }
+            self = .array(elements)
+            return
+        }
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let value = try? container.decode(Bool.self) {
+            self = .boolean(value)
+        } else if (try? container.decode(Double.self)) != nil {
+            self = .number(unsigned: try? container.decode(UInt64.self))
+        } else {
+            self = .string(try container.decode(String.self))
+        }
+    }
+
+    init?(_ text: some Collection<UInt8>) {
+        guard let value = try? JSONDecoder().decode(FoundationValue.self, from: Data(text)) else { return nil }
+        self = value
+    }
+
+    var string: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    var object: [String: FoundationValue]? {
+        if case .object(let members) = self { members } else { nil }
+    }
+
+    var isNumber: Bool {
+        if case .number = self { true } else { false }
+    }
+
+    var unsigned: UInt64? {
+        if case .number(let unsigned) = self { unsigned } else { nil }
+    }
+}
+
+/// The rules of a command, written a second time and in another way: over what Foundation read, one rule after the other,
+/// without regard to speed. What the decoder says of a record is held against it.
+struct CommandModel: Equatable {
+    var event: String
+    var timestamp: UInt64
+    var sequence: UInt64
+    var app: String
+    var activity: String
+    var device: String?
+    var identifier: String?
+    var token: String?
+    var environment: String?
+    var attributesType: String?
+    var priority: UInt64
+    var expiration: UInt64?
+    var hasAlert: Bool
+
+    /// Nil if the record is no command.
+    init?(_ value: FoundationValue) {
+        guard let record = value.object, let aps = record["aps"]?.object else { return nil }
+        let known: Set<String> = [
+            "app", "activity", "device", "id", "token", "environment", "sequence", "priority", "expiration", "aps",
+            "payload",
+        ]
+        guard known.isSuperset(of: record.keys) else { return nil }
+        guard let app = Self.name(record["app"]), let activity = Self.name(record["activity"]) else { return nil }
+        self.app = app
+        self.activity = activity
+        guard Self.optional(record["id"], { Self.name($0, most: 64) != nil }),
+            Self.optional(record["device"], { Self.name($0) != nil }),
+            Self.optional(record["sequence"], { $0.unsigned != nil }),
+            Self.optional(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
+            Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
+            Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
+            Self.optional(record["token"], { Self.isToken($0.string) }),
+            Self.optional(record["environment"], { ["production", "sandbox"].contains($0.string) }),
+            (record["token"] == nil) == (record["environment"] == nil)
+        else { return nil }
+        guard let event = aps["event"]?.string, let timestamp = aps["timestamp"]?.unsigned, Self.isValid(aps, event),
+            (1_000_000_000...9_999_999_999).contains(timestamp), (record["device"] != nil) == (event == "start")
+        else { return nil }
+        self.event = event
+        self.timestamp = timestamp
+        sequence = record["sequence"]?.unsigned ?? 0
+        device = record["device"]?.string
+        identifier = record["id"]?.string
+        token = record["token"]?.string
+        environment = record["environment"]?.string
+        attributesType = aps["attributes-type"]?.string
+        priority = record["priority"]?.unsigned ?? 0
+        expiration = record["expiration"]?.unsigned
+        hasAlert = aps["alert"] != nil
+    }
+
+    /// What a decoded command says of itself.
+    init(_ command: Command, in record: Record) {
+        event = command.event.name.description
+        timestamp = UInt64(command.version.timestamp)
+        sequence = command.version.sequence
+        app = record.string(command.app) ?? ""
+        activity = record.string(command.activity) ?? ""
+        device = record.string(command.device)
+        identifier = record.string(command.identifier)
+        token = record.string(command.token)
+        environment = command.environment?.name.description
+        attributesType = record.string(command.attributesType)
+        priority = UInt64(command.priority)
+        expiration = command.expiration < 0 ? nil : UInt64(command.expiration)
+        hasAlert = command.hasAlert
+    }
+
+    private static func optional(_ value: FoundationValue?, _ rule: (FoundationValue) -> Bool) -> Bool {
+        value.map(rule) ?? true
+    }
+
+    private static func name(_ value: FoundationValue?, most: Int = 256) -> String? {
+        guard let text = value?.string, !text.isEmpty, text.utf8.count <= most,
+            !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { return nil }
+        return text
+    }
+
+    private static func isToken(_ text: String?) -> Bool {
+        guard let text, (8...200).contains(text.utf8.count), text.utf8.count.isMultiple(of: 2) else { return false }
+        return text.unicodeScalars.allSatisfy { $0.isASCII && $0.properties.isASCIIHexDigit }
+    }
+
+    private static func isValid(_ aps: [String: FoundationValue], _ event: String) -> Bool {
+        guard ["start", "update", "end"].contains(event),
+            optional(aps["content-state"], { $0.object != nil }), event == "end" || aps["content-state"] != nil,
+            optional(aps["attributes"], { $0.object != nil }), optional(aps["attributes-type"], { name($0) != nil }),
+            optional(aps["stale-date"], \.isNumber), optional(aps["relevance-score"], \.isNumber),
+            optional(aps["dismissal-date"], { $0.isNumber && event == "end" }),
+            optional(aps["input-push-token"], { $0.unsigned == 1 && event == "start" }),
+            optional(aps["input-push-channel"], { name($0, most: 8_192) != nil && event == "start" }),
+            aps["input-push-token"] == nil || aps["input-push-channel"] == nil,
+            optional(aps["alert"], isAlert)
+        else { return false }
+        guard event == "start" else { return true }
+        guard aps["attributes"] != nil, aps["attributes-type"] != nil, let alert = aps["alert"]?.object else {
+            return false
+        }
+        return ["title", "body"]
+            .allSatisfy { key in
+                alert[key].map { ($0.string ?? $0.object?["loc-key"]?.string) != "" } ?? false
+            }
+    }
+
+    private static func isAlert(_ value: FoundationValue) -> Bool {
+        guard let alert = value.object else { return false }
+        return optional(alert["sound"], { $0.string != nil }) && optional(alert["title"], isText)
+            && optional(alert["body"], isText)
+    }
+
+    private static func isText(_ value: FoundationValue) -> Bool {
+        if value.string != nil { return true }
+        guard let object = value.object, object["loc-key"]?.string != nil else { return false }
+        return optional(object["loc-args"]) {
+            if case .array(let elements) = $0 { elements.allSatisfy { $0.string != nil } } else { false }
+        }
+    }
+}

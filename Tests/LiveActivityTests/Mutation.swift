@@ -1,0 +1,85 @@
+/// Random numbers that repeat: splitmix64, from a seed.
+struct Randomness: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+}
+
+/// Spoils JSON texts a little, so that they come out just inside or just outside of the rules.
+struct Mutation {
+    var randomness: Randomness
+    let seeds: [[UInt8]]
+
+    /// What is put into texts: whole values, halves of them, keys, and bytes that UTF-8 or JSON do not allow.
+    private static let pieces: [[UInt8]] =
+        [
+            "null", "true", "false", "0", "-0", "1", "-1", "5", "10", "01", "1.", "1.5", "1e5", "1E+2", "1e400", "-",
+            "1790000000",
+            "18446744073709551615", "18446744073709551616", "123456789012345678901234567890", "\"\"", "\"a\"", "{}",
+            "[]",
+            "{", "}", "[", "]", ",", ":", "\"", "\\", " ", "\n", "\t", "\r", "\u{C}", "\u{0}", "\\u0000", "\\u0061",
+            "\\u00e9",
+            "\\ud83d\\ude00", "\\ud800", "\\udc00", "\\ud800\\u0041", "\\n", "\\/", "\\x", "\\u12", "é", "€", "😀",
+            "\u{7F}",
+            "\u{85}", "\u{FEFF}", "\"start\"", "\"update\"", "\"end\"", "\"device\":\"d\",", "\"activity\":\"a\",",
+            "\"aps\":{},",
+            "\"alert\":{\"title\":\"t\",\"body\":\"b\"},", "\"attributes\":{},", "\"attributes-type\":\"T\",",
+            "\"content-state\":{},",
+            "\"dismissal-date\":0,", "\"input-push-token\":1,", "\"input-push-channel\":\"c\",", "\"loc-key\":\"k\",",
+            "\"loc-args\":[\"x\"],", "\"x\":1,", "\"sequence\":7,", "\"priority\":5,", "\"payload\":{\"aps\":1},",
+        ]
+        .map { Array($0.utf8) } + [
+            [0x80], [0xC0, 0x80], [0xC2], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF],
+        ]
+
+    mutating func next() -> [UInt8] {
+        var text = seeds.randomElement(using: &randomness) ?? []
+        for _ in 0..<Int.random(in: 1...2, using: &randomness) { change(&text) }
+        return text
+    }
+
+    private mutating func change(_ text: inout [UInt8]) {
+        let place = Int.random(in: 0...text.count, using: &randomness)
+        let length = min(Int.random(in: 0...12, using: &randomness), text.count - place)
+        switch Int.random(in: 0..<8, using: &randomness) {
+        case 0: text.removeSubrange(place..<place + length)
+        case 1:
+            text.insert(
+                contentsOf: text[place..<place + length],
+                at: Int.random(in: 0...text.count, using: &randomness)
+            )
+        case 2: replaceToken(&text)
+        case 3 where place < text.count: text[place] ^= 1 << UInt8.random(in: 0..<8, using: &randomness)
+        case 4:
+            let other = seeds.randomElement(using: &randomness) ?? []
+            text = Array(text[..<place] + other[min(place, other.count)...])
+        case 5: replaceToken(&text)
+        case 6: moveMember(&text)
+        default: text.insert(contentsOf: Self.pieces.randomElement(using: &randomness) ?? [], at: place)
+        }
+    }
+
+    /// Puts a piece where a value stands: after a colon, up to what follows.
+    private mutating func replaceToken(_ text: inout [UInt8]) {
+        let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
+        guard let colon = colons.randomElement(using: &randomness) else { return }
+        let end = text[(colon + 1)...].firstIndex { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "}") } ?? text.count
+        text.replaceSubrange(colon + 1..<end, with: Self.pieces.randomElement(using: &randomness) ?? [])
+    }
+
+    /// Puts a piece, or nothing, in place of what stands between two commas.
+    private mutating func moveMember(_ text: inout [UInt8]) {
+        let commas = text.indices.filter { text[$0] == UInt8(ascii: ",") }
+        guard let index = commas.indices.dropLast().randomElement(using: &randomness) else { return }
+        let piece = Bool.random(using: &randomness) ? [] : Self.pieces.randomElement(using: &randomness) ?? []
+        text.replaceSubrange(commas[index] + 1...commas[index + 1], with: piece)
+    }
+}

@@ -1,0 +1,161 @@
+import LiveActivity
+import Testing
+
+/// A JSON object in the making, for tables of records that differ in one place: members in order.
+struct RecordText: Sendable, CustomTestStringConvertible {
+    enum Value: Sendable, ExpressibleByStringInterpolation {
+        case raw(String)
+        case object(RecordText)
+
+        init(stringLiteral value: String) { self = .raw(value) }
+
+        var text: String {
+            switch self {
+            case .raw(let text): text
+            case .object(let object): object.text
+            }
+        }
+    }
+
+    private var members: [(key: String, value: Value)]
+
+    init(_ members: [(String, Value)]) {
+        self.members = members.map { (key: $0.0, value: $0.1) }
+    }
+
+    /// The same with one value, raw JSON, set: at the end if its key is new. Dots lead into objects: "aps.alert.title".
+    func with(_ path: String, _ value: String) -> RecordText {
+        replacing(path[...], .raw(value))
+    }
+
+    func without(_ path: String) -> RecordText {
+        replacing(path[...], nil)
+    }
+
+    private func replacing(_ path: Substring, _ value: Value?) -> RecordText {
+        var copy = self
+        let dot = path.firstIndex(of: ".") ?? path.endIndex
+        let head = String(path[..<dot])
+        let index = members.firstIndex { $0.key == head }
+        var newValue = value
+        if dot != path.endIndex, let index, case .object(let object) = members[index].value {
+            newValue = .object(object.replacing(path[path.index(after: dot)...], value))
+        }
+        switch (index, newValue) {
+        case (let index?, let newValue?): copy.members[index].value = newValue
+        case (let index?, nil): copy.members.remove(at: index)
+        case (nil, let newValue?): copy.members.append((head, newValue))
+        case (nil, nil): break
+        }
+        return copy
+    }
+
+    var testDescription: String { String(text.prefix(200)) }
+
+    var text: String {
+        "{" + members.map { "\"\($0.key)\":\($0.value.text)" }.joined(separator: ",") + "}"
+    }
+}
+
+extension RecordText {
+    static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+    static let alert = RecordText([("title", #""Goal""#), ("body", #""2:1""#), ("sound", #""default""#)])
+    static let updateAps = RecordText([
+        ("timestamp", "1790000000"), ("event", #""update""#), ("content-state", #"{"home":2,"away":1}"#),
+        ("stale-date", "1790000600"), ("relevance-score", "80"), ("alert", .object(alert)),
+    ])
+    static let startAps = RecordText([
+        ("timestamp", "1790000000"), ("event", #""start""#), ("attributes-type", #""MatchAttributes""#),
+        ("attributes", #"{"match":"m1"}"#), ("content-state", #"{"home":0,"away":0}"#), ("alert", .object(alert)),
+    ])
+    static let endAps = RecordText([
+        ("timestamp", "1790000000"), ("event", #""end""#), ("content-state", #"{"home":2,"away":1}"#),
+        ("dismissal-date", "1790003600"),
+    ])
+    static let update = RecordText([
+        ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("id", #""feed/7""#), ("sequence", "42"),
+        ("priority", "10"), ("expiration", "1790000900"), ("token", "\"\(token)\""), ("environment", #""sandbox""#),
+        ("aps", .object(updateAps)), ("payload", #"{"match":"m1","live":true}"#),
+    ])
+    static let start = RecordText([
+        ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("device", #""7f""#), ("aps", .object(startAps)),
+    ])
+    static let end = RecordText([
+        ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("aps", .object(endAps)),
+    ])
+    static let shows = RecordText([("timestamp", "1790000000"), ("sequence", "7")])
+    static let registration = RecordText([
+        ("app", #""com.example.scores""#), ("environment", #""production""#), ("registeredAt", "1790000000123"),
+        ("activity", #""m1:7f""#), ("token", "\"\(token)\""), ("audiences", #"["m1","world-cup"]"#),
+        ("frequentUpdates", "true"), ("shows", .object(shows)),
+    ])
+    static let pushToStart = RecordText([
+        ("app", #""com.example.scores""#), ("environment", #""sandbox""#), ("registeredAt", "1790000000123"),
+        ("device", #""7f""#), ("attributesType", #""MatchAttributes""#), ("token", "\"\(token)\""),
+    ])
+}
+
+/// A record's bytes at an address of their own, with nothing readable promised around them.
+final class Record {
+    let bytes: UnsafeRawBufferPointer
+
+    init(_ content: some Collection<UInt8>) {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 1)
+        room.copyBytes(from: content)
+        bytes = UnsafeRawBufferPointer(room)
+    }
+
+    convenience init(_ text: String) {
+        self.init(text.utf8)
+    }
+
+    deinit {
+        bytes.deallocate()
+    }
+
+    func command() throws(Fault) -> Command { try Command.decode(bytes) }
+
+    func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
+
+    /// What a string of the record stands for; nil if it is absent.
+    func string(_ text: TextRange) -> String? {
+        guard !text.isAbsent else { return nil }
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
+        defer { room.deallocate() }
+        let count = unescape(text, from: bytes, into: room)
+        return String(decoding: room[..<count], as: UTF8.self)
+    }
+
+    func string(_ range: ByteRange) -> String? {
+        range.isAbsent ? nil : String(decoding: range.bytes(in: bytes), as: UTF8.self)
+    }
+
+    /// The request body of a command that was decoded from this record.
+    func body(_ command: Command) -> (text: [UInt8], timestampOffset: Int) {
+        var room = [UInt8](repeating: 0xAA, count: command.bodyCount)
+        let (count, offset) = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
+        precondition(count == command.bodyCount, "a body is as long as was said")
+        return (room, offset)
+    }
+}
+
+/// The fault of decoding a command, or nil if it is one.
+func commandFault(_ text: RecordText) -> Fault? { commandFault(text.text) }
+
+func commandFault(_ text: String) -> Fault? {
+    do throws(Fault) {
+        _ = try Record(text).command()
+        return nil
+    } catch {
+        return error
+    }
+}
+
+func registrationFault(_ text: RecordText) -> Fault? {
+    do throws(Fault) {
+        _ = try Record(text.text).registration()
+        return nil
+    } catch {
+        return error
+    }
+}

@@ -1,0 +1,121 @@
+import LiveActivity
+import Testing
+
+@Suite("Registrations")
+struct RegistrationTests {
+    @Test("of an activity's update token")
+    func activity() throws {
+        let record = Record(RecordText.registration.text)
+        let registration = try record.registration()
+        #expect(record.string(registration.app) == "com.example.scores")
+        #expect(registration.environment == .production)
+        #expect(registration.registeredAtMilliseconds == 1_790_000_000_123)
+        guard case .activity(let activity) = registration.kind else {
+            Issue.record("not an activity's")
+            return
+        }
+        #expect(record.string(activity.activity) == "m1:7f")
+        #expect(record.string(activity.token) == RecordText.token)
+        #expect(activity.frequentUpdates)
+        #expect(activity.shows == Version(timestamp: 1_790_000_000, sequence: 7))
+        #expect(record.string(activity.audiences) == #"["m1","world-cup"]"#)
+        #expect(activity.audienceCount == 2)
+    }
+
+    @Test("of a device's push-to-start token")
+    func pushToStart() throws {
+        let record = Record(RecordText.pushToStart.text)
+        let registration = try record.registration()
+        #expect(registration.environment == .sandbox)
+        guard case .pushToStart(let device) = registration.kind else {
+            Issue.record("not a device's")
+            return
+        }
+        #expect(record.string(device.device) == "7f")
+        #expect(record.string(device.attributesType) == "MatchAttributes")
+        #expect(record.string(device.token) == RecordText.token)
+    }
+
+    static let variants: [(RecordText, frequent: Bool, shows: Version?, audiences: Int)] = [
+        (.registration.without("frequentUpdates").without("shows").without("audiences"), false, nil, 0),
+        (.registration.with("frequentUpdates", "false"), false, Version(timestamp: 1_790_000_000, sequence: 7), 2),
+        (.registration.with("shows", "1790000001"), true, Version(timestamp: 1_790_000_001, sequence: 0), 2),
+        (.registration.without("shows.sequence"), true, Version(timestamp: 1_790_000_000, sequence: 0), 2),
+        (.registration.with("audiences", "[ ]"), true, Version(timestamp: 1_790_000_000, sequence: 7), 0),
+        (
+            .registration.with("audiences", #"[ "a" , "b","c" ]"#), true,
+            Version(timestamp: 1_790_000_000, sequence: 7), 3
+        ),
+    ]
+
+    @Test("leave out what is optional", arguments: variants)
+    func optional(_ record: RecordText, _ frequent: Bool, _ shows: Version?, _ audiences: Int) throws {
+        guard case .activity(let activity) = try Record(record.text).registration().kind else {
+            Issue.record("not an activity's")
+            return
+        }
+        #expect(activity.frequentUpdates == frequent)
+        #expect(activity.shows == shows)
+        #expect(activity.audienceCount == audiences)
+    }
+
+    static let types: [(path: String, template: RecordText, allowed: Set<String>)] = [
+        ("app", .registration, ["string"]), ("environment", .registration, ["string"]),
+        ("registeredAt", .registration, ["number"]), ("activity", .registration, ["string"]),
+        ("token", .registration, ["string"]), ("audiences", .registration, ["array"]),
+        ("frequentUpdates", .registration, ["boolean"]), ("shows", .registration, ["number", "object"]),
+        ("shows.timestamp", .registration, ["number"]), ("shows.sequence", .registration, ["number"]),
+        ("device", .pushToStart, ["string"]), ("attributesType", .pushToStart, ["string"]),
+    ]
+
+    static let wrongTypes: [FaultCase] = types.flatMap { field in
+        CommandFaultTests.values.filter { !field.allowed.contains($0.type) }
+            .map {
+                FaultCase(field.template.with(field.path, $0.value), .wrongType, field.path)
+            }
+    }
+
+    static let missing: [FaultCase] =
+        ["app", "environment", "registeredAt", "activity", "token"]
+        .map {
+            FaultCase(.registration.without($0), .missingField, $0)
+        }
+        + ["app", "environment", "registeredAt", "attributesType", "token"]
+        .map {
+            FaultCase(.pushToStart.without($0), .missingField, $0)
+        }
+
+    static let others: [FaultCase] = [
+        FaultCase(.registration.without("shows.timestamp"), .missingField, "shows.timestamp"),
+        FaultCase(.registration.with("shows.time", "1"), .unknownKey, "shows.time"),
+        FaultCase(.registration.with("shows", "1790000000000"), .outOfRange, "shows"),
+        FaultCase(.registration.with("shows.timestamp", "1"), .outOfRange, "shows.timestamp"),
+        FaultCase(.registration.with("registeredAt", "1790000000"), .outOfRange, "registeredAt"),
+        FaultCase(.registration.with("registeredAt", "10000000000000"), .outOfRange, "registeredAt"),
+        FaultCase(.registration.with("frequentUpdates", "tru"), .notJSON, "frequentUpdates"),
+        FaultCase(.registration.with("audiences", #"["a",1]"#), .wrongType, "audiences"),
+        FaultCase(.registration.with("audiences", #"["a",""]"#), .emptyText, "audiences"),
+        FaultCase(.registration.with("audiences", #"["a","\u0000"]"#), .invalidCharacter, "audiences"),
+        FaultCase(.registration.with("audiences", #"["a",]"#), .notJSON, "audiences"),
+        FaultCase(
+            .registration.with("audiences", "[\(Array(repeating: #""a""#, count: 65).joined(separator: ","))]"),
+            .tooMany,
+            "audiences"
+        ),
+        FaultCase(.registration.with("attributesType", #""A""#), .notAllowed, "attributesType"),
+        FaultCase(.pushToStart.with("activity", #""a""#), .notAllowed, "activity"),
+        FaultCase(.pushToStart.with("audiences", "[]"), .notAllowed, "audiences"),
+        FaultCase(.pushToStart.with("shows", "1790000000"), .notAllowed, "shows"),
+        FaultCase(.pushToStart.with("frequentUpdates", "false"), .notAllowed, "frequentUpdates"),
+        FaultCase(.registration.without("activity").without("token"), .missingField, "token"),
+        FaultCase(.registration.with("token", #""abc""#), .invalidHexadecimal, "token"),
+        FaultCase(.registration.with("aps", "{}"), .unknownKey, "aps"),
+        FaultCase(#"{"shows":{"sequence":1,"sequence":1}}"#, .duplicateKey, "shows.sequence"),
+        FaultCase(#"{"token":"00000000","tok\u0065n":"00000000"}"#, .duplicateKey, "token"),
+    ]
+
+    @Test("are refused for what is of a wrong type, missing, or out of place", arguments: wrongTypes + missing + others)
+    func refused(_ fault: FaultCase) {
+        fault.check { (record) throws(Fault) in _ = try record.registration() }
+    }
+}

@@ -1,0 +1,233 @@
+import Foundation
+import LiveActivity
+import Testing
+
+/// What a writer wrote, as Foundation reads it.
+func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
+    var writer = JSONWriter(capacity: 1)
+    write(&writer)
+    let object = try JSONSerialization.jsonObject(with: Data(writer.bytes))
+    return try #require(object as? [String: Any])
+}
+
+/// Lends the bytes of texts for the length of a call; an absent text has none.
+func withTexts<Result>(
+    _ texts: [String?],
+    _ body: ([UnsafeRawBufferPointer?]) throws -> Result
+) rethrows -> Result {
+    let records = texts.map { $0.map { Record($0) } }
+    return try withExtendedLifetime(records) { try body(records.map { $0?.bytes }) }
+}
+
+@Suite("JSON writer")
+struct JSONWriterTests {
+    @Test("escapes whatever a string can hold, so that Foundation reads the same")
+    func strings() throws {
+        let every = String(String.UnicodeScalarView((0..<0x3000).compactMap { Unicode.Scalar($0 as UInt32) }))
+        for text in ["", "plain", "\"\\/", "\u{0}\u{1}\u{8}\t\n\u{B}\u{C}\r\u{1F}\u{7F}", "é€😀", every] {
+            let record = Record(text)
+            let object = try written { writer in
+                writer.beginObject()
+                writer.key("text")
+                writer.string(record.bytes)
+                writer.endObject()
+            }
+            #expect(object["text"] as? String == text)
+        }
+    }
+
+    @Test("replaces bytes that are not UTF-8")
+    func illFormed() throws {
+        for (bytes, text) in [
+            ([0xFF], "\u{FFFD}"), ([0x61, 0xC0, 0x80, 0x62], "a\u{FFFD}\u{FFFD}b"), ([0xE2, 0x82], "\u{FFFD}\u{FFFD}"),
+            ([0xED, 0xA0, 0x80], "\u{FFFD}\u{FFFD}\u{FFFD}"), ([0xE2, 0x82, 0xAC, 0xF0], "€\u{FFFD}"),
+        ] as [([UInt8], String)] {
+            let record = Record(bytes)
+            let object = try written { writer in
+                writer.beginObject()
+                writer.key("text")
+                writer.string(record.bytes)
+                writer.endObject()
+            }
+            #expect(object["text"] as? String == text)
+        }
+    }
+
+    @Test("writes integers to their bounds")
+    func integers() {
+        for value in [Int64.min, -10, -1, 0, 1, 9, 10, 99, 100, Int64.max] {
+            var writer = JSONWriter(capacity: 1)
+            writer.integer(value)
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
+        }
+        var writer = JSONWriter()
+        writer.integer(UInt64.max)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == String(UInt64.max))
+    }
+
+    @Test("puts commas between members, and begins anew after a reset")
+    func structure() {
+        var writer = JSONWriter(capacity: 1)
+        for _ in 0..<2 {
+            writer.reset()
+            writer.beginObject()
+            writer.key("a")
+            writer.beginObject()
+            writer.endObject()
+            writer.key("b")
+            writer.beginObject()
+            writer.key("c")
+            writer.boolean(true)
+            writer.key("d")
+            writer.string("e")
+            writer.endObject()
+            writer.key("f")
+            writer.integer(-7 as Int64)
+            writer.endObject()
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == #"{"a":{},"b":{"c":true,"d":"e"},"f":-7}"#)
+        }
+    }
+}
+
+@Suite("Records that are written")
+struct WrittenRecordTests {
+    @Test("a result with all there can be, as the design names it")
+    func fullResult() throws {
+        let object = try withTexts(["id\"1", "com.example", "m1", "Unregistered", "causeway.commands"]) { texts in
+            var result = ResultRecord(
+                outcome: .unregistered,
+                sourceTopic: texts[4]!,
+                sourcePartition: 3,
+                sourceOffset: 1_234_567_890_123
+            )
+            result.command = texts[0]
+            result.app = texts[1]
+            result.activity = texts[2]
+            result.reason = texts[3]
+            result.status = 410
+            result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
+            result.priority = 10
+            result.attempts = 2
+            result.timestamp = 1_790_000_000
+            result.recordMilliseconds = 1
+            result.receivedMilliseconds = 2
+            result.admittedMilliseconds = 3
+            result.sentMilliseconds = 4
+            result.answeredMilliseconds = 5
+            return try written { result.write(to: &$0) }
+        }
+        let expected: [String: Any] = [
+            "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "status": 410,
+            "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 10, "attempts": 2,
+            "timestamp": 1_790_000_000,
+            "source": ["topic": "causeway.commands", "partition": 3, "offset": 1_234_567_890_123] as [String: Any],
+            "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "answered": 5],
+        ]
+        #expect(NSDictionary(dictionary: object) == NSDictionary(dictionary: expected))
+    }
+
+    @Test("a result leaves out what is absent, and names a command without id by its place")
+    func leastResult() throws {
+        let object = try withTexts(["causeway.commands"]) { texts in
+            let result = ResultRecord(
+                outcome: .invalid,
+                sourceTopic: texts[0]!,
+                sourcePartition: 0,
+                sourceOffset: 7
+            )
+            return try written { result.write(to: &$0) }
+        }
+        #expect(Set(object.keys) == ["command", "outcome", "attempts", "source", "times"])
+        #expect(object["command"] as? String == "causeway.commands/0/7")
+        #expect((object["times"] as? [String: Any])?.isEmpty == true)
+    }
+
+    @Test("a result names an audience, or a device")
+    func addresses() throws {
+        let object = try withTexts(["t", "m1", "7f"]) { texts in
+            var result = ResultRecord(outcome: .held, sourceTopic: texts[0]!, sourcePartition: 0, sourceOffset: 0)
+            result.audience = texts[1]
+            result.device = texts[2]
+            return try written { result.write(to: &$0) }
+        }
+        #expect(object["audience"] as? String == "m1")
+        #expect(object["device"] as? String == "7f")
+    }
+
+    @Test("each outcome has a name of its own")
+    func outcomes() {
+        #expect(
+            Outcome.allCases.map(\.name.description) == [
+                "accepted", "unchanged", "duplicate", "superseded", "held", "ended", "expired", "invalid",
+                "unregistered", "failed", "unknown",
+            ]
+        )
+    }
+
+    @Test("an invalidation of an activity's token, and of a device's", arguments: [true, false])
+    func invalidation(ofActivity: Bool) throws {
+        let object = try withTexts(["com.example", "m1", RecordText.token, "Unregistered"]) { texts in
+            let invalidation = InvalidationRecord(
+                app: texts[0]!,
+                address: ofActivity ? .activity(texts[1]!) : .device(texts[1]!),
+                token: texts[2]!,
+                environment: .sandbox,
+                reason: texts[3]!,
+                invalidAtMilliseconds: 1_790_000_000_123
+            )
+            return try written { invalidation.write(to: &$0) }
+        }
+        let expected: [String: Any] = [
+            "app": "com.example", ofActivity ? "activity" : "device": "m1", "token": RecordText.token,
+            "environment": "sandbox", "reason": "Unregistered", "invalidAt": 1_790_000_000_123,
+        ]
+        #expect(NSDictionary(dictionary: object) == NSDictionary(dictionary: expected))
+    }
+
+    static let commands: [RecordText] = [
+        .update, .start, .end, .end.with("payload", "{ }"), .update.with("activity", #""\"\u20ac\ud83d\ude00\\""#),
+        .update.with("sequence", "18446744073709551615").with("expiration", "0").without("id").without("payload"),
+        .start.with("device", #""d\u0065vice""#).with("priority", "5").with("payload", #"{ "a" : 1 , "b":"é" }"#),
+    ]
+
+    @Test("a command that is written again is the same command", arguments: commands)
+    func roundTrip(_ text: RecordText) throws {
+        let record = Record(text.text)
+        let command = try record.command()
+        let texts = [command.app, command.activity, command.device, command.identifier].map { record.string($0) }
+        var writer = JSONWriter(capacity: 1)
+        withTexts(texts) { texts in
+            var copy = CommandRecord(app: texts[0]!, activity: texts[1]!, aps: command.aps.bytes(in: record.bytes))
+            copy.device = texts[2]
+            copy.identifier = texts[3]
+            copy.payloadMembers = command.payloadMembers.bytes(in: record.bytes)
+            copy.sequence = command.version.sequence
+            copy.priority = command.priority
+            copy.expiration = command.expiration
+            copy.write(to: &writer)
+        }
+        let again = Record(Array(writer.bytes))
+        let copy = try again.command()
+        #expect([copy.app, copy.activity, copy.device, copy.identifier].map { again.string($0) } == texts)
+        #expect(again.string(copy.attributesType) == record.string(command.attributesType))
+        #expect(copy.event == command.event && copy.version == command.version)
+        #expect(copy.priority == command.priority && copy.expiration == command.expiration)
+        #expect(copy.hasAlert == command.hasAlert && copy.digest == command.digest)
+        #expect(copy.staleDate == command.staleDate && copy.dismissalDate == command.dismissalDate)
+        #expect(again.body(copy).text == record.body(command).text)
+        #expect(again.body(copy).timestampOffset == record.body(command).timestampOffset)
+        #expect(copy.token.isAbsent && copy.environment == nil)
+    }
+}
+
+@Suite("Hexadecimal digits")
+struct HexadecimalTests {
+    @Test("are copied in lower case")
+    func lowerCase() {
+        let digits = Record("0123456789abcdefABCDEF")
+        var room = [UInt8](repeating: 0, count: 22)
+        let count = room.withUnsafeMutableBytes { Hexadecimal.copyLowercased(digits.bytes, into: $0) }
+        #expect(count == 22)
+        #expect(String(decoding: room, as: UTF8.self) == "0123456789abcdefabcdef")
+    }
+}
