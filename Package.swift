@@ -17,9 +17,12 @@ let package = Package(
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
     ],
     targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
 
         .target(name: "LiveActivity", swiftSettings: settings),
+        .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests", dependencies: ["LiveActivity"], exclude: ["Corpus"], swiftSettings: settings),
+        .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL"], swiftSettings: settings),
     ]
 )

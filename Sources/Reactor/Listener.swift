@@ -1,0 +1,145 @@
+import CLinux
+import Glibc
+
+/// Given the connections of a listener.
+public protocol ListenerHandler: AnyObject {
+    /// - Parameters:
+    ///   - descriptor: non-blocking; the handler owns it from here.
+    ///   - from: nil for a client without a name, as on a Unix socket.
+    func accepted(descriptor: Int32, from: SocketAddress?)
+}
+
+/// Listens on a TCP or Unix socket. The loop keeps it alive until `close`; it holds its handler weakly.
+public final class Listener {
+    /// Connections accepted per event, so that a flood leaves others their turn.
+    private static let acceptsPerEventMax = 64
+    /// How long accepting rests when the process or the system is out of descriptors or memory: the waiting connection
+    /// would be reported again at once, and cannot be taken.
+    private static let pauseMilliseconds: Int64 = 100
+
+    private let loop: EventLoop
+    private weak var handler: (any ListenerHandler)?
+    private var descriptor: Int32
+    private let unixPath: String?
+    private var resumeTimer = TimerIdentifier.none
+
+    /// Where it listens; with port 0 asked for, the port that the system chose.
+    public let address: SocketAddress
+
+    /// - Parameter address: port 0: the system chooses. The path of a Unix socket must not exist; `close` removes it.
+    public init(
+        loop: EventLoop,
+        address: SocketAddress,
+        handler: any ListenerHandler,
+        backlog: Int32 = 1024
+    ) throws(SystemError) {
+        self.loop = loop
+        self.handler = handler
+        let descriptor = try listeningSocket(address: address, backlog: backlog)
+        self.descriptor = descriptor
+        self.unixPath = address.isUnix ? address.host : nil
+        self.address = localAddress(of: descriptor) ?? address
+        do throws(SystemError) {
+            try loop.add(descriptor: descriptor, interest: .readable, handler: self)
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    deinit {
+        close()
+    }
+
+    public var port: UInt16 { address.port }
+
+    /// Idempotent.
+    public func close() {
+        guard descriptor >= 0 else { return }
+        loop.cancel(resumeTimer)
+        loop.remove(descriptor: descriptor)
+        Glibc.close(descriptor)
+        descriptor = -1
+        if let unixPath { unlink(unixPath) }
+    }
+
+    private func acceptConnection() -> AcceptOutcome {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let accepted = withUnsafeMutablePointer(to: &storage) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                let flags = Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+                let accepted = CLinux_accept4(descriptor, raw, &length, flags)
+                return (descriptor: accepted, from: accepted >= 0 ? SocketAddress(raw, length: length) : nil)
+            }
+        }
+        guard accepted.descriptor < 0 else { return .accepted(accepted.descriptor, from: accepted.from) }
+        switch errno {
+        case EAGAIN: return .noneWaiting
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
+        // The rest are errors of the one connection that failed before it was taken (accept(2)).
+        default: return .lost
+        }
+    }
+
+    private func pause() {
+        watch([])
+        resumeTimer = loop.schedule(afterMilliseconds: Listener.pauseMilliseconds, handler: self, tag: 0)
+    }
+
+    private func watch(_ interest: Interest) {
+        do throws(SystemError) {
+            try loop.update(descriptor: descriptor, interest: interest)
+        } catch {
+            preconditionFailure("a listening socket that is open and watched: \(error)")
+        }
+    }
+}
+
+private enum AcceptOutcome {
+    case accepted(Int32, from: SocketAddress?)
+    case lost
+    case noneWaiting
+    case exhausted
+}
+
+extension Listener: DescriptorHandler, TimerHandler {
+    /// For the loop.
+    public func descriptorReady(_ events: Interest) {
+        for _ in 0..<Listener.acceptsPerEventMax {
+            guard descriptor >= 0 else { return }
+            guard let handler else { return close() }
+            switch acceptConnection() {
+            case .accepted(let accepted, let from): handler.accepted(descriptor: accepted, from: from)
+            case .lost: continue
+            case .noneWaiting: return
+            case .exhausted: return pause()
+            }
+        }
+    }
+
+    /// For the loop.
+    public func timerFired(tag: UInt64) {
+        resumeTimer = .none
+        watch(.readable)
+    }
+}
+
+private func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
+    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    let descriptor = socket(address.family, type, 0)
+    guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
+    if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
+    if address.family == AF_INET6 { setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+    guard address.withRaw({ raw, length in bind(descriptor, raw, length) }) == 0 else {
+        let error = SystemError(code: errno, operation: "bind")
+        Glibc.close(descriptor)
+        throw error
+    }
+    guard listen(descriptor, backlog) == 0 else {
+        let error = SystemError(code: errno, operation: "listen")
+        Glibc.close(descriptor)
+        throw error
+    }
+    return descriptor
+}

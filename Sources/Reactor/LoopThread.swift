@@ -1,0 +1,109 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// A thread with an event loop.
+public final class LoopThread: Sendable {
+    /// Nil once joined.
+    private let thread: Mutex<pthread_t?>
+
+    private init(thread: pthread_t) {
+        self.thread = Mutex(thread)
+    }
+
+    deinit {
+        thread.withLock { thread in
+            if let thread { _ = pthread_detach(thread) }
+        }
+    }
+
+    /// Starts the thread and returns.
+    ///
+    /// The thread blocks all signals, so that they go to the threads that expect them.
+    ///
+    /// - Parameters:
+    ///   - name: as debuggers and `top -H` show it; the kernel keeps the first 15 bytes.
+    ///   - body: builds its objects and calls `run()` on the loop. When it returns, handlers that are still registered
+    ///     on the loop are let go, and the thread ends.
+    public static func start(
+        name: String,
+        _ body: @escaping @Sendable (EventLoop) -> Void
+    ) throws(SystemError) -> LoopThread {
+        let start = ThreadStart(name: name, loop: try EventLoop(), body: body)
+        var thread = pthread_t()
+        let result = startThread(&thread, attributes: nil) {
+            start.run()
+        }
+        guard result == 0 else { throw SystemError(code: result, operation: "pthread_create") }
+        return LoopThread(thread: thread)
+    }
+
+    /// Waits until the body has returned. Not to be called on the thread itself; further calls return at once.
+    public func join() {
+        thread.withLock { thread in
+            guard let joined = thread else { return }
+            precondition(pthread_equal(joined, pthread_self()) == 0, "a thread cannot wait for itself")
+            _ = pthread_join(joined, nil)
+            thread = nil
+        }
+    }
+}
+
+/// Carries a loop to its thread. The starting thread does not touch the loop after handing it over, which is what makes
+/// `@unchecked Sendable` hold.
+private final class ThreadStart: @unchecked Sendable {
+    private let name: String
+    private let loop: EventLoop
+    private let body: @Sendable (EventLoop) -> Void
+
+    init(name: String, loop: EventLoop, body: @escaping @Sendable (EventLoop) -> Void) {
+        self.name = name
+        self.loop = loop
+        self.body = body
+    }
+
+    func run() {
+        _ = CLinux_pthread_setname_np(pthread_self(), threadName(name))
+        body(loop)
+        loop.discardHandlers()
+    }
+}
+
+/// The longest prefix of whole characters that the kernel takes (15 bytes and a NUL): a longer name is refused as a
+/// whole.
+private func threadName(_ name: String) -> String {
+    var prefix = name
+    while prefix.utf8.count > 15 { prefix.removeLast() }
+    return prefix
+}
+
+private final class ThreadBody {
+    let run: @Sendable () -> Void
+    init(run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+/// `pthread_create` with a closure, all signals blocked on the new thread. Returns the errno, 0 for success.
+func startThread(
+    _ thread: inout pthread_t,
+    attributes: UnsafePointer<pthread_attr_t>?,
+    _ run: @escaping @Sendable () -> Void
+) -> Int32 {
+    let body = Unmanaged.passRetained(ThreadBody(run: run))
+    var all = sigset_t()
+    var previous = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_SETMASK, &all, &previous)
+    let result = pthread_create(
+        &thread,
+        attributes,
+        { argument in
+            guard let argument else { return nil }
+            Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+            return nil
+        },
+        body.toOpaque()
+    )
+    pthread_sigmask(SIG_SETMASK, &previous, nil)
+    if result != 0 { body.release() }
+    return result
+}

@@ -1,0 +1,165 @@
+import Glibc
+import Synchronization
+
+/// A name that could not be turned into addresses.
+public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Code: Sendable, Equatable {
+        /// The look-up failed, with the EAI code of `getaddrinfo`.
+        case lookUpFailed(Int32)
+        /// The host has no address of a kind that streams can use.
+        case noAddress
+        /// Too many look-ups are running already.
+        case tooManyLookUps
+        /// A thread or a descriptor for the look-up could not be had, with its errno.
+        case system(Int32)
+    }
+
+    public var code: Code
+    public var reason: String
+
+    /// False if only a change of the name or of the DNS zone can help.
+    public var isRetriable: Bool {
+        switch code {
+        case .lookUpFailed(let code): code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY
+        case .noAddress: false
+        case .tooManyLookUps, .system: true
+        }
+    }
+
+    public var description: String { reason }
+
+    init(code: Code, reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    init(systemError: SystemError) {
+        self.init(code: .system(systemError.code), reason: systemError.description)
+    }
+}
+
+typealias Resolution = Result<[SocketAddress], ResolveError>
+
+/// The look-ups of one loop: `getaddrinfo` blocks, so each runs on a short-lived thread of its own and posts its
+/// result.
+///
+/// Threads hold the mailbox only, never the loop or a completion: if the loop goes first, results are dropped and the
+/// mailbox goes with the last thread.
+final class Resolver: DescriptorHandler {
+    private let mailbox: ResolverMailbox
+    private var completions: [UInt64: (Resolution) -> Void] = [:]
+    private var nextIdentifier: UInt64 = 0
+
+    init(loop: EventLoop) throws(SystemError) {
+        mailbox = ResolverMailbox(wakeup: try Wakeup())
+        try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
+    }
+
+    func resolve(host: String, port: UInt16, completion: @escaping (Resolution) -> Void) {
+        let identifier = nextIdentifier
+        nextIdentifier += 1
+        let isFull = completions.count >= EventLoop.lookUpsMax
+        completions[identifier] = completion
+        if let address = SocketAddress(numeric: host, port: port) {
+            mailbox.post(.success([address]), for: identifier)
+        } else if isFull {
+            let reason = "\(host): more than \(EventLoop.lookUpsMax) look-ups at once"
+            mailbox.post(.failure(ResolveError(code: .tooManyLookUps, reason: reason)), for: identifier)
+        } else {
+            startThread(host: host, port: port, identifier: identifier)
+        }
+    }
+
+    private func startThread(host: String, port: UInt16, identifier: UInt64) {
+        let mailbox = mailbox
+        var thread = pthread_t()
+        let result = Reactor.startThread(&thread, attributes: nil) {
+            mailbox.post(lookUp(host: host, port: port), for: identifier)
+        }
+        guard result == 0 else {
+            let error = SystemError(code: result, operation: "pthread_create")
+            mailbox.post(.failure(ResolveError(systemError: error)), for: identifier)
+            return
+        }
+        _ = pthread_detach(thread)
+    }
+
+    func descriptorReady(_ events: Interest) {
+        mailbox.wakeup.drain()
+        for result in mailbox.take() {
+            guard let completion = completions.removeValue(forKey: result.identifier) else { continue }
+            completion(result.resolution)
+        }
+    }
+}
+
+/// Results on their way from the look-up threads to the loop; at most one per outstanding look-up.
+private final class ResolverMailbox: Sendable {
+    struct Entry {
+        var identifier: UInt64
+        var resolution: Resolution
+    }
+
+    let wakeup: Wakeup
+    private let entries = Mutex<[Entry]>([])
+
+    init(wakeup: Wakeup) {
+        self.wakeup = wakeup
+    }
+
+    func post(_ resolution: Resolution, for identifier: UInt64) {
+        entries.withLock { $0.append(Entry(identifier: identifier, resolution: resolution)) }
+        wakeup.signal()
+    }
+
+    func take() -> [Entry] {
+        entries.withLock { entries in
+            let taken = entries
+            entries = []
+            return taken
+        }
+    }
+}
+
+/// Reports a resolution that could not even begin, after the call that asked for it has returned.
+final class FailedResolution: TurnEndHandler {
+    private let error: ResolveError
+    private let completion: (Resolution) -> Void
+
+    init(error: ResolveError, completion: @escaping (Resolution) -> Void) {
+        self.error = error
+        self.completion = completion
+    }
+
+    func turnEnded() {
+        completion(.failure(error))
+    }
+}
+
+private func lookUp(host: String, port: UInt16) -> Resolution {
+    var hints = addrinfo()
+    hints.ai_family = AF_UNSPEC
+    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    var first: UnsafeMutablePointer<addrinfo>?
+    let result = getaddrinfo(host, nil, &hints, &first)
+    guard result == 0 else {
+        let detail = result == EAI_SYSTEM ? systemReason(errno) : String(cString: gai_strerror(result))
+        return .failure(ResolveError(code: .lookUpFailed(result), reason: "\(host): \(detail)"))
+    }
+    defer { freeaddrinfo(first) }
+    var addresses: [SocketAddress] = []
+    var next = first
+    while let entry = next {
+        if let raw = entry.pointee.ai_addr,
+            let address = SocketAddress(raw, length: entry.pointee.ai_addrlen)?.with(port: port),
+            !addresses.contains(address)
+        {
+            addresses.append(address)
+        }
+        next = entry.pointee.ai_next
+    }
+    guard !addresses.isEmpty else {
+        return .failure(ResolveError(code: .noAddress, reason: "\(host): no address"))
+    }
+    return .success(addresses)
+}

@@ -1,0 +1,179 @@
+import COpenSSL
+import Glibc
+
+/// A certificate authority made on the spot, and a server certificate from it: for the embedded simulator and for
+/// tests.
+///
+/// Keys are P-256. The authority's key is thrown away, so nothing more can be issued in its name.
+public enum SelfSignedCertificate {
+    private static let validDays = 825
+    /// Clocks differ: what is made here must be valid on a peer that is a little behind.
+    private static let backdatedDays = 1
+
+    /// Writes `ca.pem`, `server.pem` and `server-key.pem`, replacing older ones.
+    ///
+    /// - Parameters:
+    ///   - directory: made (0700) if it is missing; its parent must exist.
+    ///   - hosts: the names and numeric addresses that the certificate is for, at least one.
+    public static func write(
+        directory: String,
+        hosts: [String]
+    ) throws(TLSError) -> (caFile: String, certificateFile: String, keyFile: String) {
+        guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
+            throw TLSError(code: .file, reason: "\(directory): \(systemReason(errno))")
+        }
+        let names = try alternativeNames(hosts)
+        let authority = try Certificate(commonName: "Causeway test authority", issuer: nil) {
+            certificate throws(TLSError) in
+            try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
+            try certificate.add(NID_key_usage, "critical,keyCertSign,cRLSign")
+        }
+        let server = try Certificate(commonName: "Causeway test server", issuer: authority) {
+            certificate throws(TLSError) in
+            try certificate.add(NID_basic_constraints, "critical,CA:FALSE")
+            try certificate.add(NID_key_usage, "critical,digitalSignature")
+            try certificate.add(NID_ext_key_usage, "serverAuth")
+            try certificate.add(NID_subject_alt_name, names)
+        }
+        let files = (
+            caFile: "\(directory)/ca.pem", certificateFile: "\(directory)/server.pem",
+            keyFile: "\(directory)/server-key.pem"
+        )
+        try writeFile(files.caFile, mode: 0o644, try authority.certificatePEM())
+        try writeFile(files.certificateFile, mode: 0o644, try server.certificatePEM())
+        try writeFile(files.keyFile, mode: 0o600, try server.keyPEM())
+        return files
+    }
+
+    /// The value of a subject alternative name extension. Commas and the like have a meaning in it, so names are
+    /// checked.
+    private static func alternativeNames(_ hosts: [String]) throws(TLSError) -> String {
+        guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
+        var names: [String] = []
+        for host in hosts {
+            if let address = SocketAddress(numeric: host, port: 0) {
+                names.append("IP:\(address.host)")
+                continue
+            }
+            let isName = host.utf8.allSatisfy { byte in
+                switch UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20 {
+                case true: true
+                case false: (UInt8(ascii: "0")...UInt8(ascii: "9")) ~= byte || "-._*".utf8.contains(byte)
+                }
+            }
+            guard isName, !host.isEmpty, host.utf8.count <= 253 else {
+                throw TLSError(code: .serverName, reason: "\"\(host)\" is not a host name or numeric address")
+            }
+            names.append("DNS:\(host)")
+        }
+        return names.joined(separator: ",")
+    }
+
+    /// Written beside its place and moved there, so that no reader sees half a file.
+    private static func writeFile(_ path: String, mode: mode_t, _ content: [UInt8]) throws(TLSError) {
+        let temporary = "\(path).new"
+        unlink(temporary)
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw TLSError(code: .file, reason: "\(temporary): \(systemReason(errno))") }
+        let written = Glibc.write(descriptor, content, content.count)
+        let error = errno
+        Glibc.close(descriptor)
+        guard written == content.count else {
+            unlink(temporary)
+            throw TLSError(code: .file, reason: "\(temporary): \(written < 0 ? systemReason(error) : "short write")")
+        }
+        guard rename(temporary, path) == 0 else {
+            throw TLSError(code: .file, reason: "\(path): \(systemReason(errno))")
+        }
+    }
+
+    /// A certificate under construction or complete, with its key.
+    private final class Certificate {
+        private let certificate: OpaquePointer
+        private let key: OpaquePointer
+        /// The issuer's certificate and key; its own if it is self-signed.
+        private let issuerCertificate: OpaquePointer
+
+        /// - Parameter extend: adds the extensions, before the certificate is signed.
+        init(
+            commonName: String,
+            issuer: Certificate?,
+            extend: (Certificate) throws(TLSError) -> Void
+        ) throws(TLSError) {
+            ERR_clear_error()
+            guard let key = COpenSSL_EVP_EC_gen("P-256") else {
+                throw TLSError(code: .library, subject: "EVP_EC_gen")
+            }
+            guard let certificate = X509_new() else {
+                EVP_PKEY_free(key)
+                throw TLSError(code: .library, subject: "X509_new")
+            }
+            self.key = key
+            self.certificate = certificate
+            issuerCertificate = issuer?.certificate ?? certificate
+            try fill(commonName: commonName)
+            try extend(self)
+            // The result is the signature's length.
+            guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
+                throw TLSError(code: .library, subject: "X509_sign")
+            }
+        }
+
+        deinit {
+            X509_free(certificate)
+            EVP_PKEY_free(key)
+        }
+
+        private func fill(commonName: String) throws(TLSError) {
+            let secondsPerDay = 86_400
+            // 64 random bits, positive and not zero (RFC 5280 section 4.1.2.2).
+            let serial = UInt64.random(in: 1...UInt64(Int64.max))
+            let isFilled =
+                X509_set_version(certificate, Int(X509_VERSION_3)) == 1
+                && ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial) == 1
+                && X509_gmtime_adj(X509_getm_notBefore(certificate), -backdatedDays * secondsPerDay) != nil
+                && X509_gmtime_adj(X509_getm_notAfter(certificate), validDays * secondsPerDay) != nil
+                && X509_set_pubkey(certificate, key) == 1
+                && X509_NAME_add_entry_by_txt(
+                    X509_get_subject_name(certificate),
+                    "CN",
+                    MBSTRING_UTF8,
+                    commonName,
+                    -1,
+                    -1,
+                    0
+                ) == 1
+                && X509_set_issuer_name(certificate, X509_get_subject_name(issuerCertificate)) == 1
+            guard isFilled else { throw TLSError(code: .library, subject: "the certificate's fields") }
+        }
+
+        func add(_ identifier: Int32, _ value: String) throws(TLSError) {
+            var context = X509V3_CTX()
+            X509V3_set_ctx(&context, issuerCertificate, certificate, nil, nil, 0)
+            guard let item = X509V3_EXT_nconf_nid(nil, &context, identifier, value) else {
+                throw TLSError(code: .library, subject: "certificate extension \(value)")
+            }
+            defer { X509_EXTENSION_free(item) }
+            guard X509_add_ext(certificate, item, -1) == 1 else {
+                throw TLSError(code: .library, subject: "certificate extension \(value)")
+            }
+        }
+
+        func certificatePEM() throws(TLSError) -> [UInt8] {
+            try pem { PEM_write_bio_X509($0, certificate) }
+        }
+
+        func keyPEM() throws(TLSError) -> [UInt8] {
+            try pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) }
+        }
+
+        private func pem(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
+            guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .library, subject: "BIO_new") }
+            defer { BIO_free(memory) }
+            guard write(memory) == 1 else { throw TLSError(code: .library, subject: "PEM") }
+            var data: UnsafeMutablePointer<CChar>?
+            let count = COpenSSL_BIO_get_mem_data(memory, &data)
+            return [UInt8](UnsafeRawBufferPointer(start: data, count: max(0, count)))
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Synchronization
+
+/// A bounded queue from one thread to one other, without locks.
+///
+/// One thread pushes and one thread pops, at a time; the capacity is fixed. Each side owns a cache line with its index
+/// and its last sight of the other side's index, so in the steady state neither touches the other's line but once per
+/// lap.
+public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
+    /// Two 64-byte lines: processors fetch lines in pairs.
+    @usableFromInline static var lineBytes: Int { 128 }
+
+    @usableFromInline
+    struct Side: ~Copyable {
+        /// Elements this side has pushed or popped since the start. Written by this side only.
+        @usableFromInline let index: Atomic<Int>
+        /// The other side's index as this side last saw it: never ahead of the truth.
+        @usableFromInline var oppositeSeen: Int
+
+        @usableFromInline
+        init() {
+            index = Atomic(0)
+            oppositeSeen = 0
+        }
+    }
+
+    @usableFromInline let producer: UnsafeMutablePointer<Side>
+    @usableFromInline let consumer: UnsafeMutablePointer<Side>
+    @usableFromInline let elements: UnsafeMutablePointer<Element>
+    @usableFromInline let mask: Int
+    private let sides: UnsafeMutableRawPointer
+
+    /// - Parameter capacity: how many elements it holds, a power of two.
+    public init(capacity: Int) {
+        precondition(capacity > 0 && capacity & (capacity - 1) == 0, "the capacity is a power of two")
+        precondition(MemoryLayout<Side>.size <= Self.lineBytes)
+        sides = .allocate(byteCount: 2 * Self.lineBytes, alignment: Self.lineBytes)
+        producer = sides.bindMemory(to: Side.self, capacity: 1)
+        consumer = (sides + Self.lineBytes).bindMemory(to: Side.self, capacity: 1)
+        producer.initialize(to: Side())
+        consumer.initialize(to: Side())
+        elements = .allocate(capacity: capacity)
+        mask = capacity - 1
+    }
+
+    deinit {
+        producer.deinitialize(count: 1)
+        consumer.deinitialize(count: 1)
+        sides.deallocate()
+        elements.deallocate()
+    }
+
+    public var capacity: Int { mask + 1 }
+
+    /// Appends, on the producer's thread. False: the ring is full, and nothing was appended.
+    @inlinable
+    public func push(_ element: Element) -> Bool {
+        let tail = producer.pointee.index.load(ordering: .relaxed)
+        if tail &- producer.pointee.oppositeSeen > mask {
+            producer.pointee.oppositeSeen = consumer.pointee.index.load(ordering: .acquiring)
+            guard tail &- producer.pointee.oppositeSeen <= mask else { return false }
+        }
+        (elements + (tail & mask)).initialize(to: element)
+        producer.pointee.index.store(tail &+ 1, ordering: .releasing)
+        return true
+    }
+
+    /// Takes the oldest, on the consumer's thread. Nil: the ring is empty.
+    @inlinable
+    public func pop() -> Element? {
+        let head = consumer.pointee.index.load(ordering: .relaxed)
+        if head == consumer.pointee.oppositeSeen {
+            consumer.pointee.oppositeSeen = producer.pointee.index.load(ordering: .acquiring)
+            guard head != consumer.pointee.oppositeSeen else { return nil }
+        }
+        let element = elements[head & mask]
+        consumer.pointee.index.store(head &+ 1, ordering: .releasing)
+        return element
+    }
+
+    /// Elements inside, exact only while neither side moves: between 0 and the capacity.
+    @inlinable
+    public var count: Int {
+        let head = consumer.pointee.index.load(ordering: .acquiring)
+        let tail = producer.pointee.index.load(ordering: .acquiring)
+        return min(max(0, tail &- head), mask + 1)
+    }
+}

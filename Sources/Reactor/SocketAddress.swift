@@ -1,0 +1,191 @@
+import Glibc
+
+/// Where a stream connects to or a listener listens: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
+public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
+    /// Address bytes are kept as the numbers that network order spells.
+    private enum Storage: Hashable {
+        case ipv4(address: UInt32, port: UInt16)
+        case ipv6(high: UInt64, low: UInt64, scope: UInt32, port: UInt16)
+        case unix(path: String)
+    }
+
+    /// The path of a Unix socket and its NUL must fit `sockaddr_un.sun_path`.
+    public static let unixPathBytesMax = 107
+
+    private let storage: Storage
+
+    private init(storage: Storage) {
+        self.storage = storage
+    }
+
+    /// An address in digits: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else, host names included.
+    public init?(numeric: String, port: UInt16) {
+        var text = Substring(numeric)
+        guard !text.utf8.contains(0) else { return nil }
+        var version4 = in_addr()
+        if inet_pton(AF_INET, String(text), &version4) == 1 {
+            storage = .ipv4(address: UInt32(bigEndian: version4.s_addr), port: port)
+            return
+        }
+        if text.hasPrefix("["), text.hasSuffix("]"), text.utf8.count > 2 {
+            text = text.dropFirst().dropLast()
+        }
+        var version6 = in6_addr()
+        guard inet_pton(AF_INET6, String(text), &version6) == 1 else { return nil }
+        storage = SocketAddress.storage(version6, scope: 0, port: port)
+    }
+
+    /// Nil if the path is empty, holds a NUL, or is longer than `unixPathBytesMax`.
+    public static func unix(path: String) -> SocketAddress? {
+        let bytes = path.utf8
+        guard !bytes.isEmpty, bytes.count <= unixPathBytesMax, !bytes.contains(0) else { return nil }
+        return SocketAddress(storage: .unix(path: path))
+    }
+
+    /// 127.0.0.1.
+    public static func loopback(port: UInt16) -> SocketAddress {
+        SocketAddress(storage: .ipv4(address: 0x7f00_0001, port: port))
+    }
+
+    /// From the C library's form. Nil for other families, for a truncated structure, and for an unnamed Unix socket.
+    public init?(_ raw: UnsafePointer<sockaddr>, length: socklen_t) {
+        let bytes = UnsafeRawBufferPointer(start: raw, count: Int(length))
+        switch Int32(raw.pointee.sa_family) {
+        case AF_INET where bytes.count >= MemoryLayout<sockaddr_in>.size:
+            let address = bytes.loadUnaligned(as: sockaddr_in.self)
+            storage = .ipv4(
+                address: UInt32(bigEndian: address.sin_addr.s_addr),
+                port: UInt16(bigEndian: address.sin_port)
+            )
+        case AF_INET6 where bytes.count >= MemoryLayout<sockaddr_in6>.size:
+            let address = bytes.loadUnaligned(as: sockaddr_in6.self)
+            storage = SocketAddress.storage(
+                address.sin6_addr,
+                scope: address.sin6_scope_id,
+                port: UInt16(bigEndian: address.sin6_port)
+            )
+        case AF_UNIX:
+            let path = bytes.dropFirst(MemoryLayout<sa_family_t>.size).prefix { $0 != 0 }
+            guard !path.isEmpty else { return nil }
+            storage = .unix(path: String(decoding: path, as: UTF8.self))
+        default:
+            return nil
+        }
+    }
+
+    private static func storage(_ address: in6_addr, scope: UInt32, port: UInt16) -> Storage {
+        withUnsafeBytes(of: address) { bytes in
+            .ipv6(
+                high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
+                scope: scope,
+                port: port
+            )
+        }
+    }
+
+    /// 0 for a Unix socket.
+    public var port: UInt16 {
+        switch storage {
+        case .ipv4(_, let port), .ipv6(_, _, _, let port): port
+        case .unix: 0
+        }
+    }
+
+    /// The same address with another port; a Unix socket as it is.
+    public func with(port: UInt16) -> SocketAddress {
+        switch storage {
+        case .ipv4(let address, _):
+            SocketAddress(storage: .ipv4(address: address, port: port))
+        case .ipv6(let high, let low, let scope, _):
+            SocketAddress(storage: .ipv6(high: high, low: low, scope: scope, port: port))
+        case .unix:
+            self
+        }
+    }
+
+    public var isUnix: Bool {
+        if case .unix = storage { true } else { false }
+    }
+
+    /// AF_INET, AF_INET6 or AF_UNIX.
+    var family: Int32 {
+        switch storage {
+        case .ipv4: AF_INET
+        case .ipv6: AF_INET6
+        case .unix: AF_UNIX
+        }
+    }
+
+    /// The address in digits, without port and brackets, or the path.
+    public var host: String {
+        switch storage {
+        case .ipv4(let address, _):
+            return "\(address >> 24).\(address >> 16 & 0xff).\(address >> 8 & 0xff).\(address & 0xff)"
+        case .ipv6(let high, let low, _, _):
+            var address = SocketAddress.in6(high: high, low: low)
+            return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { buffer in
+                guard let base = buffer.baseAddress,
+                    inet_ntop(AF_INET6, &address, base, socklen_t(INET6_ADDRSTRLEN)) != nil
+                else { return "" }
+                return String(cString: base)
+            }
+        case .unix(let path):
+            return path
+        }
+    }
+
+    /// `192.0.2.1:443`, `[2001:db8::1]:443`, `unix:/run/redis.sock`.
+    public var description: String {
+        switch storage {
+        case .ipv4(_, let port): "\(host):\(port)"
+        case .ipv6(_, _, _, let port): "[\(host)]:\(port)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+
+    /// The C library's form, valid during the call.
+    public func withRaw<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
+        switch storage {
+        case .ipv4(let address, let port):
+            var raw = sockaddr_in()
+            raw.sin_family = sa_family_t(AF_INET)
+            raw.sin_port = port.bigEndian
+            raw.sin_addr.s_addr = address.bigEndian
+            return SocketAddress.withGeneric(&raw, body)
+        case .ipv6(let high, let low, let scope, let port):
+            var raw = sockaddr_in6()
+            raw.sin6_family = sa_family_t(AF_INET6)
+            raw.sin6_port = port.bigEndian
+            raw.sin6_scope_id = scope
+            raw.sin6_addr = SocketAddress.in6(high: high, low: low)
+            return SocketAddress.withGeneric(&raw, body)
+        case .unix(let path):
+            var raw = sockaddr_un()
+            raw.sun_family = sa_family_t(AF_UNIX)
+            withUnsafeMutableBytes(of: &raw.sun_path) { target in
+                // The last byte stays 0, for the NUL.
+                for (offset, byte) in path.utf8.prefix(target.count - 1).enumerated() { target[offset] = byte }
+            }
+            return SocketAddress.withGeneric(&raw, body)
+        }
+    }
+
+    private static func in6(high: UInt64, low: UInt64) -> in6_addr {
+        var address = in6_addr()
+        withUnsafeMutableBytes(of: &address) { bytes in
+            bytes.storeBytes(of: high.bigEndian, as: UInt64.self)
+            bytes.storeBytes(of: low.bigEndian, toByteOffset: 8, as: UInt64.self)
+        }
+        return address
+    }
+
+    private static func withGeneric<Raw, Value>(
+        _ raw: inout Raw,
+        _ body: (UnsafePointer<sockaddr>, socklen_t) -> Value
+    ) -> Value {
+        withUnsafePointer(to: &raw) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<Raw>.size)) }
+        }
+    }
+}

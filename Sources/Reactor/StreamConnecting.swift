@@ -1,0 +1,176 @@
+import Glibc
+
+extension Stream {
+    /// Connects, once in a stream's life. The outcome comes from the loop: `streamConnected` or `streamClosed`.
+    ///
+    /// What is written before `streamConnected` is sent after it.
+    ///
+    /// - Parameters:
+    ///   - tls: a client's context, or nil for plain bytes.
+    ///   - serverName: under TLS, the host name or numeric address that the certificate must carry; nil: the address
+    ///     itself.
+    ///   - timeoutMilliseconds: for the connection and the handshake together.
+    public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
+        guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
+        precondition(!(tls?.isServer ?? false), "a connecting stream needs a client's TLS context")
+        peer = address
+        self.tls = tls
+        self.serverName = serverName ?? (address.isUnix ? nil : address.host)
+        let descriptor = socket(address.family, socketType, 0)
+        guard descriptor >= 0 else { return fail(connectFailure(errno)) }
+        transport = Transport(descriptor: descriptor)
+        if !address.isUnix { setConnectionOptions(descriptor) }
+        let result = address.withRaw { raw, length in Glibc.connect(descriptor, raw, length) }
+        guard result == 0 || errno == EINPROGRESS else { return fail(connectFailure(errno)) }
+        state = .connecting
+        startDeadline(afterMilliseconds: timeoutMilliseconds)
+        updateInterest()
+    }
+
+    func startAccepted() {
+        let descriptor = transport.descriptor
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
+            return fail(StreamError(code: .system(errno), reason: "fcntl: \(systemReason(errno))"))
+        }
+        if peer?.isUnix == false { setConnectionOptions(descriptor) }
+        if tls == nil {
+            state = .accepted
+            scheduleTurnEnd()
+        } else {
+            startDeadline(afterMilliseconds: Stream.acceptTimeoutMilliseconds)
+            startHandshake()
+        }
+    }
+
+    func finishConnecting() {
+        var error: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        guard getsockopt(transport.descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 else {
+            return finish(connectFailure(errno))
+        }
+        guard error == 0 else { return finish(connectFailure(error)) }
+        if tls == nil {
+            connectionIsUp()
+        } else {
+            startHandshake()
+            continueHandshake()
+        }
+    }
+
+    private func startHandshake() {
+        guard let tls else { preconditionFailure("a handshake without TLS") }
+        do throws(TLSError) {
+            transport.start(session: try tls.makeSession(descriptor: transport.descriptor, serverName: serverName))
+            state = .handshaking
+            updateInterest()
+        } catch {
+            fail(StreamError(code: .handshakeFailed, reason: error.reason))
+        }
+    }
+
+    func continueHandshake() {
+        guard case .handshaking = state else { return }
+        switch transport.handshake() {
+        case .bytes:
+            readWantsWrite = false
+            negotiatedProtocol = transport.applicationProtocol
+            guard negotiatedProtocol != nil || tls?.expectsApplicationProtocol != true else {
+                let reason = "the peer agreed on no application protocol"
+                return finish(StreamError(code: .handshakeFailed, reason: reason))
+            }
+            connectionIsUp()
+        case .wantsRead:
+            readWantsWrite = false
+            updateInterest()
+        case .wantsWrite:
+            readWantsWrite = true
+            updateInterest()
+        case .end:
+            finish(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))
+        case .failed:
+            finish(transport.takeHandshakeFailure())
+        }
+    }
+
+    func connectionIsUp() {
+        loop.cancel(deadlineTimer)
+        deadlineTimer = .none
+        state = .open
+        updateInterest()
+        guard case .open = state else { return }
+        if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
+        guard let handler else { return close() }
+        handler.streamConnected(self)
+        // The peer's first bytes may have come with the end of the handshake, and lie in TLS already.
+        if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
+    }
+
+    // MARK: - Time limits
+
+    func startDeadline(afterMilliseconds: Int64) {
+        deadlineTimer = loop.schedule(
+            afterMilliseconds: afterMilliseconds,
+            handler: self,
+            tag: StreamTimer.deadline.rawValue
+        )
+    }
+
+    func deadlinePassed() {
+        switch state {
+        case .connecting:
+            finish(StreamError(code: .connectTimeout, reason: "no connection in time"))
+        case .handshaking:
+            finish(StreamError(code: .connectTimeout, reason: "no TLS handshake in time"))
+        case .finishing:
+            finish(nil)
+        case .idle, .accepted, .open, .failing, .closed:
+            break
+        }
+    }
+}
+
+private var socketType: Int32 {
+    Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+}
+
+private func connectFailure(_ error: Int32) -> StreamError {
+    StreamError(code: .connectFailed(error), reason: systemReason(error))
+}
+
+/// Output is collected by the stream itself, so the kernel must not wait for more of it. Keep-alive finds a silent peer
+/// that is gone in about two minutes.
+private func setConnectionOptions(_ descriptor: Int32) {
+    setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
+    setOption(descriptor, Int32(IPPROTO_TCP), TCP_KEEPIDLE, 60)
+    setOption(descriptor, Int32(IPPROTO_TCP), TCP_KEEPINTVL, 15)
+    setOption(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, 4)
+}
+
+func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
+    var value = value
+    // A socket without the option serves as well, only less well.
+    _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+}
+
+/// Nil for a socket without a name, such as the connecting side of a Unix socket.
+func remoteAddress(of descriptor: Int32) -> SocketAddress? {
+    socketAddress { getpeername(descriptor, $0, $1) }
+}
+
+func localAddress(of descriptor: Int32) -> SocketAddress? {
+    socketAddress { getsockname(descriptor, $0, $1) }
+}
+
+private func socketAddress(
+    _ call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+) -> SocketAddress? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    return withUnsafeMutablePointer(to: &storage) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+            call(raw, &length) == 0 ? SocketAddress(raw, length: length) : nil
+        }
+    }
+}

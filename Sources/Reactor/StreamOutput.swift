@@ -1,0 +1,113 @@
+extension Stream {
+    /// Appends to the output, which is sent at the turn's end. Ignored once the stream has ended its output, failed or
+    /// closed.
+    public func write(_ bytes: UnsafeRawBufferPointer) {
+        guard takesOutput else { return }
+        guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
+        output.reserve(bytes.count).copyMemory(from: bytes)
+        output.commit(bytes.count)
+        outputWasAdded()
+    }
+
+    /// Room at the end of the output to write in place, followed by `commit`.
+    ///
+    /// - Parameter count: up to `reservedBytesMax`.
+    /// - Returns: at least `count` bytes, uninitialised; valid until the next call of this stream.
+    public func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
+        precondition(count >= 0 && count <= Stream.reservedBytesMax, "more is reserved than the limit allows")
+        return output.reserve(count)
+    }
+
+    /// Appends the first `count` bytes of what was reserved; otherwise as `write`.
+    public func commit(_ count: Int) {
+        guard takesOutput else { return }
+        output.commit(count)
+        guard output.count <= Stream.outputBytesMax else { return failForOutputLimit() }
+        outputWasAdded()
+    }
+
+    /// Sends what the socket takes now, before the turn's end.
+    public func flush() {
+        guard case .open = state else { return }
+        if !isOutputBlocked { sendOutput() }
+        guard case .open = state else { return }
+        if isDrained { scheduleTurnEnd() }
+        if isShutdownRequested, output.count == 0 { endOutput() }
+    }
+
+    /// Sends what was written, ends our side (close_notify under TLS), and waits for the peer to end its own: then, or
+    /// `lingerMilliseconds` later, `streamClosed`. Input is delivered until then; writes are ignored.
+    public func shutdownAfterFlush() {
+        guard takesOutput else { return }
+        isShutdownRequested = true
+        if case .open = state { scheduleTurnEnd() }
+    }
+
+    // MARK: - From the loop
+
+    func flushBlockedOutput() {
+        guard case .open = state else { return }
+        isOutputBlocked = false
+        writeWantsRead = false
+        flush()
+        updateInterest()
+        if case .open = state { reportDrained() }
+    }
+
+    func reportDrained() {
+        guard isDrained else { return }
+        isAboveHighWater = false
+        guard let handler else { return close() }
+        handler.streamDrained(self)
+    }
+
+    // MARK: -
+
+    private var takesOutput: Bool {
+        switch state {
+        case .idle, .connecting, .accepted, .handshaking, .open: !isShutdownRequested
+        case .finishing, .failing, .closed: false
+        }
+    }
+
+    private var isDrained: Bool { isAboveHighWater && output.count < Stream.lowWaterBytes }
+
+    private func failForOutputLimit() {
+        fail(StreamError(code: .outputLimit, reason: "over \(Stream.outputBytesMax) bytes of output wait"))
+    }
+
+    private func outputWasAdded() {
+        if output.count > Stream.highWaterBytes { isAboveHighWater = true }
+        if !isOutputBlocked, case .open = state { scheduleTurnEnd() }
+    }
+
+    private func sendOutput() {
+        while output.count > 0 {
+            let bytes = output.bytes
+            let part = transport.isTLS ? UnsafeRawBufferPointer(rebasing: bytes.prefix(Stream.recordBytesMax)) : bytes
+            switch transport.write(part) {
+            case .bytes(let count):
+                output.consume(count)
+            case .wantsWrite:
+                return blockOutput(untilReadable: false)
+            case .wantsRead:
+                return blockOutput(untilReadable: true)
+            case .end, .failed:
+                return fail(transport.takeFailure(), hasUnreadInput: true)
+            }
+        }
+    }
+
+    private func blockOutput(untilReadable: Bool) {
+        isOutputBlocked = true
+        writeWantsRead = untilReadable
+        updateInterest()
+    }
+
+    private func endOutput() {
+        state = .finishing
+        transport.shutDownWriting()
+        startDeadline(afterMilliseconds: Stream.lingerMilliseconds)
+        updateInterest()
+    }
+}

@@ -1,0 +1,28 @@
+import Glibc
+
+/// A system call that failed.
+public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The `errno` of the call.
+    public var code: Int32
+    /// Which call it was.
+    public var operation: StaticString
+
+    public init(code: Int32, operation: StaticString) {
+        self.code = code
+        self.operation = operation
+    }
+
+    public var description: String { "\(operation): \(systemReason(code))" }
+
+    public static func == (left: SystemError, right: SystemError) -> Bool {
+        left.code == right.code && left.operation.description == right.operation.description
+    }
+}
+
+/// The C library's text for an `errno`, for error messages.
+func systemReason(_ code: Int32) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+        guard let base = buffer.baseAddress, strerror_r(code, base, buffer.count) == 0 else { return "errno \(code)" }
+        return String(cString: base)
+    }
+}

@@ -1,0 +1,234 @@
+import COpenSSL
+import Glibc
+
+/// TLS versions that are spoken.
+public enum TLSVersion: Sendable {
+    case tls12
+    case tls13
+
+    fileprivate var number: Int32 {
+        switch self {
+        case .tls12: TLS1_2_VERSION
+        case .tls13: TLS1_3_VERSION
+        }
+    }
+}
+
+/// What the TLS sessions of a client or server share: trust, certificate, application protocols.
+///
+/// TLS 1.2 is the least. A client verifies the peer's certificate chain and name always; there is no way to turn it
+/// off. Where application protocols are given, a session that agrees on none of them fails its handshake.
+///
+/// Immutable after creation, so loops on several threads may share one: OpenSSL counts references to the context
+/// atomically, and each session belongs to one stream.
+public final class TLSContext: @unchecked Sendable {
+    private let context: OpaquePointer
+    let isServer: Bool
+    /// In wire format: each name after a byte with its length (RFC 7301 section 3.1).
+    private let applicationProtocols: [UInt8]
+
+    var expectsApplicationProtocol: Bool { !applicationProtocols.isEmpty }
+
+    private init(isServer: Bool, applicationProtocols: [String]) throws(TLSError) {
+        self.applicationProtocols = try wireFormat(applicationProtocols)
+        self.isServer = isServer
+        guard let context = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
+            throw TLSError(code: .library, subject: "SSL_CTX_new")
+        }
+        self.context = context
+    }
+
+    deinit {
+        SSL_CTX_free(context)
+    }
+
+    /// For streams that connect.
+    ///
+    /// - Parameters:
+    ///   - caFile: PEM certificates to trust in place of the system's.
+    ///   - applicationProtocols: offered by ALPN in this order, such as `h2`. Empty: ALPN is not used.
+    ///   - certificateFile: PEM chain to present, if the server asks for one, with its `keyFile`.
+    ///   - keyFile: PEM private key of the certificate; nil: it is in `certificateFile`.
+    public static func client(
+        caFile: String?,
+        applicationProtocols: [String],
+        certificateFile: String? = nil,
+        keyFile: String? = nil
+    ) throws(TLSError) -> TLSContext {
+        let tls = try TLSContext(isServer: false, applicationProtocols: applicationProtocols)
+        try tls.configure(maximumVersion: .tls13)
+        SSL_CTX_set_verify(tls.context, SSL_VERIFY_PEER, nil)
+        try tls.trust(caFile)
+        if let certificateFile {
+            try tls.use(certificateFile: certificateFile, keyFile: keyFile ?? certificateFile)
+        }
+        let offer = tls.applicationProtocols
+        // This function, unlike all others, returns 0 for success.
+        guard offer.isEmpty || SSL_CTX_set_alpn_protos(tls.context, offer, UInt32(offer.count)) == 0 else {
+            throw TLSError(code: .applicationProtocols, subject: "SSL_CTX_set_alpn_protos")
+        }
+        return tls
+    }
+
+    /// For streams that were accepted.
+    ///
+    /// - Parameters:
+    ///   - certificateFile: PEM chain, the server's certificate first.
+    ///   - keyFile: PEM private key of the certificate.
+    ///   - applicationProtocols: accepted by ALPN, in this order of preference. Empty: ALPN is not used.
+    ///   - maximumVersion: the newest version to speak.
+    public static func server(
+        certificateFile: String,
+        keyFile: String,
+        applicationProtocols: [String],
+        maximumVersion: TLSVersion = .tls13
+    ) throws(TLSError) -> TLSContext {
+        let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
+        try tls.configure(maximumVersion: maximumVersion)
+        // Sessions are not resumed, so tickets would be bytes for nothing.
+        SSL_CTX_set_num_tickets(tls.context, 0)
+        try tls.use(certificateFile: certificateFile, keyFile: keyFile)
+        if tls.expectsApplicationProtocol {
+            // The context outlives its sessions: a stream keeps it alive.
+            SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
+        }
+        return tls
+    }
+
+    private func configure(maximumVersion: TLSVersion) throws(TLSError) {
+        guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
+            COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
+        else { throw TLSError(code: .library, subject: "SSL_CTX_set_min_proto_version") }
+        _ = COpenSSL_SSL_CTX_set_mode(
+            context,
+            Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        )
+        SSL_CTX_set_options(context, COpenSSL_SSL_OP_NO_RENEGOTIATION())
+        _ = COpenSSL_SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
+        // One read takes what the kernel has, in place of two for each record (its header, its body).
+        _ = COpenSSL_SSL_CTX_set_read_ahead(context, 1)
+        SSL_CTX_set_default_read_buffer_len(context, TLSContext.readAheadBytes)
+    }
+
+    private static let readAheadBytes = 32 * 1024
+
+    private func trust(_ caFile: String?) throws(TLSError) {
+        ERR_clear_error()
+        if let caFile {
+            guard SSL_CTX_load_verify_file(context, caFile) == 1 else {
+                throw TLSError(code: .authorities, subject: caFile)
+            }
+        } else {
+            guard SSL_CTX_set_default_verify_paths(context) == 1 else {
+                throw TLSError(code: .authorities, subject: "the system's certificate authorities")
+            }
+        }
+    }
+
+    private func use(certificateFile: String, keyFile: String) throws(TLSError) {
+        ERR_clear_error()
+        guard SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1 else {
+            throw TLSError(code: .certificate, subject: certificateFile)
+        }
+        guard SSL_CTX_use_PrivateKey_file(context, keyFile, SSL_FILETYPE_PEM) == 1 else {
+            throw TLSError(code: .privateKey, subject: keyFile)
+        }
+        guard SSL_CTX_check_private_key(context) == 1 else {
+            throw TLSError(code: .privateKey, subject: "\(keyFile) for \(certificateFile)")
+        }
+    }
+
+    /// A session on a connected socket, owned by the caller.
+    ///
+    /// - Parameter serverName: the host name or numeric address that the server's certificate must carry; unused by
+    ///   servers.
+    func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
+        ERR_clear_error()
+        guard let session = SSL_new(context) else { throw TLSError(code: .library, subject: "SSL_new") }
+        do throws(TLSError) {
+            guard SSL_set_fd(session, descriptor) == 1 else { throw TLSError(code: .library, subject: "SSL_set_fd") }
+            if isServer {
+                SSL_set_accept_state(session)
+            } else {
+                try expect(serverName: serverName, of: session)
+                SSL_set_connect_state(session)
+            }
+        } catch {
+            SSL_free(session)
+            throw error
+        }
+        return session
+    }
+
+    private func expect(serverName: String?, of session: OpaquePointer) throws(TLSError) {
+        guard var name = serverName, !name.isEmpty, !name.utf8.contains(0) else {
+            throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
+        }
+        if let address = SocketAddress(numeric: name, port: 0) {
+            // Server name indication is for host names only (RFC 6066 section 3).
+            guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
+                throw TLSError(code: .serverName, subject: name)
+            }
+            return
+        }
+        // Certificates and the indication carry names without the root's dot.
+        if name.hasSuffix(".") { name.removeLast() }
+        SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+        guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {
+            throw TLSError(code: .serverName, subject: name)
+        }
+    }
+
+    /// Picks the first of ours that the client offers, and refuses the handshake if there is none (RFC 7301 section
+    /// 3.2).
+    fileprivate func select(
+        from offer: UnsafePointer<UInt8>,
+        count: UInt32,
+        chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
+        chosenCount: UnsafeMutablePointer<UInt8>
+    ) -> Int32 {
+        var selection: UnsafeMutablePointer<UInt8>?
+        let result = applicationProtocols.withUnsafeBufferPointer { ours in
+            SSL_select_next_proto(
+                &selection,
+                chosenCount,
+                ours.baseAddress,
+                UInt32(ours.count),
+                offer,
+                count
+            )
+        }
+        guard result == OPENSSL_NPN_NEGOTIATED, let selection else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+        // The selection may point into our list, which lives as long as this context.
+        chosen.pointee = UnsafePointer(selection)
+        return SSL_TLSEXT_ERR_OK
+    }
+}
+
+private func selectApplicationProtocol(
+    session: OpaquePointer?,
+    chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    chosenCount: UnsafeMutablePointer<UInt8>?,
+    offer: UnsafePointer<UInt8>?,
+    count: UInt32,
+    argument: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let chosen, let chosenCount, let offer, let argument else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    return Unmanaged<TLSContext>.fromOpaque(argument).takeUnretainedValue()
+        .select(from: offer, count: count, chosen: chosen, chosenCount: chosenCount)
+}
+
+private func wireFormat(_ applicationProtocols: [String]) throws(TLSError) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for name in applicationProtocols {
+        guard let count = UInt8(exactly: name.utf8.count), count > 0 else {
+            throw TLSError(code: .applicationProtocols, reason: "application protocol \"\(name)\": not 1 to 255 bytes")
+        }
+        bytes.append(count)
+        bytes.append(contentsOf: name.utf8)
+    }
+    guard bytes.count <= UInt16.max else {
+        throw TLSError(code: .applicationProtocols, reason: "application protocols: the list is over 65,535 bytes")
+    }
+    return bytes
+}

@@ -1,0 +1,50 @@
+import COpenSSL
+
+/// TLS material that cannot be used.
+public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Code: Sendable, Equatable {
+        /// The file of certificate authorities cannot be read or holds none.
+        case authorities
+        /// The certificate chain cannot be read or is refused.
+        case certificate
+        /// The private key cannot be read or does not belong to the certificate.
+        case privateKey
+        /// The list of application protocols is not valid (RFC 7301: 1 to 255 bytes each).
+        case applicationProtocols
+        /// The server's name is missing, or cannot be one.
+        case serverName
+        /// A file cannot be written.
+        case file
+        /// OpenSSL failed for another reason.
+        case library
+    }
+
+    public var code: Code
+    /// The file or value concerned, and what is wrong with it.
+    public var reason: String
+
+    public var description: String { reason }
+
+    init(code: Code, reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// With OpenSSL's reasons, which are taken from the thread's error queue.
+    init(code: Code, subject: String) {
+        self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
+    }
+}
+
+/// Empties the thread's error queue into one text, the cause first.
+func takeOpenSSLReason() -> String {
+    var reasons: [String] = []
+    // The queue holds 16 entries (ERR_NUM_ERRORS).
+    for _ in 0..<16 {
+        let code = ERR_get_error()
+        guard code != 0 else { break }
+        let reason = ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
+        if !reasons.contains(reason) { reasons.append(reason) }
+    }
+    return reasons.isEmpty ? "no reason given" : reasons.joined(separator: "; ")
+}

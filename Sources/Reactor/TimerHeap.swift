@@ -1,0 +1,146 @@
+/// Names one scheduled timer. After the timer has fired or was cancelled the name is dead: using it does nothing.
+public struct TimerIdentifier: Sendable, Hashable {
+    let slot: UInt32
+    let generation: UInt32
+
+    /// Names no timer: cancelling it does nothing.
+    public static let none = TimerIdentifier(slot: .max, generation: 0)
+}
+
+/// Timers ordered by deadline, equal deadlines in the order they were scheduled.
+///
+/// A binary heap of small records over a table of slots. A slot knows its record's place in the heap, so a cancelled
+/// timer leaves at once, in O(log n): no dead records pile up, however many timers are set and cancelled without
+/// firing.
+struct TimerHeap {
+    /// More timers than this means that a caller schedules without bound, which is a defect of ours.
+    static let timersMax = 1 << 22
+
+    private struct Entry {
+        var deadlineMilliseconds: Int64
+        var sequence: UInt64
+        var slot: UInt32
+
+        func precedes(_ other: Entry) -> Bool {
+            (deadlineMilliseconds, sequence) < (other.deadlineMilliseconds, other.sequence)
+        }
+    }
+
+    private struct Slot {
+        var handler: (any TimerHandler)?
+        var tag: UInt64
+        var generation: UInt32
+        /// The index of the timer's record in `heap`; in a free slot, the next free slot.
+        var position: UInt32
+    }
+
+    struct Due {
+        let handler: any TimerHandler
+        let tag: UInt64
+    }
+
+    private static let noSlot = UInt32.max
+
+    private var heap: ContiguousArray<Entry> = []
+    private var slots: ContiguousArray<Slot> = []
+    private var freeSlot = TimerHeap.noSlot
+    /// The sequence number that the next timer gets: timers at or above it have not been scheduled yet.
+    private(set) var nextSequence: UInt64 = 0
+
+    var count: Int { heap.count }
+    var earliestDeadlineMilliseconds: Int64? { heap.first?.deadlineMilliseconds }
+
+    mutating func insert(deadlineMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
+        let slot = takeSlot(handler: handler, tag: tag)
+        heap.append(Entry(deadlineMilliseconds: deadlineMilliseconds, sequence: nextSequence, slot: slot))
+        nextSequence &+= 1
+        siftUp(heap.count - 1)
+        return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
+    }
+
+    /// Takes a timer that still waits. The caller lets go of its handler, since a `deinit` may come back to the timers.
+    mutating func remove(_ timer: TimerIdentifier) -> Due? {
+        let slot = Int(timer.slot)
+        guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {
+            return nil
+        }
+        removeEntry(at: Int(slots[slot].position))
+        return releaseSlot(timer.slot)
+    }
+
+    /// Takes the earliest timer if it is due at `deadlineMilliseconds` and was scheduled before `sequence`.
+    mutating func popDue(at deadlineMilliseconds: Int64, scheduledBefore sequence: UInt64) -> Due? {
+        guard let first = heap.first, first.deadlineMilliseconds <= deadlineMilliseconds, first.sequence < sequence
+        else {
+            return nil
+        }
+        removeEntry(at: 0)
+        return releaseSlot(first.slot)
+    }
+
+    // MARK: - Slots
+
+    private mutating func takeSlot(handler: any TimerHandler, tag: UInt64) -> UInt32 {
+        if freeSlot != TimerHeap.noSlot {
+            let slot = freeSlot
+            freeSlot = slots[Int(slot)].position
+            slots[Int(slot)].handler = handler
+            slots[Int(slot)].tag = tag
+            return slot
+        }
+        precondition(slots.count < TimerHeap.timersMax, "more timers than the limit allows")
+        slots.append(Slot(handler: handler, tag: tag, generation: 1, position: 0))
+        return UInt32(slots.count - 1)
+    }
+
+    private mutating func releaseSlot(_ slot: UInt32) -> Due? {
+        let index = Int(slot)
+        let handler = slots[index].handler
+        slots[index].handler = nil
+        slots[index].generation &+= 1
+        slots[index].position = freeSlot
+        freeSlot = slot
+        return handler.map { Due(handler: $0, tag: slots[index].tag) }
+    }
+
+    // MARK: - Heap
+
+    private mutating func removeEntry(at position: Int) {
+        let last = heap.removeLast()
+        guard position < heap.count else { return }
+        place(last, at: position)
+        siftDown(position)
+        siftUp(position)
+    }
+
+    private mutating func place(_ entry: Entry, at position: Int) {
+        heap[position] = entry
+        slots[Int(entry.slot)].position = UInt32(truncatingIfNeeded: position)
+    }
+
+    private mutating func siftUp(_ start: Int) {
+        var position = start
+        let entry = heap[position]
+        while position > 0 {
+            let parent = (position - 1) / 2
+            guard entry.precedes(heap[parent]) else { break }
+            place(heap[parent], at: position)
+            position = parent
+        }
+        place(entry, at: position)
+    }
+
+    private mutating func siftDown(_ start: Int) {
+        var position = start
+        let entry = heap[position]
+        while true {
+            var child = 2 * position + 1
+            guard child < heap.count else { break }
+            if child + 1 < heap.count, heap[child + 1].precedes(heap[child]) { child += 1 }
+            guard heap[child].precedes(entry) else { break }
+            place(heap[child], at: position)
+            position = child
+        }
+        place(entry, at: position)
+    }
+}

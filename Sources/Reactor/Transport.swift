@@ -1,0 +1,169 @@
+import COpenSSL
+import Glibc
+
+/// What one attempt to move bytes came to.
+enum TransferOutcome {
+    case bytes(Int)
+    /// Nothing until the socket is readable. A write can want this too: TLS may have to read first.
+    case wantsRead
+    /// Nothing until the socket is writable. A read can want this too.
+    case wantsWrite
+    /// The peer ended the stream in order: end of file, or close_notify under TLS.
+    case end
+    /// `Transport.failure` says why.
+    case failed
+}
+
+/// A connected socket, with a TLS session on it or without. Owns both.
+struct Transport: ~Copyable {
+    let descriptor: Int32
+    private var session: OpaquePointer?
+    private var failureErrno: Int32 = 0
+    private var failureCode: Int32 = SSL_ERROR_NONE
+
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        if let session { SSL_free(session) }
+        if descriptor >= 0 { Glibc.close(descriptor) }
+    }
+
+    var isTLS: Bool { session != nil }
+
+    /// Hands over a session that was made for this descriptor.
+    mutating func start(session: OpaquePointer) {
+        precondition(self.session == nil)
+        self.session = session
+    }
+
+    // MARK: - Moving bytes
+
+    mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> TransferOutcome {
+        guard let session else { return readSocket(into: buffer) }
+        var count = 0
+        ERR_clear_error()
+        let result = SSL_read_ex(session, buffer.baseAddress, buffer.count, &count)
+        return result == 1 ? .bytes(count) : outcome(of: result, session)
+    }
+
+    mutating func write(_ bytes: UnsafeRawBufferPointer) -> TransferOutcome {
+        guard let session else { return writeSocket(bytes) }
+        var count = 0
+        ERR_clear_error()
+        let result = SSL_write_ex(session, bytes.baseAddress, bytes.count, &count)
+        return result == 1 ? .bytes(count) : outcome(of: result, session)
+    }
+
+    /// `.bytes(0)` when the handshake is complete.
+    mutating func handshake() -> TransferOutcome {
+        guard let session else { return .bytes(0) }
+        ERR_clear_error()
+        let result = SSL_do_handshake(session)
+        return result == 1 ? .bytes(0) : outcome(of: result, session)
+    }
+
+    /// True if TLS has taken bytes from the socket that have not been read: the loop will not report them.
+    var holdsInput: Bool {
+        guard let session else { return false }
+        return SSL_has_pending(session) == 1
+    }
+
+    /// Tells the peer that no more will be written: close_notify under TLS, as far as the socket takes it now.
+    mutating func announceEnd() {
+        guard let session else { return }
+        ERR_clear_error()
+        _ = SSL_shutdown(session)
+        ERR_clear_error()
+    }
+
+    mutating func shutDownWriting() {
+        announceEnd()
+        _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    private mutating func readSocket(into buffer: UnsafeMutableRawBufferPointer) -> TransferOutcome {
+        while true {
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .end }
+            if errno == EAGAIN { return .wantsRead }
+            if errno != EINTR { return fail(errno) }
+        }
+    }
+
+    private mutating func writeSocket(_ bytes: UnsafeRawBufferPointer) -> TransferOutcome {
+        while true {
+            let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+            if count >= 0 { return .bytes(count) }
+            if errno == EAGAIN { return .wantsWrite }
+            if errno != EINTR { return fail(errno) }
+        }
+    }
+
+    private mutating func fail(_ error: Int32) -> TransferOutcome {
+        failureErrno = error
+        failureCode = SSL_ERROR_SYSCALL
+        return .failed
+    }
+
+    private mutating func outcome(of result: Int32, _ session: OpaquePointer) -> TransferOutcome {
+        let savedErrno = errno
+        let code = SSL_get_error(session, result)
+        switch code {
+        case SSL_ERROR_WANT_READ: return .wantsRead
+        case SSL_ERROR_WANT_WRITE: return .wantsWrite
+        case SSL_ERROR_ZERO_RETURN: return .end
+        default:
+            failureErrno = savedErrno
+            failureCode = code
+            return .failed
+        }
+    }
+
+    // MARK: - What is known of the session
+
+    /// The application protocol that ALPN agreed on.
+    var applicationProtocol: String? {
+        guard let session else { return nil }
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(session, &name, &count)
+        guard let name, count > 0 else { return nil }
+        return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The error behind a `.failed` of the handshake. To be called once, and before anything else is done with OpenSSL.
+    func takeHandshakeFailure() -> StreamError {
+        if let session {
+            let verification = SSL_get_verify_result(session)
+            if verification != X509_V_OK {
+                ERR_clear_error()
+                let reason = String(cString: X509_verify_cert_error_string(verification))
+                return StreamError(code: .certificate, reason: reason)
+            }
+        }
+        let failure = takeFailure()
+        return StreamError(code: .handshakeFailed, reason: failure.reason)
+    }
+
+    /// The error behind a `.failed` of a read or write. To be called once, and before anything else is done with
+    /// OpenSSL.
+    func takeFailure() -> StreamError {
+        if failureCode == SSL_ERROR_SSL {
+            let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+            return StreamError(code: isTruncated ? .truncated : .tls, reason: takeOpenSSLReason())
+        }
+        ERR_clear_error()
+        switch failureErrno {
+        case 0: return StreamError(code: .truncated, reason: "the connection ended inside TLS")
+        case ECONNRESET, EPIPE: return StreamError(code: .reset, reason: systemReason(failureErrno))
+        default: return StreamError(code: .system(failureErrno), reason: systemReason(failureErrno))
+        }
+    }
+}
+
+private func openSSLReason(of code: UInt) -> Int32 {
+    Int32(truncatingIfNeeded: code & UInt(ERR_REASON_MASK))
+}

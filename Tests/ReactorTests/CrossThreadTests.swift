@@ -1,0 +1,237 @@
+import Glibc
+import Reactor
+import Synchronization
+import Testing
+
+private final class WakeupCounter: DescriptorHandler {
+    let wakeup: Wakeup
+    var count = 0
+    var onWake: (() -> Void)?
+
+    init(loop: EventLoop) throws {
+        wakeup = try Wakeup()
+        try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
+    }
+
+    func descriptorReady(_ events: Interest) {
+        wakeup.drain()
+        count += 1
+        onWake?()
+    }
+}
+
+private struct Element: BitwiseCopyable, Equatable {
+    var index: Int
+    var square: Int
+    var complement: Int
+
+    init(_ index: Int) {
+        self.index = index
+        square = index &* index
+        complement = ~index
+    }
+}
+
+extension ReactorTests {
+    @Suite struct Rings {
+        @Test func `a ring holds its capacity, in order, over many laps`() {
+            let ring = SingleProducerRing<Int>(capacity: 8)
+            #expect(ring.capacity == 8)
+            #expect(ring.pop() == nil)
+            var pushed = 0
+            var popped = 0
+            for lap in 0..<1_000 {
+                let burst = lap % 8 + 1
+                for _ in 0..<burst {
+                    #expect(ring.push(pushed))
+                    pushed += 1
+                }
+                #expect(ring.count == burst)
+                if burst == 8 { #expect(!ring.push(-1)) }
+                for _ in 0..<burst {
+                    #expect(ring.pop() == popped)
+                    popped += 1
+                }
+                #expect(ring.pop() == nil)
+            }
+        }
+
+        @Test func `millions of elements pass between two threads, each once, whole and in order`() throws {
+            let ring = SingleProducerRing<Element>(capacity: 256)
+            let count = 3_000_000
+            let producer = try LoopThread.start(name: "producer") { _ in
+                var index = 0
+                while index < count {
+                    if ring.push(Element(index)) { index += 1 } else { sched_yield() }
+                }
+            }
+            var expected = 0
+            var isWhole = true
+            while expected < count {
+                guard let element = ring.pop() else {
+                    sched_yield()
+                    continue
+                }
+                isWhole = isWhole && element == Element(expected)
+                expected += 1
+            }
+            producer.join()
+            #expect(isWhole)
+            #expect(ring.pop() == nil)
+        }
+    }
+
+    @Suite struct Wakeups {
+        @Test func `signals before a drain are one wake-up, and one after it is another`() throws {
+            let loop = try EventLoop()
+            let counter = try WakeupCounter(loop: loop)
+            loop.turn(waitMilliseconds: 0)
+            #expect(counter.count == 0)
+            for _ in 0..<3 { counter.wakeup.signal() }
+            for _ in 0..<3 { loop.turn(waitMilliseconds: 0) }
+            #expect(counter.count == 1)
+            counter.wakeup.signal()
+            loop.turn(waitMilliseconds: 0)
+            #expect(counter.count == 2)
+            loop.remove(descriptor: counter.wakeup.descriptor)
+        }
+
+        @Test func `a C library's write to the descriptor wakes as well`() throws {
+            let loop = try EventLoop()
+            let counter = try WakeupCounter(loop: loop)
+            var one: UInt64 = 1
+            #expect(write(counter.wakeup.descriptor, &one, 8) == 8)
+            for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
+            #expect(counter.count == 1)
+            loop.remove(descriptor: counter.wakeup.descriptor)
+        }
+
+        @Test func `no element is left behind between a ring and its wake-up`() throws {
+            let loop = try EventLoop()
+            let counter = try WakeupCounter(loop: loop)
+            let ring = SingleProducerRing<Int>(capacity: 1_024)
+            let wakeup = counter.wakeup
+            let count = 300_000
+            var taken = 0
+            // The loop sleeps without a limit: a lost wake-up would show as a test that does not end in time.
+            counter.onWake = {
+                while ring.pop() != nil { taken += 1 }
+                if taken == count { loop.stop() }
+            }
+            let producer = try LoopThread.start(name: "producer") { _ in
+                var index = 0
+                while index < count {
+                    guard ring.push(index) else {
+                        sched_yield()
+                        continue
+                    }
+                    index += 1
+                    wakeup.signal()
+                }
+            }
+            loop.run()
+            producer.join()
+            #expect(taken == count)
+            counter.onWake = nil
+            loop.remove(descriptor: wakeup.descriptor)
+        }
+    }
+
+    @Suite struct LoopThreads {
+        @Test func `the body runs on a thread of the given name, and join waits for it`() throws {
+            let name = Mutex("")
+            let thread = try LoopThread.start(name: "a name of more than fifteen bytes") { loop in
+                loop.turn(waitMilliseconds: 20)
+                var text = [CChar](repeating: 0, count: 32)
+                let file = open("/proc/thread-self/comm", O_RDONLY)
+                let count = read(file, &text, 31)
+                close(file)
+                name.withLock { name in
+                    name = String(decoding: text.prefix(max(0, count - 1)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+                }
+            }
+            thread.join()
+            thread.join()
+            #expect(name.withLock { $0 } == "a name of more ")
+        }
+
+        @Test func `what is left on the loop when the body returns is released with it`() throws {
+            let before = openDescriptorCount()
+            for _ in 0..<20 {
+                let thread = try LoopThread.start(name: "leaves things") { loop in
+                    do {
+                        let server = try TestServer(loop: loop)
+                        let recorder = StreamRecorder()
+                        let stream = Stream(loop: loop, handler: recorder)
+                        stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
+                        while recorder.connectedCount == 0 { loop.turn(waitMilliseconds: 100) }
+                        loop.resolve(host: "localhost", port: 1) { _ in }
+                    } catch {
+                        Issue.record(error)
+                    }
+                }
+                thread.join()
+            }
+            // Look-ups that outlive their loop hold a wake-up until they are done.
+            for _ in 0..<1_000 where openDescriptorCount() > before { usleep(1_000) }
+            #expect(openDescriptorCount() <= before)
+        }
+    }
+
+    @Suite struct Resolving {
+        private func resolve(_ host: String, port: UInt16 = 443) throws -> Result<[SocketAddress], ResolveError> {
+            let loop = try EventLoop()
+            var result: Result<[SocketAddress], ResolveError>?
+            loop.resolve(host: host, port: port) { result = $0 }
+            #expect(result == nil)
+            turn(loop) { result != nil }
+            return try #require(result)
+        }
+
+        @Test func `a name in the hosts file, with the port that was asked for`() throws {
+            let addresses = try resolve("localhost", port: 2_197).get()
+            #expect(addresses.contains(.loopback(port: 2_197)))
+            #expect(addresses.allSatisfy { $0.port == 2_197 })
+        }
+
+        @Test func `numeric hosts`() throws {
+            #expect(try resolve("192.0.2.1", port: 443).get().map(\.description) == ["192.0.2.1:443"])
+            #expect(try resolve("2001:db8::1", port: 443).get().map(\.description) == ["[2001:db8::1]:443"])
+        }
+
+        @Test func `a name that is none fails with the name in the reason`() throws {
+            // No label may be this long (RFC 1035 section 2.3.4), so no name server is asked.
+            let host = String(repeating: "x", count: 300)
+            guard case .failure(let error) = try resolve(host) else {
+                Issue.record("a name of 300 bytes was resolved")
+                return
+            }
+            #expect(error.reason.contains(host))
+        }
+
+        @Test func `look-ups beyond the limit fail at once, and every completion is called once`() throws {
+            let loop = try EventLoop()
+            var results: [Int: Result<[SocketAddress], ResolveError>] = [:]
+            let count = 200
+            for index in 0..<count {
+                loop.resolve(host: "localhost", port: 1) {
+                    #expect(results[index] == nil)
+                    results[index] = $0
+                }
+            }
+            turn(loop) { results.count == count }
+            var refused = 0
+            for case .failure(let error) in results.values {
+                #expect(error.code == .tooManyLookUps)
+                #expect(error.isRetriable)
+                refused += 1
+            }
+            #expect(refused == count - EventLoop.lookUpsMax)
+            // And there is room again.
+            results = [:]
+            loop.resolve(host: "localhost", port: 1) { results[0] = $0 }
+            turn(loop) { !results.isEmpty }
+            #expect(throws: Never.self) { try results[0]?.get() }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+import Glibc
+import Reactor
+import Testing
+
+private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {
+    var fired: [UInt64] = []
+    var events: [Interest] = []
+    var turnEnds = 0
+    var onFired: ((UInt64) -> Void)?
+    var onReady: ((Interest) -> Void)?
+    var onTurnEnd: (() -> Void)?
+    var onDeinit: (() -> Void)?
+
+    func timerFired(tag: UInt64) {
+        fired.append(tag)
+        onFired?(tag)
+    }
+
+    func descriptorReady(_ interest: Interest) {
+        events.append(interest)
+        onReady?(interest)
+    }
+
+    func turnEnded() {
+        turnEnds += 1
+        onTurnEnd?()
+    }
+
+    deinit { onDeinit?() }
+}
+
+private func makePipe() throws -> (read: Int32, write: Int32) {
+    var ends: [Int32] = [0, 0]
+    try #require(pipe(&ends) == 0)
+    return (ends[0], ends[1])
+}
+
+extension ReactorTests {
+    @Suite struct Timers {
+        @Test func `timers fire in the order of their deadlines, and of scheduling within one`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
+                _ = loop.schedule(afterMilliseconds: delay, handler: recorder, tag: tag)
+            }
+            turn(loop) { recorder.fired.count == 6 }
+            #expect(recorder.fired == [5, 6, 2, 4, 3, 1])
+        }
+
+        @Test func `a timer never fires early by the loop's clock`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            let start = loop.nowMilliseconds
+            var elapsed: Int64 = -1
+            recorder.onFired = { _ in elapsed = loop.nowMilliseconds - start }
+            _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
+            loop.turn(waitMilliseconds: 0)
+            #expect(elapsed == -1)
+            turn(loop) { elapsed >= 0 }
+            #expect(elapsed >= 20)
+            recorder.onFired = nil
+        }
+
+        @Test func `a cancelled timer does not fire, and cancelling again or after firing does nothing`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            let cancelled = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
+            let kept = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 2)
+            loop.cancel(cancelled)
+            loop.cancel(cancelled)
+            loop.cancel(.none)
+            turn(loop) { !recorder.fired.isEmpty }
+            #expect(recorder.fired == [2])
+            // The slot is used again: the old name must not reach the new timer.
+            let reused = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
+            #expect(reused != kept)
+            loop.cancel(kept)
+            turn(loop) { recorder.fired.count == 2 }
+            #expect(recorder.fired == [2, 3])
+            #expect(loop.timerCount == 0)
+        }
+
+        @Test func `a timer that is due at once but set by a timer waits for the next turn`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            recorder.onFired = { tag in
+                if tag < 3 { _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: tag + 1) }
+            }
+            _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 1)
+            for expected in 1...3 {
+                loop.turn(waitMilliseconds: -1)
+                #expect(recorder.fired.count == expected)
+            }
+            recorder.onFired = nil
+        }
+
+        @Test func `thousands of timers, half of them cancelled in random order, against a sorted list`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            var generator = SystemRandomNumberGenerator()
+            var timers: [(deadline: Int64, tag: UInt64, identifier: TimerIdentifier)] = []
+            for tag in 0..<20_000 as Range<UInt64> {
+                let delay = Int64.random(in: 0...40, using: &generator)
+                let identifier = loop.schedule(afterMilliseconds: delay, handler: recorder, tag: tag)
+                timers.append((delay, tag, identifier))
+            }
+            timers.shuffle(using: &generator)
+            for timer in timers.prefix(10_000) { loop.cancel(timer.identifier) }
+            #expect(loop.timerCount == 10_000)
+            let expected = timers.dropFirst(10_000).sorted { ($0.deadline, $0.tag) < ($1.deadline, $1.tag) }.map(\.tag)
+            turn(loop) { loop.timerCount == 0 }
+            #expect(recorder.fired == expected)
+        }
+
+        @Test func `a timer far beyond all time does not overflow`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
+            loop.turn(waitMilliseconds: 1)
+            #expect(recorder.fired.isEmpty)
+            loop.cancel(timer)
+        }
+
+        @Test func `a handler that goes with its cancelled timer may use the loop as it goes`() throws {
+            let loop = try EventLoop()
+            let other = Recorder()
+            let otherTimer = loop.schedule(afterMilliseconds: 1_000, handler: other, tag: 0)
+            var recorder: Recorder? = Recorder()
+            recorder?.onDeinit = { loop.cancel(otherTimer) }
+            let timer = try loop.schedule(afterMilliseconds: 1_000, handler: #require(recorder), tag: 0)
+            recorder = nil
+            loop.cancel(timer)
+            #expect(loop.timerCount == 0)
+        }
+    }
+
+    @Suite struct Turns {
+        @Test func `run returns in the turn of stop, and at once if stop came first`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            loop.stop()
+            loop.run()
+            recorder.onFired = { tag in if tag == 2 { loop.stop() } }
+            for tag in 1...3 as ClosedRange<UInt64> {
+                _ = loop.schedule(afterMilliseconds: Int64(tag) * 3, handler: recorder, tag: tag)
+            }
+            loop.run()
+            #expect(recorder.fired.prefix(2) == [1, 2])
+            recorder.onFired = nil
+        }
+
+        @Test func `turn-end handlers run after events and timers`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            let ends = try makePipe()
+            defer { for end in [ends.read, ends.write] { close(end) } }
+            var order: [String] = []
+            recorder.onReady = { _ in order.append("event") }
+            recorder.onFired = { _ in order.append("timer") }
+            recorder.onTurnEnd = { order.append("end") }
+            try loop.add(descriptor: ends.write, interest: .writable, handler: recorder)
+            _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 0)
+            loop.atTurnEnd(recorder)
+            loop.turn(waitMilliseconds: 0)
+            #expect(order == ["event", "timer", "end"])
+            loop.remove(descriptor: ends.write)
+            recorder.onReady = nil
+        }
+
+        @Test func `a turn-end handler that registers again runs a bounded number of times, then in the next turn`()
+            throws
+        {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            recorder.onTurnEnd = { loop.atTurnEnd(recorder) }
+            loop.atTurnEnd(recorder)
+            loop.turn(waitMilliseconds: 0)
+            #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
+            // The rest is due: a turn that may wait for ever must not.
+            loop.turn(waitMilliseconds: -1)
+            #expect(recorder.turnEnds == 2 * EventLoop.turnEndPassesMax)
+            recorder.onTurnEnd = nil
+        }
+
+        @Test func `both clocks advance`() throws {
+            let loop = try EventLoop()
+            let wall = Int64(time(nil)) * 1_000
+            #expect(abs(loop.wallMilliseconds - wall) < 2_000)
+            let before = loop.nowMilliseconds
+            usleep(3_000)
+            #expect(loop.nowMilliseconds == before)
+            loop.refreshClock()
+            #expect(loop.nowMilliseconds >= before + 3)
+        }
+    }
+
+    @Suite struct Descriptors {
+        @Test func `readiness is reported until it is consumed, and as the interest says`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            let ends = try makePipe()
+            defer { for end in [ends.read, ends.write] { close(end) } }
+            try loop.add(descriptor: ends.read, interest: .readable, handler: recorder)
+            loop.turn(waitMilliseconds: 0)
+            #expect(recorder.events.isEmpty)
+            #expect(Glibc.write(ends.write, "x", 1) == 1)
+            loop.turn(waitMilliseconds: 0)
+            loop.turn(waitMilliseconds: 0)
+            #expect(recorder.events == [.readable, .readable])
+            try loop.update(descriptor: ends.read, interest: [])
+            loop.turn(waitMilliseconds: 0)
+            #expect(recorder.events.count == 2)
+            loop.remove(descriptor: ends.read)
+        }
+
+        @Test func `what cannot be watched is an error`() throws {
+            let loop = try EventLoop()
+            let recorder = Recorder()
+            #expect(throws: SystemError(code: EBADF, operation: "epoll_ctl add")) {
+                try loop.add(descriptor: -1, interest: .readable, handler: recorder)
+            }
+            #expect(throws: SystemError(code: EMFILE, operation: "epoll_ctl add")) {
+                try loop.add(descriptor: .max, interest: .readable, handler: recorder)
+            }
+            #expect(throws: SystemError(code: ENOENT, operation: "epoll_ctl update")) {
+                try loop.update(descriptor: 0, interest: .readable)
+            }
+            loop.remove(descriptor: 0)
+            loop.remove(descriptor: -1)
+        }
+
+        @Test func `an event of the same batch is dropped when its descriptor was removed or is another by now`() throws
+        {
+            let loop = try EventLoop()
+            let pipes = try (makePipe(), makePipe())
+            let recorders = (Recorder(), Recorder(), Recorder())
+            var swaps = 0
+            // Whichever is reported first replaces the other by a new pipe under the same number, with nothing to read.
+            func replace(_ other: Int32) {
+                swaps += 1
+                loop.remove(descriptor: other)
+                guard let fresh = try? makePipe(), dup2(fresh.read, other) == other else { return }
+                close(fresh.read)
+                close(fresh.write)
+                #expect(throws: Never.self) {
+                    try loop.add(descriptor: other, interest: .readable, handler: recorders.2)
+                }
+                try? loop.update(descriptor: other, interest: [])
+            }
+            recorders.0.onReady = { _ in if swaps == 0 { replace(pipes.1.read) } }
+            recorders.1.onReady = { _ in if swaps == 0 { replace(pipes.0.read) } }
+            try loop.add(descriptor: pipes.0.read, interest: .readable, handler: recorders.0)
+            try loop.add(descriptor: pipes.1.read, interest: .readable, handler: recorders.1)
+            for pipe in [pipes.0, pipes.1] { #expect(Glibc.write(pipe.write, "x", 1) == 1) }
+            loop.turn(waitMilliseconds: 0)
+            #expect(swaps == 1)
+            #expect(recorders.0.events.count + recorders.1.events.count == 1)
+            #expect(recorders.2.events.isEmpty)
+            for descriptor in [pipes.0.read, pipes.1.read] { loop.remove(descriptor: descriptor) }
+            for pipe in [pipes.0, pipes.1] { for end in [pipe.read, pipe.write] { close(end) } }
+            recorders.0.onReady = nil
+            recorders.1.onReady = nil
+        }
+
+        @Test func `the loop lets go of a handler when it is removed, and the handler may use the loop as it goes`()
+            throws
+        {
+            let loop = try EventLoop()
+            let ends = try makePipe()
+            defer { for end in [ends.read, ends.write] { close(end) } }
+            var isGone = false
+            do {
+                let recorder = Recorder()
+                recorder.onDeinit = {
+                    loop.remove(descriptor: ends.write)
+                    isGone = true
+                }
+                try loop.add(descriptor: ends.read, interest: .readable, handler: recorder)
+            }
+            #expect(!isGone)
+            loop.remove(descriptor: ends.read)
+            #expect(isGone)
+        }
+    }
+}

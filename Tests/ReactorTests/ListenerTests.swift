@@ -1,0 +1,227 @@
+import Glibc
+import Reactor
+import Testing
+
+extension ReactorTests {
+    @Suite struct Listening {
+        @Test func `many connections at once are all accepted`() throws {
+            let loop = try EventLoop()
+            let server = try TestServer(loop: loop)
+            #expect(server.address.port != 0)
+            let recorder = StreamRecorder()
+            let clients = (0..<300)
+                .map { _ in
+                    let stream = Stream(loop: loop, handler: recorder)
+                    stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
+                    return stream
+                }
+            turn(loop) { server.connections.count == 300 && recorder.connectedCount == 300 }
+            #expect(recorder.closed.isEmpty)
+            for client in clients { client.close() }
+            server.close()
+        }
+
+        @Test func `an address in use is an error, and is free again after close`() throws {
+            let loop = try EventLoop()
+            let server = try TestServer(loop: loop)
+            let address = server.address
+            #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
+                try TestServer(loop: loop, address: address)
+            }
+            server.close()
+            try TestServer(loop: loop, address: address).close()
+        }
+
+        @Test func `closing a listener on a Unix socket removes its path`() throws {
+            let loop = try EventLoop()
+            let directory = try TemporaryDirectory()
+            let path = "\(directory.path)/socket"
+            let server = try TestServer(loop: loop, address: #require(SocketAddress.unix(path: path)))
+            #expect(access(path, F_OK) == 0)
+            server.close()
+            #expect(access(path, F_OK) != 0)
+        }
+
+        @Test func `out of descriptors, accepting pauses without spinning and goes on later`() throws {
+            let loop = try EventLoop()
+            let server = try TestServer(loop: loop)
+            let recorder = StreamRecorder()
+            let client = Stream(loop: loop, handler: recorder)
+            client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
+            var limit = rlimit()
+            #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
+            let next = dup(0)
+            close(next)
+            var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
+            #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
+            turn(loop) { recorder.connectedCount == 1 }
+            turn(loop, forMilliseconds: 20)
+            #expect(server.connections.isEmpty)
+            // While accepting rests, a turn sleeps.
+            let start = loop.nowMilliseconds
+            loop.turn(waitMilliseconds: 30)
+            #expect(loop.nowMilliseconds - start >= 30)
+            #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
+            turn(loop) { server.connections.count == 1 }
+            client.close()
+            server.close()
+        }
+
+        @Test(arguments: [StreamPair.Kind.tcp, .tls13])
+        func `a thousand connections leave no descriptor behind`(kind: StreamPair.Kind) throws {
+            let loop = try EventLoop()
+            let certificates = try TestCertificates()
+            let server = try TestServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
+            let tls = kind.isTLS ? try certificates.client() : nil
+            var before = 0
+            for round in 0..<1_000 {
+                let recorder = StreamRecorder()
+                let client = Stream(loop: loop, handler: recorder)
+                client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
+                // Each third is given up half-way, each third is ended by the server.
+                if round % 3 != 0 {
+                    turn(loop) {
+                        recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
+                    }
+                }
+                if round % 3 == 1 {
+                    server.forgetConnections()
+                    turn(loop) { recorder.isClosed }
+                } else {
+                    client.close()
+                    turn(loop) {
+                        server.connections.allSatisfy { $0.recorder.isClosed }
+                            && (round % 3 == 0 || !server.connections.isEmpty)
+                    }
+                }
+                server.forgetConnections()
+                // Let what was given up half-way arrive and end.
+                for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
+                server.forgetConnections()
+                if round == 20 { before = openDescriptorCount() }
+            }
+            turn(loop, forMilliseconds: 5)
+            server.forgetConnections()
+            #expect(openDescriptorCount() <= before)
+            #expect(loop.timerCount == 0)
+            server.close()
+        }
+    }
+
+    @Suite struct Addresses {
+        @Test(arguments: [
+            ("127.0.0.1", "127.0.0.1:80"), ("255.255.255.255", "255.255.255.255:80"), ("::1", "[::1]:80"),
+            ("[2001:DB8::0:1]", "[2001:db8::1]:80"), ("::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80"),
+        ])
+        func `numeric addresses, through the C form and back`(text: String, description: String) throws {
+            let address = try #require(SocketAddress(numeric: text, port: 80))
+            #expect(address.description == description)
+            #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
+            #expect(address.withRaw { SocketAddress($0, length: $1 - 1) } == nil)
+            #expect(address.with(port: 81).port == 81)
+            #expect(address.with(port: 81) != address)
+        }
+
+        @Test(arguments: ["", "localhost", "127.0.0", "127.0.0.1.", "1.2.3.256", "[]", "[::1", "::1]", "1.2.3.4\0"])
+        func `anything else is not an address`(text: String) {
+            #expect(SocketAddress(numeric: text, port: 80) == nil)
+        }
+
+        @Test func `Unix paths up to the limit`() throws {
+            let longest = String(repeating: "p", count: SocketAddress.unixPathBytesMax)
+            let address = try #require(SocketAddress.unix(path: longest))
+            #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
+            #expect(address.port == 0)
+            #expect(address.isUnix)
+            for path in ["", longest + "p", "a\0b"] { #expect(SocketAddress.unix(path: path) == nil) }
+        }
+    }
+
+    @Suite struct TLSMaterial {
+        @Test func `files that cannot be used are named, with the reason`() throws {
+            let certificates = try TestCertificates()
+            let other = try TestCertificates()
+            let missing = "\(certificates.directory.path)/missing.pem"
+            func error(_ make: () throws -> TLSContext) throws -> TLSError {
+                try #require(throws: TLSError.self) { _ = try make() }
+            }
+            let authorities = try error { try TLSContext.client(caFile: missing, applicationProtocols: []) }
+            #expect(authorities.code == .authorities)
+            #expect(authorities.reason.contains("missing.pem"))
+            #expect(authorities.reason.lowercased().contains("no such file"))
+            let chain = try error {
+                try TLSContext.server(
+                    certificateFile: missing,
+                    keyFile: certificates.keyFile,
+                    applicationProtocols: []
+                )
+            }
+            #expect(chain.code == .certificate)
+            let notAKey = try error {
+                try TLSContext.server(
+                    certificateFile: certificates.certificateFile,
+                    keyFile: certificates.caFile,
+                    applicationProtocols: []
+                )
+            }
+            #expect(notAKey.code == .privateKey)
+            #expect(notAKey.reason.contains("ca.pem"))
+            let notItsKey = try error {
+                try TLSContext.server(
+                    certificateFile: certificates.certificateFile,
+                    keyFile: other.keyFile,
+                    applicationProtocols: []
+                )
+            }
+            #expect(notItsKey.code == .privateKey)
+            #expect(notItsKey.reason.contains("mismatch"))
+        }
+
+        @Test(arguments: ["", String(repeating: "x", count: 256)])
+        func `application protocols that ALPN cannot carry`(name: String) throws {
+            let error = try #require(throws: TLSError.self) {
+                _ = try TLSContext.client(caFile: nil, applicationProtocols: ["h2", name])
+            }
+            #expect(error.code == .applicationProtocols)
+        }
+
+        @Test func `the system's authorities do not trust a certificate of our own`() throws {
+            let loop = try EventLoop()
+            let server = try TestServer(loop: loop, tls: TestCertificates().server([]))
+            let recorder = StreamRecorder()
+            let client = Stream(loop: loop, handler: recorder)
+            let tls = try TLSContext.client(caFile: nil, applicationProtocols: [])
+            client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
+            turn(loop) { recorder.isClosed }
+            #expect(recorder.error?.code == .certificate)
+            server.close()
+        }
+
+        @Test func `keys are readable by their owner only, and nothing else is left in the directory`() throws {
+            let certificates = try TestCertificates()
+            // A second time, over the first.
+            _ = try SelfSignedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
+            var status = stat()
+            #expect(stat(certificates.keyFile, &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o600)
+            var names: Set<String> = []
+            let directory = try #require(opendir(certificates.directory.path))
+            while let entry = readdir(directory) {
+                withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                    _ = names.insert(String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self))
+                }
+            }
+            closedir(directory)
+            #expect(names == [".", "..", "ca.pem", "server.pem", "server-key.pem"])
+        }
+
+        @Test(arguments: ["", "a,DNS:b", "a b", "a\n", "host:1", String(repeating: "x", count: 254)])
+        func `a certificate for what is no host is refused`(host: String) throws {
+            let directory = try TemporaryDirectory()
+            let error = try #require(throws: TLSError.self) {
+                _ = try SelfSignedCertificate.write(directory: directory.path, hosts: [host])
+            }
+            #expect(error.code == .serverName)
+        }
+    }
+}
