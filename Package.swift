@@ -17,12 +17,15 @@ let package = Package(
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
     ],
     targets: [
+        .systemLibrary(name: "CRdkafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
 
         .target(name: "LiveActivity", swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
+        .target(name: "Kafka", dependencies: ["CRdkafka", "Reactor"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests", dependencies: ["LiveActivity"], exclude: ["Corpus"], swiftSettings: settings),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL"], swiftSettings: settings),
+        .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka"], swiftSettings: settings),
     ]
 )

@@ -1,0 +1,114 @@
+import CRdkafka
+import Glibc
+
+/// Where a client's log lines, errors and statistics go. Called on the thread that polls the client, inside the poll.
+/// The bytes are UTF-8 as far as librdkafka's own text goes, and are valid only during the call.
+public protocol ClientLogHandler: AnyObject {
+    /// - Parameters:
+    ///   - level: syslog severity, 0 (emergency) to 7 (debug).
+    ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
+    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
+    /// An error of the client as a whole, such as all brokers being down. Informational, unless `isFatal`.
+    func clientFailed(_ error: KafkaError)
+    /// librdkafka's statistics as JSON, every `statistics.interval.ms` if that property is set.
+    func clientStatistics(json: UnsafeRawBufferPointer)
+}
+
+/// The one context pointer that librdkafka gives to every callback of a client. It outlives the client: its owner
+/// releases it only after `rd_kafka_destroy` has returned.
+final class ClientCallbacks {
+    weak var logHandler: (any ClientLogHandler)?
+    weak var consumer: Consumer?
+
+    init(logHandler: (any ClientLogHandler)?) {
+        self.logHandler = logHandler
+    }
+
+    /// Registers the callbacks that every client has. `self` must outlive the client.
+    func install(on configuration: borrowing ClientConfiguration) {
+        configuration.withHandle { handle in
+            rd_kafka_conf_set_opaque(handle, Unmanaged.passUnretained(self).toOpaque())
+            rd_kafka_conf_set_log_cb(handle, logCallback)
+            rd_kafka_conf_set_error_cb(handle, errorCallback)
+            rd_kafka_conf_set_stats_cb(handle, statisticsCallback)
+        }
+    }
+
+    /// Passes on what arrives as an event: a queue that is polled for events gets these too, whatever was registered.
+    func pass(_ event: OpaquePointer) {
+        guard let logHandler else { return }
+        switch rd_kafka_event_type(event) {
+        case RD_KAFKA_EVENT_LOG:
+            var facility: UnsafePointer<CChar>?
+            var message: UnsafePointer<CChar>?
+            var level: Int32 = 0
+            guard rd_kafka_event_log(event, &facility, &message, &level) == 0 else { return }
+            logHandler.clientLogged(level: level, facility: bytes(of: facility), message: bytes(of: message))
+        case RD_KAFKA_EVENT_ERROR:
+            var error = KafkaError(
+                rd_kafka_event_error(event),
+                rd_kafka_event_error_string(event).map { String(cString: $0) }
+            )
+            error.isFatal = rd_kafka_event_error_is_fatal(event) != 0
+            logHandler.clientFailed(error)
+        case RD_KAFKA_EVENT_STATS:
+            logHandler.clientStatistics(json: bytes(of: rd_kafka_event_stats(event)))
+        default:
+            break
+        }
+    }
+}
+
+/// The context of `client`, or nil before `rd_kafka_new` has stored it.
+private func callbacks(of client: OpaquePointer?) -> ClientCallbacks? {
+    guard let client, let opaque = rd_kafka_opaque(client) else { return nil }
+    return Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
+}
+
+private func bytes(of text: UnsafePointer<CChar>?) -> UnsafeRawBufferPointer {
+    UnsafeRawBufferPointer(start: text, count: text.map { strlen($0) } ?? 0)
+}
+
+private func logCallback(
+    _ client: OpaquePointer?,
+    _ level: Int32,
+    _ facility: UnsafePointer<CChar>?,
+    _ message: UnsafePointer<CChar>?
+) {
+    callbacks(of: client)?.logHandler?
+        .clientLogged(
+            level: level,
+            facility: bytes(of: facility),
+            message: bytes(of: message)
+        )
+}
+
+private func errorCallback(
+    _ client: OpaquePointer?,
+    _ code: Int32,
+    _ reason: UnsafePointer<CChar>?,
+    _ opaque: UnsafeMutableRawPointer?
+) {
+    guard let client, let handler = callbacks(of: client)?.logHandler else { return }
+    // The code of a fatal error only says that it is one; what it was stands elsewhere.
+    let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
+    handler.clientFailed(error)
+}
+
+private func statisticsCallback(
+    _ client: OpaquePointer?,
+    _ json: UnsafeMutablePointer<CChar>?,
+    _ count: Int,
+    _ opaque: UnsafeMutableRawPointer?
+) -> Int32 {
+    callbacks(of: client)?.logHandler?.clientStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
+    return 0
+}
+
+/// The error that made `client` unusable, if one did.
+func fatalError(of client: OpaquePointer) -> KafkaError? {
+    var text = ErrorText()
+    let code = rd_kafka_fatal_error(client, &text.bytes, ErrorText.capacity)
+    guard code != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
+    return KafkaError(code: code.rawValue, reason: text.string, isFatal: true)
+}

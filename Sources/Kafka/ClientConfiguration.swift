@@ -1,0 +1,80 @@
+import CRdkafka
+
+/// An `rd_kafka_conf_t` under construction. Whatever fails on the way, the configuration is freed exactly once:
+/// by `makeClient` handing it to librdkafka, or by `deinit`.
+struct ClientConfiguration: ~Copyable {
+    private let handle: OpaquePointer
+
+    init() {
+        handle = rd_kafka_conf_new()
+    }
+
+    deinit {
+        rd_kafka_conf_destroy(handle)
+    }
+
+    /// Applies `defaults`, then `overrides` in order, then checks `promises`.
+    borrowing func apply(
+        defaults: [KafkaProperties.Property],
+        overrides: [KafkaProperties.Property],
+        promises: [KafkaProperties.Promise]
+    ) throws(KafkaError) {
+        for property in defaults {
+            try set(property.name, property.value)
+        }
+        for property in overrides {
+            try set(property.name, property.value)
+        }
+        for promise in promises where !promise.isKept(value(of: promise.name) ?? "") {
+            throw KafkaError.property(promise.name, promise.reason)
+        }
+    }
+
+    /// The value in force, or nil if the property is unset or unknown.
+    borrowing func value(of name: String) -> String? {
+        var size = 0
+        guard rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK, size > 0 else { return nil }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: size) { text in
+            guard rd_kafka_conf_get(handle, name, text.baseAddress, &size) == RD_KAFKA_CONF_OK,
+                let start = text.baseAddress
+            else { return nil }
+            return String(cString: start)
+        }
+    }
+
+    /// Refuses a configuration without this property: librdkafka itself would wait for ever, or fail later and elsewhere.
+    borrowing func require(_ name: String, reason: String) throws(KafkaError) {
+        guard let value = value(of: name), !value.isEmpty else {
+            throw KafkaError.property(name, reason)
+        }
+    }
+
+    /// Hooks that are not strings: callbacks and their context.
+    borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
+        body(handle)
+    }
+
+    /// Starts the client. librdkafka takes the configuration over if, and only if, it succeeds.
+    consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
+        var text = ErrorText()
+        guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
+            let code = rd_kafka_last_error()
+            _ = consume self
+            throw KafkaError(code, "cannot start the client: \(text.string)")
+        }
+        discard self
+        return client
+    }
+
+    private borrowing func set(_ name: String, _ value: String) throws(KafkaError) {
+        guard !name.utf8.contains(0), !value.utf8.contains(0) else {
+            throw KafkaError.property(name, "contains a NUL byte")
+        }
+        var text = ErrorText()
+        switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {
+        case RD_KAFKA_CONF_OK: return
+        case RD_KAFKA_CONF_UNKNOWN: throw KafkaError.property(name, "librdkafka knows no such property")
+        default: throw KafkaError.property(name, text.string)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+import CRdkafka
+import Glibc
+
+/// The offsets that the broker still has of a partition, as far as fetching has told.
+public struct Watermarks: Hashable, Sendable {
+    /// The oldest offset that can be read; -1001 if not known yet.
+    public var low: Int64
+    /// The offset that the next record will get; -1001 if not known yet.
+    public var high: Int64
+}
+
+extension Consumer {
+    /// Commits what is stored and has not been committed yet.
+    ///
+    /// - Warning: Not between the notice of a rebalance and its new assignment: librdkafka before 2.10 can lose the
+    ///   assignment then. The commit that belongs there is made by the consumer itself, when partitions are revoked.
+    /// - Parameter synchronously: waits for the answer, for `requestLimitMilliseconds` at most.
+    public func commitStored(synchronously: Bool) -> KafkaError? {
+        precondition(isOpen)
+        if synchronously {
+            return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
+        }
+        let code = rd_kafka_commit(handle, nil, 1)
+        return code == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(code)
+    }
+
+    /// `rd_kafka_commit` has no time limit, so this asks through a queue of its own, and waits there.
+    func commit(until deadline: Deadline) -> KafkaError? {
+        let replies = rd_kafka_queue_new(handle)
+        defer { rd_kafka_queue_destroy(replies) }
+        let code = rd_kafka_commit_queue(handle, nil, replies, { _, _, _, _ in }, nil)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return KafkaError(code) }
+        repeat {
+            guard let event = rd_kafka_queue_poll(replies, deadline.wait(atMostMilliseconds: .max)) else { continue }
+            defer { rd_kafka_event_destroy(event) }
+            guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT else { continue }
+            let code = rd_kafka_event_error(event)
+            // Nothing was stored since the last commit.
+            if code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR__NO_OFFSET { return nil }
+            return KafkaError(code)
+        } while !deadline.hasPassed
+        return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
+    }
+
+    /// Stops fetching. Records of these partitions that were fetched and not handed out are dropped, to be fetched again
+    /// after `resume`, so pausing often is dear. What is not assigned, or is paused already, is left alone.
+    public func pause(_ partitions: [TopicPartition]) {
+        precondition(isOpen)
+        let wanted = Set(partitions).intersection(assignment).subtracting(paused)
+        guard !wanted.isEmpty else { return }
+        let list = PartitionList(wanted, of: topics)
+        list.withPointer { _ = rd_kafka_pause_partitions(handle, $0) }
+        for (isPaused, partition) in zip(list.map { $0.err == RD_KAFKA_RESP_ERR_NO_ERROR }, wanted) where isPaused {
+            paused.insert(partition)
+        }
+    }
+
+    /// Starts fetching again, behind the last record handed out. What is not paused is left alone.
+    public func resume(_ partitions: [TopicPartition]) {
+        precondition(isOpen)
+        let wanted = Set(partitions).intersection(paused)
+        guard !wanted.isEmpty else { return }
+        PartitionList(wanted, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+        paused.subtract(wanted)
+        wakeFetching(wanted)
+    }
+
+    /// librdkafka 2.0.2 does not tell its broker threads of a resume: one with nothing else to do looks again only when
+    /// its wait of a second is over. A seek does wake them. To where we are already, it changes nothing else.
+    private func wakeFetching(_ partitions: Set<TopicPartition>) {
+        for partition in partitions {
+            let list = PartitionList(CollectionOfOne(partition), of: topics)
+            let position = list.withPointer { pointer in
+                rd_kafka_position(handle, pointer)
+                return pointer.pointee.elems.pointee.offset
+            }
+            // Nothing was handed out since it was started, or sought: then it is left to that look within a second.
+            guard position >= 0 else { continue }
+            // Asynchronous, so there is no error but a wrong argument.
+            rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
+        }
+    }
+
+    /// Reads on from there. Records fetched before are dropped. Waits until it is done, for `requestLimitMilliseconds`
+    /// at most.
+    ///
+    /// A partition that stands still after an error is started again, with the cooperative protocol only: the eager one
+    /// has no way to do so that leaves the other partitions alone.
+    public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
+        precondition(isOpen)
+        let list = PartitionList(capacity: 1)
+        list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
+        let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestLimitMilliseconds) }
+        if let error { return KafkaError(consuming: error) }
+        let code = list.withPointer { $0.pointee.elems.pointee.err }
+        switch code {
+        case RD_KAFKA_RESP_ERR_NO_ERROR: return nil
+        case RD_KAFKA_RESP_ERR__STATE where isCooperative && assignment.contains(partition): return restart(list)
+        default: return KafkaError(code, partition: partition)
+        }
+    }
+
+    /// Gives the partition up and takes it again, at the offset in the list.
+    private func restart(_ list: borrowing PartitionList) -> KafkaError? {
+        if let error = list.withPointer({ rd_kafka_incremental_unassign(handle, $0) }) {
+            return KafkaError(consuming: error)
+        }
+        return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
+    }
+
+    /// What the last fetch said; asks nobody. Lag is `high` minus the offset of the next record to settle.
+    public func watermarks(of partition: TopicPartition) -> Watermarks? {
+        precondition(isOpen)
+        var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
+        let code = rd_kafka_get_watermark_offsets(
+            handle,
+            topics.name(of: partition.topic),
+            partition.partition,
+            &watermarks.low,
+            &watermarks.high
+        )
+        return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
+    }
+
+    /// The offsets that the group has committed; nil where there is none. Asks the coordinator, and waits for it.
+    public func committed(
+        _ partitions: [TopicPartition],
+        timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds
+    ) throws(KafkaError) -> [Int64?] {
+        precondition(isOpen)
+        let list = PartitionList(partitions, of: topics)
+        let code = list.withPointer { rd_kafka_committed(handle, $0, timeoutMilliseconds) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        return list.map { $0.offset >= 0 ? $0.offset : nil }
+    }
+}
+
+/// Where to read on.
+public enum SeekPosition: Hashable, Sendable {
+    case beginning
+    case end
+    case offset(Int64)
+
+    var rawOffset: Int64 {
+        switch self {
+        case .beginning: -2
+        case .end: -1
+        case .offset(let offset): max(0, offset)
+        }
+    }
+}

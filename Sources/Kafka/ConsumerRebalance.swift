@@ -1,0 +1,88 @@
+import CRdkafka
+import Glibc
+
+/// librdkafka calls this from within a poll of the consumer queue, so on our thread.
+func rebalanceCallback(
+    _ client: OpaquePointer?,
+    _ code: rd_kafka_resp_err_t,
+    _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
+    _ opaque: UnsafeMutableRawPointer?
+) {
+    guard let opaque else { return }
+    let callbacks = Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
+    callbacks.consumer?.rebalance(code, partitions)
+}
+
+extension Consumer {
+    /// The protocol that the group agreed on; false before it has.
+    var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
+
+    /// With the cooperative protocol `partitions` is what is added or taken away; with the eager one it is everything.
+    fileprivate func rebalance(
+        _ code: rd_kafka_resp_err_t,
+        _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?
+    ) {
+        let isCooperative = isCooperative
+        switch code {
+        case RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS:
+            assign(partitions, isCooperative: isCooperative)
+        case RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS:
+            revoke(partitions, isCooperative: isCooperative)
+        default:
+            deferredError = KafkaError(code, "rebalance failed: \(String(cString: rd_kafka_err2str(code)))")
+            revoke(partitions, isCooperative: false)
+        }
+    }
+
+    private func assign(
+        _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
+        isCooperative: Bool
+    ) {
+        hasHadAssignment = true
+        let added = ours(partitions)
+        assignment.formUnion(added)
+        if !added.isEmpty { handler?.assigned(added) }
+        if isCooperative {
+            note(rd_kafka_incremental_assign(handle, partitions))
+        } else {
+            note(rd_kafka_assign(handle, partitions))
+        }
+    }
+
+    private func revoke(
+        _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
+        isCooperative: Bool
+    ) {
+        let isLost = rd_kafka_assignment_lost(handle) != 0
+        let removed = isCooperative ? ours(partitions) : Array(assignment)
+        if !removed.isEmpty {
+            handler?.revoked(removed, lost: isLost)
+            if !isLost { _ = commit(until: Deadline(afterMilliseconds: Self.revokeCommitLimitMilliseconds)) }
+            // librdkafka keeps the pause on a partition that it gives up: given back later, it would stand still.
+            resume(removed)
+        }
+        assignment.subtract(removed)
+        if isCooperative {
+            note(rd_kafka_incremental_unassign(handle, partitions))
+        } else {
+            note(rd_kafka_assign(handle, nil))
+        }
+    }
+
+    private func ours(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
+        guard let partitions else { return [] }
+        return UnsafeBufferPointer(start: partitions.pointee.elems, count: Int(partitions.pointee.cnt))
+            .compactMap { element in
+                element.topic.flatMap { topics.identifier(named: $0) }
+                    .map { TopicPartition(topic: $0, partition: element.partition) }
+            }
+    }
+
+    private func note(_ error: OpaquePointer?) {
+        if let error { deferredError = KafkaError(consuming: error) }
+    }
+
+    private func note(_ code: rd_kafka_resp_err_t) {
+        if code != RD_KAFKA_RESP_ERR_NO_ERROR { deferredError = KafkaError(code) }
+    }
+}

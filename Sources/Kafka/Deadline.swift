@@ -1,0 +1,27 @@
+import Glibc
+
+/// A point on the monotonic clock, for the few calls here that may wait.
+struct Deadline {
+    private let milliseconds: Int64
+
+    init(afterMilliseconds wait: Int64) {
+        let sum = Self.nowMilliseconds.addingReportingOverflow(max(0, wait))
+        milliseconds = sum.overflow ? .max : sum.partialValue
+    }
+
+    var hasPassed: Bool { remainingMilliseconds == 0 }
+
+    /// Never negative.
+    var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
+
+    /// The wait to hand to librdkafka: what remains, but at most `limit`.
+    func wait(atMostMilliseconds limit: Int32) -> Int32 {
+        Int32(clamping: min(Int64(limit), remainingMilliseconds))
+    }
+
+    private static var nowMilliseconds: Int64 {
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+    }
+}

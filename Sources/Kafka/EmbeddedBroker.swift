@@ -1,0 +1,121 @@
+import CRdkafka
+
+/// A Kafka cluster inside this process: librdkafka's mock cluster, on loopback, in memory. For tests and the demo.
+///
+/// What it cannot do: more than one member per group (a second never gets an assignment), look-up of offsets by time,
+/// deleting topics, keeping anything over a restart. It answers a fetch with one batch per partition, and an empty
+/// fetch only after the whole `fetch.wait.max.ms`, whatever arrives meanwhile: that property is the latency. It lets a
+/// new group wait for 3 s, and one that was used before for about its session timeout, before it assigns partitions.
+///
+/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`, and drops
+///   its oldest batches beyond that, read or not. A reader that falls behind so far is told that its offset is out of
+///   range, so with `auto.offset.reset=error` a loss is an error, and with `earliest` it is silent. Spread load over
+///   partitions such that what is not yet read of each, compressed, stays below the limit.
+public final class EmbeddedBroker {
+    /// Bytes of batches, as compressed by the producer, that a partition keeps.
+    public static let retainedBytesPerPartition = 5 * 1024 * 1024
+    /// Batches that a partition keeps.
+    public static let retainedBatchesPerPartition = 100_000
+
+    /// The kinds of request that faults can be injected into, with their numbers in Kafka's protocol.
+    public enum Request: Int16, Sendable {
+        case produce = 0
+        case fetch = 1
+        case listOffsets = 2
+        case metadata = 3
+        case offsetCommit = 8
+        case offsetFetch = 9
+        case findCoordinator = 10
+        case joinGroup = 11
+        case heartbeat = 12
+        case leaveGroup = 13
+        case syncGroup = 14
+        case initProducerIdentifier = 22
+    }
+
+    private let client: OpaquePointer
+    private let cluster: OpaquePointer
+    private let defaultPartitions: Int32
+
+    /// - Parameters:
+    ///   - brokers: each gets an ephemeral port on loopback, and a number from 1.
+    ///   - defaultPartitions: of topics that are created without a number.
+    public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
+        precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: [("client.id", "embedded-broker"), ("log_level", "0")],
+            overrides: [],
+            promises: []
+        )
+        let client = try configuration.makeClient(RD_KAFKA_PRODUCER)
+        guard let cluster = rd_kafka_mock_cluster_new(client, Int32(brokers)) else {
+            rd_kafka_destroy(client)
+            throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "cannot start the embedded broker")
+        }
+        self.client = client
+        self.cluster = cluster
+        self.defaultPartitions = Int32(defaultPartitions)
+    }
+
+    deinit {
+        rd_kafka_mock_cluster_destroy(cluster)
+        rd_kafka_destroy(client)
+    }
+
+    /// The value for `bootstrap.servers`.
+    public var bootstrapServers: String { String(cString: rd_kafka_mock_cluster_bootstraps(cluster)) }
+
+    /// - Parameter partitions: 1 to 10,000; the default number if left out.
+    public func createTopic(_ name: String, partitions: Int? = nil) throws(KafkaError) {
+        let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitions
+        try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
+    }
+
+    /// The next requests of this kind are answered with these errors (`rd_kafka_resp_err_t`), one each, then with success
+    /// again. -195 (`_TRANSPORT`) closes the connection instead.
+    public func fail(_ request: Request, with errors: [Int32]) {
+        let codes = errors.map { rd_kafka_resp_err_t($0) }
+        rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)
+    }
+
+    /// Forgets the errors that have not been answered with yet.
+    public func clearFailures(of request: Request) {
+        rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
+    }
+
+    /// Delays every answer. The default broker, -1, is all of them.
+    public func setRoundTripTime(milliseconds: Int, broker: Int32 = -1) throws(KafkaError) {
+        try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
+    }
+
+    /// Closes a broker's connections and refuses new ones.
+    public func takeDown(broker: Int32 = -1) throws(KafkaError) {
+        try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
+    }
+
+    public func bringUp(broker: Int32 = -1) throws(KafkaError) {
+        try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
+    }
+
+    /// Moves a partition to another broker.
+    public func setLeader(topic: String, partition: Int32, broker: Int32) throws(KafkaError) {
+        try check(rd_kafka_mock_partition_set_leader(cluster, topic, partition, broker), "\(topic) [\(partition)]")
+    }
+
+    /// Moves a group to another broker.
+    public func setCoordinator(group: String, broker: Int32) throws(KafkaError) {
+        try check(rd_kafka_mock_coordinator_set(cluster, "group", group, broker), "group \"\(group)\"")
+    }
+
+    /// Has metadata requests answer with this error for a topic; 0 clears it.
+    public func setError(topic: String, code: Int32) {
+        rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
+    }
+
+    private func check(_ code: rd_kafka_resp_err_t, _ place: String) throws(KafkaError) {
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw KafkaError(code, "\(place): \(String(cString: rd_kafka_err2str(code)))")
+        }
+    }
+}

@@ -1,0 +1,125 @@
+/// The librdkafka properties that we set ourselves before the user's own, so that a change of a library default never
+/// changes what we promise. Names and values are librdkafka's (its `CONFIGURATION.md`).
+public enum KafkaProperties {
+    public typealias Property = (name: String, value: String)
+
+    /// Kilobytes of fetched records that may wait in the client before it stops fetching: the consumer's memory budget.
+    /// Records already handed out are not counted.
+    public static let consumerQueueKilobytes = 32 * 1024
+    /// Records that may wait for acknowledgement before `produce` answers `.queueFull`.
+    public static let producerQueueMessages = 200_000
+    /// Kilobytes that may wait for acknowledgement before `produce` answers `.queueFull`.
+    public static let producerQueueKilobytes = 128 * 1024
+
+    /// Set for every client.
+    static let common: [Property] = [
+        ("client.id", "causeway"),
+        ("log.queue", "true"),
+        ("socket.keepalive.enable", "true"),
+        // Requests are batches already; Nagle's algorithm could only hold back the last segment of one.
+        ("socket.nagle.disable", "true"),
+        ("broker.address.ttl", "1000"),
+        ("reconnect.backoff.ms", "100"),
+        ("reconnect.backoff.max.ms", "5000"),
+        ("ssl.endpoint.identification.algorithm", "https"),
+        ("allow.auto.create.topics", "false"),
+    ]
+
+    /// Set for every consumer.
+    public static let consumer: [Property] =
+        common + [
+            ("enable.auto.commit", "true"),
+            ("auto.commit.interval.ms", "1000"),
+            // Offsets are stored when a command is settled, not when its record is handed out.
+            ("enable.auto.offset.store", "false"),
+            ("partition.assignment.strategy", "cooperative-sticky"),
+            // A reset is never silent: it arrives as an error that names the partition.
+            ("auto.offset.reset", "error"),
+            ("session.timeout.ms", "45000"),
+            ("heartbeat.interval.ms", "3000"),
+            ("max.poll.interval.ms", "120000"),
+            ("isolation.level", "read_committed"),
+            ("check.crcs", "true"),
+            ("enable.partition.eof", "false"),
+            ("queued.min.messages", "100000"),
+            ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
+            ("fetch.message.max.bytes", "1048576"),
+            ("fetch.max.bytes", "8388608"),
+            ("fetch.min.bytes", "1"),
+            ("fetch.wait.max.ms", "100"),
+            ("fetch.error.backoff.ms", "200"),
+        ]
+
+    /// Set for every producer.
+    public static let producer: [Property] =
+        common + [
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            ("max.in.flight.requests.per.connection", "5"),
+            ("delivery.timeout.ms", "120000"),
+            ("linger.ms", "5"),
+            ("batch.num.messages", "10000"),
+            ("compression.type", "lz4"),
+            // The Java client's partitioner: whoever produces, a key lands in the same partition of topics of equal size.
+            // Records without a key are spread at random.
+            ("partitioner", "murmur2_random"),
+            ("queue.buffering.max.messages", String(producerQueueMessages)),
+            ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
+            // Every record is reported: a result that is never reported would hold its command's offset back for ever.
+            ("delivery.report.only.error", "false"),
+        ]
+
+    /// A value that one of our promises rests on. It is checked after the user's properties were applied, under the
+    /// canonical name, so that librdkafka's aliases are covered too.
+    struct Promise {
+        var name: String
+        var isKept: @Sendable (_ value: String) -> Bool
+        var reason: String
+    }
+
+    static let commonPromises = [
+        Promise(
+            name: "log.queue",
+            isKept: { $0 == "true" },
+            reason: "must be true: log lines are delivered on the polling thread, not on the client's own threads"
+        )
+    ]
+
+    static let consumerPromises =
+        commonPromises + [
+            Promise(
+                name: "enable.auto.offset.store",
+                isKept: { $0 == "false" },
+                reason: "must be false: an offset is stored when its command is settled, else a crash loses it"
+            ),
+            Promise(
+                name: "enable.auto.commit",
+                isKept: { $0 == "true" },
+                reason: "must be true: it is what commits the stored offsets"
+            ),
+            Promise(
+                name: "auto.commit.interval.ms",
+                isKept: { $0 != "0" },
+                reason: "must not be 0: stored offsets would never be committed"
+            ),
+        ]
+
+    static let producerPromises =
+        commonPromises + [
+            Promise(
+                name: "enable.idempotence",
+                isKept: { $0 == "true" },
+                reason: "must be true: without it a retry can duplicate or reorder results"
+            ),
+            Promise(
+                name: "delivery.report.only.error",
+                isKept: { $0 == "false" },
+                reason: "must be false: an offset is stored only after its result is reported as delivered"
+            ),
+            Promise(
+                name: "transactional.id",
+                isKept: { $0.isEmpty },
+                reason: "must not be set: results are not produced in transactions"
+            ),
+        ]
+}

@@ -1,0 +1,109 @@
+import CRdkafka
+import Glibc
+
+/// The index of a topic in the list a `Consumer` was made with. Small, and free of reference counting.
+public struct TopicIdentifier: Hashable, Sendable {
+    public var index: Int32
+
+    public init(index: Int32) {
+        self.index = index
+    }
+}
+
+/// One partition of a subscribed topic.
+public struct TopicPartition: Hashable, Sendable {
+    public var topic: TopicIdentifier
+    public var partition: Int32
+
+    public init(topic: TopicIdentifier, partition: Int32) {
+        self.topic = topic
+        self.partition = partition
+    }
+}
+
+/// One record, where librdkafka put it. Destroyed with its owner.
+///
+/// A record keeps alive the whole batch that it was fetched in, and its client: one held back for long pins some
+/// hundred kilobytes, and every record must be gone before the consumer is closed. Any thread may read and destroy it.
+@frozen
+public struct Message: ~Copyable {
+    /// librdkafka's own record, as it passes between threads.
+    public typealias Pointer = UnsafeMutablePointer<rd_kafka_message_t>
+
+    @usableFromInline
+    let pointer: UnsafeMutablePointer<rd_kafka_message_t>
+
+    /// Takes back a pointer that `take()` gave out. Each pointer may be taken back once.
+    @inlinable
+    public init(taking pointer: UnsafeMutablePointer<rd_kafka_message_t>) {
+        self.pointer = pointer
+    }
+
+    deinit {
+        rd_kafka_message_destroy(pointer)
+    }
+
+    /// Gives up ownership, for a ring to another thread. Whoever receives the pointer owes `init(taking:)`.
+    @inlinable
+    public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
+        let taken = pointer
+        discard self
+        return taken
+    }
+
+    /// The subscribed topic that the record came from.
+    @inlinable
+    public var topic: TopicIdentifier { TopicIdentifier(index: topicIndex(of: pointer)) }
+
+    @inlinable
+    public var partition: Int32 { pointer.pointee.partition }
+
+    @inlinable
+    public var offset: Int64 { pointer.pointee.offset }
+
+    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is none.
+    public var timestampMilliseconds: Int64 { rd_kafka_message_timestamp(pointer, nil) }
+
+    /// Nil if the record has no key. Valid while the message is.
+    @inlinable
+    public var key: UnsafeRawBufferPointer? {
+        guard let start = pointer.pointee.key else { return nil }
+        return UnsafeRawBufferPointer(start: start, count: pointer.pointee.key_len)
+    }
+
+    /// Nil for a tombstone; an empty value is not nil. Valid while the message is.
+    @inlinable
+    public var value: UnsafeRawBufferPointer? {
+        guard let start = pointer.pointee.payload else { return nil }
+        return UnsafeRawBufferPointer(start: start, count: pointer.pointee.len)
+    }
+
+    /// librdkafka's text, of a message that is an error.
+    var errorText: String { String(cString: rd_kafka_message_errstr(pointer)) }
+
+    /// Passes each header in order. Names and values are valid while the message is; a nil value is Kafka's null.
+    /// Headers are parsed at the first call, which must not run on two threads at once.
+    public func forEachHeader(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
+        var headers: OpaquePointer?
+        guard rd_kafka_message_headers(pointer, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR else { return }
+        var index = 0
+        var name: UnsafePointer<CChar>?
+        var value: UnsafeRawPointer?
+        var count = 0
+        while rd_kafka_header_get_all(headers, index, &name, &value, &count) == RD_KAFKA_RESP_ERR_NO_ERROR {
+            index += 1
+            guard let name else { continue }
+            body(
+                UnsafeRawBufferPointer(start: name, count: strlen(name)),
+                value.map { UnsafeRawBufferPointer(start: $0, count: count) }
+            )
+        }
+    }
+}
+
+/// The topic's index was stored as its opaque, plus one so that zero stays "not ours".
+@usableFromInline
+func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
+    guard let topic = message.pointee.rkt else { return -1 }
+    return Int32(truncatingIfNeeded: Int(bitPattern: rd_kafka_topic_opaque(topic))) - 1
+}

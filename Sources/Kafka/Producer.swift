@@ -1,0 +1,269 @@
+import CRdkafka
+import Glibc
+import Synchronization
+
+/// What became of a `produce` call.
+public enum ProduceOutcome: Sendable {
+    /// Copied, and on its way: a report will come.
+    case queued
+    /// As many records, or bytes, wait as may. Nothing was taken; try again after reports have come.
+    case queueFull
+    /// Nothing was taken, and no report will come.
+    case failed(KafkaError)
+}
+
+/// Whether the log holds a record that was reported as failed.
+public enum Persistence: Int32, Sendable {
+    /// It was never sent: it is not in the log.
+    case notPersisted = 0
+    /// It was sent, and the answer was lost.
+    case possiblyPersisted = 1
+    /// It was acknowledged.
+    case persisted = 2
+}
+
+/// A topic to produce to, valid as long as its producer is open.
+public struct ProducerTopic: @unchecked Sendable {
+    let handle: OpaquePointer
+}
+
+/// An idempotent producer.
+///
+/// `produce` may be called from any thread, and concurrently. Everything else is for one thread: the one that polls the
+/// reports. `close` comes after the last `produce` has returned.
+public final class Producer: @unchecked Sendable {
+    /// Events that one `pollReports` takes at most: a report event holds the reports of one batch.
+    public static let eventsPerPoll = 256
+
+    let handle: OpaquePointer
+    /// The main queue: delivery reports, errors and log lines.
+    let queue: OpaquePointer
+    private let callbacks: ClientCallbacks
+    private let topics = Mutex<[ProducerTopic]>([])
+    private var wakeupDescriptor: Int32 = -1
+    private var isOpen = true
+
+    /// - Parameter properties: any librdkafka properties, laid over `KafkaProperties.producer`. `bootstrap.servers` is
+    ///   required.
+    /// - Throws: an error that names the property.
+    public init(
+        properties: [(name: String, value: String)],
+        logHandler: (any ClientLogHandler)? = nil
+    ) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: logHandler)
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: KafkaProperties.producer,
+            overrides: properties,
+            promises: KafkaProperties.producerPromises
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
+        callbacks.install(on: configuration)
+        configuration.withHandle { rd_kafka_conf_set_events($0, RD_KAFKA_EVENT_DR) }
+        handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
+        rd_kafka_set_log_queue(handle, nil)
+        queue = rd_kafka_queue_get_main(handle)
+        self.callbacks = callbacks
+    }
+
+    deinit {
+        precondition(!isOpen, "a producer must be closed before it is let go")
+    }
+
+    /// A handle to produce with; made once, at the start.
+    public func topic(_ name: String) throws(KafkaError) -> ProducerTopic {
+        precondition(isOpen)
+        guard !name.isEmpty, !name.utf8.contains(0) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": not a topic name")
+        }
+        guard let topic = rd_kafka_topic_new(handle, name, nil) else {
+            let code = rd_kafka_last_error()
+            throw KafkaError(code, "topic \"\(name)\": \(String(cString: rd_kafka_err2str(code)))")
+        }
+        let made = ProducerTopic(handle: topic)
+        topics.withLock { $0.append(made) }
+        return made
+    }
+
+    /// Queues a copy of a record. Thread-safe, and never waits.
+    ///
+    /// - Parameters:
+    ///   - partition: -1 leaves it to the partitioner: by key, or at random without one.
+    ///   - key: nil for none; an empty key is a key.
+    ///   - value: nil for a tombstone; an empty value is not one.
+    ///   - opaque: comes back in the record's report.
+    public func produce(
+        topic: borrowing ProducerTopic,
+        partition: Int32 = -1,
+        key: UnsafeRawBufferPointer?,
+        value: UnsafeRawBufferPointer?,
+        opaque: UInt64
+    ) -> ProduceOutcome {
+        let result = rd_kafka_produce(
+            topic.handle,
+            partition,
+            RD_KAFKA_MSG_F_COPY,
+            value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) },
+            value?.count ?? 0,
+            key.map { start(of: $0) },
+            key?.count ?? 0,
+            UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+        )
+        if result == 0 { return .queued }
+        let code = rd_kafka_last_error()
+        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
+    }
+
+    /// The same with headers, for dead letters: allocates, and is not meant for the hot path.
+    ///
+    /// - Parameter headers: in this order; a nil value is Kafka's null.
+    public func produce(
+        topic: borrowing ProducerTopic,
+        partition: Int32 = -1,
+        key: UnsafeRawBufferPointer?,
+        value: UnsafeRawBufferPointer?,
+        headers: [(name: String, value: [UInt8]?)],
+        opaque: UInt64
+    ) -> ProduceOutcome {
+        let list = rd_kafka_headers_new(headers.count)
+        for header in headers {
+            header.value.withBytes { value in
+                _ = rd_kafka_header_add(list, header.name, -1, value?.baseAddress, value?.count ?? 0)
+            }
+        }
+        var arguments = [rd_kafka_vu_t](repeating: rd_kafka_vu_t(), count: 7)
+        arguments[0].vtype = RD_KAFKA_VTYPE_RKT
+        arguments[0].u.rkt = topic.handle
+        arguments[1].vtype = RD_KAFKA_VTYPE_PARTITION
+        arguments[1].u.i32 = partition
+        arguments[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS
+        arguments[2].u.i = RD_KAFKA_MSG_F_COPY
+        arguments[3].vtype = RD_KAFKA_VTYPE_KEY
+        arguments[3].u.mem.ptr = key.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+        arguments[3].u.mem.size = key?.count ?? 0
+        arguments[4].vtype = RD_KAFKA_VTYPE_VALUE
+        arguments[4].u.mem.ptr = value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+        arguments[4].u.mem.size = value?.count ?? 0
+        arguments[5].vtype = RD_KAFKA_VTYPE_HEADERS
+        arguments[5].u.headers = list
+        arguments[6].vtype = RD_KAFKA_VTYPE_OPAQUE
+        arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+        guard let error = rd_kafka_produceva(handle, arguments, arguments.count) else { return .queued }
+        // The list is taken over only by a record that was.
+        rd_kafka_headers_destroy(list)
+        let code = rd_kafka_error_code(error)
+        rd_kafka_error_destroy(error)
+        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
+    }
+
+    /// The error that made this producer unusable, if there was one: an idempotent producer that can no longer keep its
+    /// promise stops. Its owner polls the remaining reports, closes it and makes another; what was reported as
+    /// `.notPersisted` or `.possiblyPersisted` is produced again.
+    public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
+
+    /// Records that were taken and not yet reported, and other events that wait to be polled.
+    public var outstanding: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
+
+    private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
+        code == RD_KAFKA_RESP_ERR__FATAL ? fatalError ?? KafkaError(code) : KafkaError(code)
+    }
+}
+
+// MARK: - Reports
+
+extension Producer {
+    /// Has `descriptor`, a non-blocking eventfd, written to when there are reports to poll. The reader first drains the
+    /// descriptor, then polls; what `pollReports` leaves it announces again.
+    public func setWakeup(descriptor: Int32) {
+        precondition(isOpen)
+        wakeupDescriptor = descriptor
+        enableWakeup(of: queue, descriptor: descriptor)
+    }
+
+    /// Passes on the reports that are waiting, without waiting itself. Errors and log lines are served on the way.
+    ///
+    /// - Parameter body: `error` is 0 for a record that was acknowledged, else an `rd_kafka_resp_err_t`.
+    /// - Returns: the number of reports.
+    @discardableResult
+    public func pollReports(
+        _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
+    ) -> Int {
+        precondition(isOpen)
+        var count = 0
+        for _ in 0..<Self.eventsPerPoll {
+            guard let event = rd_kafka_queue_poll(queue, 0) else { return count }
+            defer { rd_kafka_event_destroy(event) }
+            guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR else {
+                callbacks.pass(event)
+                continue
+            }
+            while let message = rd_kafka_event_message_next(event) {
+                let opaque = UInt64(UInt(bitPattern: message.pointee._private))
+                let error = message.pointee.err.rawValue
+                body(opaque, error, error == 0 ? .persisted : persistence(of: message))
+                count += 1
+            }
+        }
+        if wakeupDescriptor >= 0 { wake(wakeupDescriptor) }
+        return count
+    }
+
+    /// Sends what waits without lingering, and passes on reports until none is due or the time is over.
+    ///
+    /// - Returns: whether everything was reported.
+    public func flush(
+        timeoutMilliseconds: Int64,
+        _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
+    ) -> Bool {
+        let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
+        while true {
+            pollReports(body)
+            if outstanding == 0 { return true }
+            if deadline.hasPassed { return false }
+            // With reports as events this only lifts the linger while it waits; the reports are polled above.
+            rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
+        }
+    }
+
+    /// Gives up everything that waits or is in flight: each record is reported as failed by a later `pollReports`.
+    public func purge() {
+        precondition(isOpen)
+        rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
+    }
+
+    /// Frees the client. What was not flushed is given up without a report.
+    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+        guard isOpen else { return .closed }
+        purge()
+        pollReports { _, _, _ in }
+        isOpen = false
+        rd_kafka_queue_destroy(queue)
+        topics.withLock { topics in
+            for topic in topics { rd_kafka_topic_destroy(topic.handle) }
+            topics.removeAll()
+        }
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        // The client's threads may go on and use the callbacks' context, so that is then never freed.
+        if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
+        return outcome
+    }
+
+    private static let flushWaitMilliseconds: Int32 = 5
+
+    private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
+        // An unknown status is the one that promises least.
+        Persistence(rawValue: Int32(rd_kafka_message_status(message).rawValue)) ?? .possiblyPersisted
+    }
+}
+
+/// librdkafka takes a null pointer for "none", and an empty buffer may have one.
+private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
+    bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
+}
+
+extension [UInt8]? {
+    fileprivate func withBytes(_ body: (UnsafeRawBufferPointer?) -> Void) {
+        guard let self else { return body(nil) }
+        self.withUnsafeBytes { body(UnsafeRawBufferPointer(start: start(of: $0), count: $0.count)) }
+    }
+}

@@ -1,0 +1,92 @@
+import CRdkafka
+import Glibc
+
+/// The topics that a consumer subscribes to: their names as C strings, and a handle each.
+///
+/// librdkafka has one topic object per name and client, and hangs a pointer of ours on it. The handles are made before
+/// the subscription, so the pointer is there when the first record arrives, and a record finds its topic's index
+/// without a look at the name.
+struct SubscribedTopics {
+    private var handles: [OpaquePointer] = []
+    private var names: [UnsafeMutablePointer<CChar>] = []
+
+    var count: Int { handles.count }
+
+    mutating func add(_ name: String, to client: OpaquePointer) throws(KafkaError) {
+        guard !name.isEmpty, !name.hasPrefix("^"), !name.utf8.contains(0) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": not a topic name, or a pattern")
+        }
+        guard !names.contains(where: { strcmp($0, name) == 0 }) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": named twice")
+        }
+        let configuration = rd_kafka_default_topic_conf_dup(client)
+        rd_kafka_topic_conf_set_opaque(configuration, UnsafeMutableRawPointer(bitPattern: handles.count + 1))
+        guard let handle = rd_kafka_topic_new(client, name, configuration) else {
+            let code = rd_kafka_last_error()
+            rd_kafka_topic_conf_destroy(configuration)
+            throw KafkaError(code, "topic \"\(name)\": \(String(cString: rd_kafka_err2str(code)))")
+        }
+        guard let copy = strdup(name) else {
+            rd_kafka_topic_destroy(handle)
+            throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "topic \"\(name)\": out of memory")
+        }
+        handles.append(handle)
+        names.append(copy)
+    }
+
+    func handle(of topic: TopicIdentifier) -> OpaquePointer { handles[Int(topic.index)] }
+
+    func name(of topic: TopicIdentifier) -> UnsafeMutablePointer<CChar> { names[Int(topic.index)] }
+
+    func identifier(named name: UnsafePointer<CChar>) -> TopicIdentifier? {
+        names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
+    }
+
+    /// The handles must go before the client does, or destroying it waits for ever.
+    mutating func destroyHandles() {
+        for handle in handles { rd_kafka_topic_destroy(handle) }
+        handles.removeAll()
+    }
+
+    mutating func freeNames() {
+        for name in names { free(name) }
+        names.removeAll()
+    }
+}
+
+/// `rd_kafka_topic_partition_list_t`, owned.
+struct PartitionList: ~Copyable {
+    private let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
+
+    init(capacity: Int) {
+        pointer = rd_kafka_topic_partition_list_new(Int32(clamping: capacity))
+    }
+
+    init(_ partitions: some Collection<TopicPartition>, of topics: SubscribedTopics) {
+        self.init(capacity: partitions.count)
+        for partition in partitions {
+            add(topics.name(of: partition.topic), partition.partition)
+        }
+    }
+
+    deinit {
+        rd_kafka_topic_partition_list_destroy(pointer)
+    }
+
+    borrowing func add(_ topic: UnsafePointer<CChar>, _ partition: Int32, offset: Int64? = nil) {
+        let element = rd_kafka_topic_partition_list_add(pointer, topic, partition)
+        if let offset { element?.pointee.offset = offset }
+    }
+
+    /// The list stays alive during `body`, and no longer than its owner: the pointer must not leave it.
+    borrowing func withPointer<Result>(
+        _ body: (UnsafeMutablePointer<rd_kafka_topic_partition_list_t>) -> Result
+    ) -> Result {
+        body(pointer)
+    }
+
+    /// What `body` makes of each element, in order. An element's topic is valid during its call.
+    borrowing func map<Result>(_ body: (rd_kafka_topic_partition_t) -> Result) -> [Result] {
+        UnsafeBufferPointer(start: pointer.pointee.elems, count: Int(pointer.pointee.cnt)).map(body)
+    }
+}

@@ -1,0 +1,81 @@
+import Glibc
+import Kafka
+import Testing
+
+@Suite struct ClientLogTests {
+    final class Log: ClientLogHandler {
+        let thread = pthread_self()
+        var lines: [String] = []
+        var errors: [KafkaError] = []
+        var statistics: [String] = []
+        var isOnOneThread = true
+
+        func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
+            isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
+            let words = [facility, message].map { String(decoding: $0, as: UTF8.self) }
+            lines.append("\(level) \(words[0]) \(words[1])")
+        }
+
+        func clientFailed(_ error: KafkaError) {
+            isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
+            errors.append(error)
+        }
+
+        func clientStatistics(json: UnsafeRawBufferPointer) {
+            isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
+            statistics.append(String(decoding: json, as: UTF8.self))
+        }
+    }
+
+    @Test func producerLogsOnThePollingThread() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let log = Log()
+        let wakeup = WakeupPipe()
+        let producer = try Producer(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("statistics.interval.ms", "20")],
+            logHandler: log
+        )
+        producer.setWakeup(descriptor: wakeup.writing)
+        let limit = monotonicMilliseconds() + 20_000
+        func poll(until condition: () -> Bool) {
+            while !condition(), monotonicMilliseconds() < limit {
+                _ = wakeup.waitHere(milliseconds: limit - monotonicMilliseconds())
+                producer.pollReports { _, _, _ in }
+            }
+        }
+        poll { !log.statistics.isEmpty }
+        try broker.takeDown()
+        poll { log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" } && !log.lines.isEmpty }
+        #expect(log.statistics.first?.hasPrefix("{") == true)
+        #expect(log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" && $0.isRetriable })
+        #expect(log.lines.contains { $0.contains("FAIL") })
+        #expect(log.isOnOneThread)
+        #expect(producer.close(deadlineMilliseconds: 10_000) == .closed)
+    }
+
+    @Test func consumerLogsOnThePollingThread() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let log = Log()
+        let handler = ConfigurationTests.NoHandler()
+        let wakeup = WakeupPipe()
+        let consumer = try Consumer(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("debug", "cgrp")],
+            topics: ["commands"],
+            handler: handler,
+            logHandler: log
+        )
+        consumer.setWakeup(descriptor: wakeup.writing)
+        let limit = monotonicMilliseconds() + 20_000
+        while consumer.assignment.isEmpty, monotonicMilliseconds() < limit {
+            _ = wakeup.waitHere(milliseconds: limit - monotonicMilliseconds())
+            while true {
+                if case .none = consumer.poll() { break }
+            }
+        }
+        #expect(log.lines.contains { $0.hasPrefix("7 ") })
+        #expect(log.isOnOneThread)
+        #expect(consumer.close(deadlineMilliseconds: 20_000) == .closed)
+    }
+}

@@ -1,0 +1,84 @@
+import Kafka
+import Testing
+
+@Suite struct CloseTests {
+    @Test func closingBeforeTheFirstAssignmentWaitsForIt() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 2)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(reader.close() == .closed)
+        #expect(reader.assignedEvents.count == 1)
+        #expect(reader.revokedEvents.count == 1)
+    }
+
+    @Test func closingWithoutABrokerEndsAtTheDeadline() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        try broker.takeDown()
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        let start = monotonicMilliseconds()
+        #expect(reader.close(deadlineMilliseconds: 300) == .unfinished)
+        #expect((300..<3_000).contains(monotonicMilliseconds() - start))
+        #expect(reader.assignedEvents.isEmpty)
+        #expect(reader.revokedEvents.isEmpty)
+    }
+
+    @Test func closingWhileTheAssignmentIsUnderWayDoesNotAbort() async throws {
+        // The group is joined, and the answer that brings the assignment fails: what aborts a plain close.
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        broker.fail(.syncGroup, with: Array(repeating: 14, count: 1_000))
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run(limitMilliseconds: 10_000) { !$0.consumer.memberIdentifier.isEmpty })
+        #expect(reader.close(deadlineMilliseconds: 200) == .unfinished)
+    }
+
+    @Test func aHeldRecordMakesTheCloseUnfinished() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 2)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { !$0.received.isEmpty })
+        guard case .message(let held) = reader.consumer.poll() else {
+            Issue.record("no second record")
+            return
+        }
+        let start = monotonicMilliseconds()
+        #expect(reader.close(deadlineMilliseconds: 500) == .unfinished)
+        #expect(monotonicMilliseconds() - start < 5_000)
+        #expect(held.offset == 1)
+        producer.close()
+    }
+
+    @Test func closingTwiceIsHarmless() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(reader.close() == .closed)
+        #expect(reader.close() == .closed)
+        let producer = try TestProducer(broker)
+        producer.close()
+        producer.close()
+    }
+
+    @Test func theEagerProtocolIsFollowedToo() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 3)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", partition: 2, count: 10)
+        let properties = [(name: "partition.assignment.strategy", value: "range")]
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await first.run { $0.received.count == 10 })
+        let topic = TopicIdentifier(index: 0)
+        #expect(first.consumer.storeOffset(topic: topic, partition: 2, nextOffset: 8) == nil)
+        #expect(first.close() == .closed)
+        let all = Set((0..<3).map { TopicPartition(topic: topic, partition: $0) })
+        #expect(first.revokedEvents.map { Set($0.partitions) } == [all])
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await second.run { $0.received.count == 2 })
+        #expect(second.received.numbers == [8, 9])
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+}

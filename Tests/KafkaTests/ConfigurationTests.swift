@@ -1,0 +1,96 @@
+import Kafka
+import Testing
+
+@Suite struct ConfigurationTests {
+    final class NoHandler: ConsumerHandler {
+        func assigned(_ partitions: [TopicPartition]) {}
+        func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    }
+
+    static let needed: [(name: String, value: String)] = [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")]
+
+    /// What `Consumer` says to these properties. A consumer that starts is left without having been assigned anything.
+    private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
+        do throws(KafkaError) {
+            let consumer = try Consumer(properties: properties, topics: topics, handler: NoHandler())
+            _ = consumer.close(deadlineMilliseconds: 0)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func producerError(_ properties: [(name: String, value: String)]) -> KafkaError? {
+        do throws(KafkaError) {
+            let producer = try Producer(properties: properties)
+            #expect(producer.close(deadlineMilliseconds: 10_000) == .closed)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(arguments: [
+        ("no.such.property", "1"), ("session.timeout.ms", "soon"), ("session.timeout.ms", "-1"),
+        ("auto.offset.reset", "sometimes"), ("check.crcs", "perhaps"), ("client.id", "a\0b"), ("", "x"),
+        ("compression.type", "rar"),
+    ])
+    func badPropertyIsNamed(name: String, value: String) throws {
+        let error = try #require(consumerError(Self.needed + [(name, value)]))
+        #expect(error.reason.contains("property \(name):"))
+        #expect(!error.isRetriable)
+        #expect(producerError(Self.needed + [(name, value)])?.reason.contains("property \(name):") == true)
+    }
+
+    @Test(arguments: [
+        ("enable.auto.offset.store", "true", "enable.auto.offset.store"),
+        ("enable.auto.commit", "false", "enable.auto.commit"),
+        ("log.queue", "false", "log.queue"),
+        ("auto.commit.interval.ms", "0", "auto.commit.interval.ms"),
+    ])
+    func consumerRefusesWhatBreaksAPromise(name: String, value: String, named: String) throws {
+        let error = try #require(consumerError(Self.needed + [(name, value)]))
+        #expect(error.reason.hasPrefix("property \(named): must"))
+    }
+
+    @Test(arguments: [
+        ("enable.idempotence", "false", "enable.idempotence"),
+        ("delivery.report.only.error", "true", "delivery.report.only.error"),
+        ("transactional.id", "t", "transactional.id"),
+        ("log.queue", "false", "log.queue"),
+    ])
+    func producerRefusesWhatBreaksAPromise(name: String, value: String, named: String) throws {
+        let error = try #require(producerError(Self.needed + [(name, value)]))
+        #expect(error.reason.hasPrefix("property \(named): must"))
+    }
+
+    @Test func acknowledgementByOneBrokerIsRefused() throws {
+        for name in ["acks", "request.required.acks"] {
+            let error = try #require(producerError(Self.needed + [(name, "1")]))
+            #expect(error.reason.contains("acks"))
+        }
+    }
+
+    @Test func requiredPropertiesAreNamed() {
+        #expect(consumerError([("group.id", "g")])?.reason == "property bootstrap.servers: is required")
+        #expect(consumerError([("bootstrap.servers", "127.0.0.1:1")])?.reason == "property group.id: is required")
+        #expect(producerError([])?.reason == "property bootstrap.servers: is required")
+    }
+
+    @Test func laterPropertyWinsOverEarlierAndDefault() {
+        #expect(consumerError(Self.needed + [("check.crcs", "nonsense"), ("check.crcs", "true")]) != nil)
+        #expect(producerError(Self.needed + [("enable.idempotence", "false"), ("enable.idempotence", "true")]) == nil)
+    }
+
+    @Test(arguments: [[], [""], ["^pattern.*"], ["a", "a"], ["a\0b"], ["a", "b", "^c"]])
+    func badTopicIsRefused(topics: [String]) throws {
+        let error = try #require(consumerError(Self.needed, topics: topics))
+        #expect(error.reason.contains("topic"))
+    }
+
+    @Test func errorNamesItsCode() {
+        let error = KafkaError(code: -185, reason: "late")
+        #expect(error.name == "_TIMED_OUT")
+        #expect(error.description == "_TIMED_OUT: late")
+    }
+}

@@ -1,0 +1,163 @@
+import Kafka
+import Testing
+
+@Suite struct OffsetTests {
+    private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+
+    @Test func onlyWhatIsStoredIsCommitted() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 100)
+
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await first.run { $0.received.count == 100 })
+        #expect(try first.consumer.committed([Self.partition]) == [nil])
+        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
+        #expect(first.consumer.commitStored(synchronously: true) == nil)
+        #expect(try first.consumer.committed([Self.partition]) == [37])
+        // A later store is committed by the close, without being asked for.
+        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
+        #expect(first.close() == .closed)
+        #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
+        #expect(first.revokedEvents.map(\.lost) == [false])
+
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await second.run { $0.received.count == 58 })
+        #expect(second.received.numbers == Array(42..<100))
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+
+    @Test func offsetZeroCanBeStored() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 3)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 3 })
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
+        #expect(reader.consumer.commitStored(synchronously: true) == nil)
+        #expect(try reader.consumer.committed([Self.partition]) == [0])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func storedOffsetsAreCommittedInTheBackground() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 10 })
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
+        let limit = monotonicMilliseconds() + 20_000
+        while try reader.consumer.committed([Self.partition]) != [10], monotonicMilliseconds() < limit {}
+        #expect(try reader.consumer.committed([Self.partition]) == [10])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func storingForAPartitionThatIsNotOursIsAnError() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        let early = reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5)
+        #expect(early?.partition == Self.partition)
+        #expect(await reader.run { !$0.assignedEvents.isEmpty })
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 99, nextOffset: 5) != nil)
+        #expect(reader.close() == .closed)
+    }
+
+    @Test func theRevokedHandlerMayStoreTheFinalOffsets() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 20)
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
+        first.record.whenRevoked = { [consumer = first.consumer] partitions in
+            #expect(partitions == [Self.partition])
+            #expect(consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 17) == nil)
+        }
+        #expect(await first.run { $0.received.count == 20 })
+        #expect(first.close() == .closed)
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await second.run { $0.received.count == 3 })
+        #expect(second.received.numbers == [17, 18, 19])
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+
+    @Test func aMissingOffsetIsAnErrorThatNamesThePartition() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 5)
+        let reader = try TestConsumer(broker, group: "new", topics: ["commands"], [("auto.offset.reset", "error")])
+        #expect(await reader.run { !$0.errors.isEmpty })
+        #expect(reader.errors.first?.name == "_AUTO_OFFSET_RESET")
+        #expect(reader.errors.first?.partition == Self.partition)
+        #expect(reader.errors.first?.reason.hasPrefix("commands [0]: ") == true)
+        #expect(reader.received.isEmpty)
+
+        #expect(reader.consumer.seek(Self.partition, to: .beginning) == nil)
+        #expect(await reader.run { $0.received.count == 5 })
+        #expect(reader.received.numbers == [0, 1, 2, 3, 4])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func anOffsetThatTheBrokerHasDroppedIsAnError() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("compression.type", "none")])
+        try await producer.fill("commands", count: 1)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 1 })
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 1) == nil)
+        #expect(reader.close() == .closed)
+        // One batch more than fits, each a tenth of the limit.
+        let topic = try producer.producer.topic("commands")
+        let tenth = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
+        for count in 1...11 {
+            #expect(producer.send(topic, partition: 0, value: tenth).isQueued)
+            #expect(await producer.awaitReports(1 + count))
+        }
+        let late = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.offset.reset", "error")])
+        #expect(await late.run { !$0.errors.isEmpty })
+        #expect(late.errors.first?.name == "_AUTO_OFFSET_RESET")
+        #expect(late.errors.first?.partition == Self.partition)
+        #expect(late.received.isEmpty)
+        #expect(late.close() == .closed)
+        producer.close()
+    }
+
+    @Test func seekGoesBackAndForth() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 10 })
+        #expect(reader.consumer.seek(Self.partition, to: .offset(6)) == nil)
+        #expect(await reader.run { $0.received.count == 14 })
+        #expect(reader.received.suffix(4).map(\.offset) == [6, 7, 8, 9])
+        let watermarks = reader.consumer.watermarks(of: Self.partition)
+        #expect(watermarks?.high == 10)
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func partitionEndIsAnEvent() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 4)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
+        #expect(await reader.run { !$0.ends.isEmpty })
+        #expect(reader.received.count == 4)
+        #expect(reader.ends == [Self.partition])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+}

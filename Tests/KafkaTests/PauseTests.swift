@@ -1,0 +1,87 @@
+import Kafka
+import Testing
+
+@Suite struct PauseTests {
+    private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+
+    @Test func pausingNeverRewindsNorSkips() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("batch.num.messages", "50")])
+        try await producer.fill("commands", count: 2_000)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        var expected = 0
+        while expected < 2_000 {
+            expected = min(2_000, expected + 97)
+            #expect(await reader.run { $0.received.count >= expected })
+            // Resuming what is not paused, and pausing twice, change nothing.
+            reader.consumer.resume([Self.partition])
+            reader.consumer.pause([Self.partition])
+            reader.consumer.pause([Self.partition, Self.partition])
+            #expect(reader.consumer.paused == [Self.partition])
+            #expect(!reader.step())
+            reader.consumer.resume([Self.partition])
+            reader.consumer.resume([Self.partition])
+            #expect(reader.consumer.paused.isEmpty)
+            expected = reader.received.count
+        }
+        #expect(reader.received.numbers == Array(0..<2_000))
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func aPausedPartitionStandsStillWhileOthersGoOn() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 2)
+        let producer = try TestProducer(broker)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { !$0.assignedEvents.isEmpty })
+        reader.consumer.pause([Self.partition])
+        try await producer.fill("commands", partition: 0, count: 10)
+        try await producer.fill("commands", partition: 1, count: 10, from: 100)
+        #expect(await reader.run { $0.received.count >= 10 })
+        #expect(reader.received.allSatisfy { $0.partition == 1 })
+        reader.consumer.resume([Self.partition])
+        #expect(await reader.run { $0.received.count == 20 })
+        #expect(reader.received.suffix(10).map(\.partition) == Array(repeating: 0, count: 10))
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func whatIsNotAssignedIsNotPaused() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        reader.consumer.pause([Self.partition])
+        #expect(reader.consumer.paused.isEmpty)
+        #expect(await reader.run { !$0.assignedEvents.isEmpty })
+        reader.consumer.pause([TopicPartition(topic: TopicIdentifier(index: 0), partition: 9)])
+        #expect(reader.consumer.paused.isEmpty)
+        #expect(reader.close() == .closed)
+    }
+
+    @Test func aPartitionPausedWhenItWasLostIsReadAgainWhenItComesBack() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.commit.interval.ms", "60000")])
+        #expect(await reader.run { $0.received.count == 10 })
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5) == nil)
+        #expect(reader.consumer.commitStored(synchronously: true) == nil)
+        #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
+        reader.consumer.pause([Self.partition])
+        // 25: unknown member. The group has given our partitions away.
+        broker.fail(.heartbeat, with: [25])
+        #expect(await reader.run { $0.revokedEvents.count == 1 })
+        #expect(reader.revokedEvents.first?.lost == true)
+        #expect(reader.consumer.paused.isEmpty)
+        #expect(reader.consumer.assignment.isEmpty)
+        #expect(await reader.run { $0.assignedEvents.count == 2 })
+        // What was stored and not committed when it was lost is read again.
+        #expect(await reader.run { $0.received.count >= 15 })
+        #expect(reader.received.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+}

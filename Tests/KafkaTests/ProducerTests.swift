@@ -1,0 +1,161 @@
+import Kafka
+import Testing
+
+@Suite struct ProducerTests {
+    @Test func everyRecordIsReportedOnceWithItsOpaque() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 4)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        let opaques: [UInt64] = (0..<5_000).map { $0 &* 0x9E37_79B9_7F4A_7C15 } + [0, .max]
+        for opaque in opaques { #expect(producer.send(topic, value: [1, 2, 3], opaque: opaque).isQueued) }
+        #expect(await producer.awaitReports(opaques.count))
+        #expect(producer.reports.map(\.opaque).sorted() == opaques.sorted())
+        #expect(producer.reports.allSatisfy { $0.error == 0 && $0.persistence == .persisted })
+        #expect(producer.producer.outstanding == 0)
+        producer.close()
+    }
+
+    @Test func aFullQueueIsAValueAndEmptiesAgain() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker, [("queue.buffering.max.messages", "10")])
+        let topic = try producer.producer.topic("results")
+        try broker.takeDown()
+        for index in 0..<10 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
+        #expect(producer.send(topic, value: [1]).isQueueFull)
+        let headed = producer.producer.produce(topic: topic, key: nil, value: nil, headers: [("h", [1])], opaque: 0)
+        #expect(headed.isQueueFull)
+        try broker.bringUp()
+        #expect(await producer.awaitReports(10))
+        #expect(producer.reports.allSatisfy { $0.error == 0 })
+        #expect(producer.send(topic, value: [1]).isQueued)
+        #expect(await producer.awaitReports(11))
+        producer.close()
+    }
+
+    @Test func aBrokerThatStaysDownBecomesATimeout() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker, [("delivery.timeout.ms", "1000")])
+        let topic = try producer.producer.topic("results")
+        try broker.takeDown()
+        #expect(producer.send(topic, value: [1], opaque: 77).isQueued)
+        #expect(await producer.awaitReports(1))
+        // -192: message timed out.
+        #expect(producer.reports == [Report(opaque: 77, error: -192, persistence: .notPersisted)])
+        producer.close()
+    }
+
+    @Test func passingErrorsAreRetriedByTheClient() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
+        let topic = try producer.producer.topic("results")
+        // Connection closed, request timed out, not leader.
+        broker.fail(.produce, with: [-195, 7, 6])
+        #expect(producer.send(topic, value: [1], opaque: 5).isQueued)
+        #expect(await producer.awaitReports(1))
+        #expect(producer.reports == [Report(opaque: 5, error: 0, persistence: .persisted)])
+        producer.close()
+    }
+
+    @Test func aRefusalIsReportedWithItsCode() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        // 29: topic authorization failed.
+        broker.fail(.produce, with: [29])
+        #expect(producer.send(topic, value: [1], opaque: 9).isQueued)
+        #expect(await producer.awaitReports(1))
+        #expect(producer.reports.map(\.error) == [29])
+        #expect(producer.reports.map(\.persistence) == [.notPersisted])
+        producer.close()
+    }
+
+    @Test func aRecordThatIsTooLargeIsRefusedAtOnce() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        let error = try #require(producer.send(topic, value: [UInt8](repeating: 0, count: 2_000_000)).error)
+        #expect(error.name == "MSG_SIZE_TOO_LARGE")
+        #expect(producer.producer.outstanding == 0)
+        producer.close()
+    }
+
+    @Test func aBrokenSequenceMakesTheProducerFatal() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        #expect(producer.producer.fatalError == nil)
+        // 45: out of order sequence number, on the oldest request in flight: the client and the broker disagree.
+        broker.fail(.produce, with: [45])
+        #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
+        #expect(await producer.awaitReports(1))
+        let fatal = try #require(producer.producer.fatalError)
+        #expect(fatal.isFatal)
+        let refused = try #require(producer.send(topic, value: [2]).error)
+        #expect(refused.isFatal)
+        producer.close()
+
+        let next = try TestProducer(broker)
+        try await next.fill("results", count: 1)
+        next.close()
+    }
+
+    @Test func flushDoesNotLinger() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker, [("linger.ms", "60000")])
+        let topic = try producer.producer.topic("results")
+        #expect(producer.send(topic, value: [1], opaque: 3).isQueued)
+        var opaques: [UInt64] = []
+        let isEmpty = producer.producer.flush(timeoutMilliseconds: 20_000) { opaque, _, _ in opaques.append(opaque) }
+        #expect(isEmpty)
+        #expect(opaques == [3])
+        producer.close()
+    }
+
+    @Test func flushGivesUpAtItsDeadlineAndPurgeReportsTheRest() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        try broker.takeDown()
+        for index in 0..<5 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
+        var early = 0
+        #expect(!producer.producer.flush(timeoutMilliseconds: 50) { _, _, _ in early += 1 })
+        #expect(early == 0)
+        producer.producer.purge()
+        #expect(await producer.awaitReports(5))
+        // -152: purged while queued.
+        #expect(producer.reports.allSatisfy { $0.error == -152 && $0.persistence == .notPersisted })
+        producer.close()
+    }
+
+    @Test func manyThreadsProduceAtOnce() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("results", partitions: 4)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("results")
+        let shared = producer.producer
+        await withTaskGroup(of: Void.self) { group in
+            for lane in 0..<4 {
+                group.addTask {
+                    for index in 0..<2_000 {
+                        let outcome = withBytes([UInt8(lane)]) { bytes in
+                            shared.produce(topic: topic, key: bytes, value: bytes, opaque: UInt64(lane * 2_000 + index))
+                        }
+                        #expect(outcome.isQueued)
+                    }
+                }
+            }
+        }
+        #expect(await producer.awaitReports(8_000))
+        #expect(producer.reports.map(\.opaque).sorted() == Array(0..<8_000))
+        producer.close()
+    }
+}

@@ -1,0 +1,143 @@
+import Kafka
+import Testing
+
+@Suite struct RoundTripTests {
+    @Test func recordsComeBackAsTheyWere() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("commands")
+        let large = [UInt8]((0...(64 * 1024)).map { UInt8(truncatingIfNeeded: $0) })
+        let cases: [(key: [UInt8]?, value: [UInt8]?)] = [
+            (Array("a".utf8), Array("value".utf8)),
+            (Array("a".utf8), nil),
+            (Array("a".utf8), []),
+            (nil, Array("no key".utf8)),
+            ([], Array("empty key".utf8)),
+            (nil, nil),
+            ([0xFF, 0x00, 0xFE], [0x00, 0xFF]),
+            (Array("large".utf8), large),
+        ]
+        for (index, record) in cases.enumerated() {
+            #expect(producer.send(topic, key: record.key, value: record.value, opaque: UInt64(index)).isQueued)
+        }
+        #expect(await producer.awaitReports(cases.count))
+        #expect(producer.reports == cases.indices.map { Report(opaque: UInt64($0), error: 0, persistence: .persisted) })
+
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == cases.count })
+        for (index, record) in cases.enumerated() {
+            #expect(reader.received[index].key == record.key)
+            #expect(reader.received[index].value == record.value)
+            #expect(reader.received[index].offset == Int64(index))
+            #expect(reader.received[index].headers.isEmpty)
+        }
+        #expect(reader.errors.isEmpty)
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func headersComeBackInOrder() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("dead", partitions: 1)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("dead")
+        let headers: [(name: String, value: [UInt8]?)] = [
+            ("error", Array("invalid".utf8)), ("detail", []), ("source", nil), ("error", [0xFF, 0x00]),
+        ]
+        for value in [Array("body".utf8), nil, []] as [[UInt8]?] {
+            let outcome = withBytes(value) { value in
+                producer.producer.produce(topic: topic, key: nil, value: value, headers: headers, opaque: 7)
+            }
+            #expect(outcome.isQueued)
+        }
+        #expect(await producer.awaitReports(3))
+        let reader = try TestConsumer(broker, group: "g", topics: ["dead"])
+        #expect(await reader.run { $0.received.count == 3 })
+        let expected = headers.map { Received.Header(name: $0.name, value: $0.value) }
+        #expect(reader.received.map(\.headers) == [expected, expected, expected])
+        #expect(reader.received.map(\.value) == [Array("body".utf8), nil, []])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func topicsAreToldApartByIndex() async throws {
+        let broker = try EmbeddedBroker()
+        let names = ["first", "second", "third"]
+        for name in names { try broker.createTopic(name, partitions: 2) }
+        let producer = try TestProducer(broker)
+        for (index, name) in names.enumerated() {
+            try await producer.fill(name, partition: 1, count: 10, from: index * 100)
+        }
+        let reader = try TestConsumer(broker, group: "g", topics: names)
+        #expect(await reader.run { $0.received.count == 30 })
+        for record in reader.received {
+            #expect([record].numbers[0] / 100 == Int(record.topic))
+            #expect(record.partition == 1)
+        }
+        #expect(reader.consumer.assignment.count == 6)
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func aMessageOutlivesItsWayThroughAPointer() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 3)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { !$0.received.isEmpty })
+        guard case .message(let message) = reader.consumer.poll() else {
+            Issue.record("no second record")
+            return
+        }
+        let back = Message(taking: message.take())
+        #expect(back.offset == 1)
+        #expect(back.timestampMilliseconds > 1_500_000_000_000)
+        #expect(Received(back).value == Array("1".utf8))
+        _ = consume back
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func aKeyAlwaysMeetsTheSamePartition() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 8)
+        let producer = try TestProducer(broker)
+        let topic = try producer.producer.topic("commands")
+        // As the Java client chooses it: (murmur2(key) & 0x7fffffff) % partitions.
+        for key in ["activity-1", "activity-2", "activity-3"] {
+            for _ in 0..<5 { producer.send(topic, key: Array(key.utf8), value: [1]) }
+        }
+        #expect(await producer.awaitReports(15))
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 15 })
+        for key in ["activity-1", "activity-2", "activity-3"] {
+            let bytes = Array(key.utf8)
+            let partitions = Set(reader.received.filter { $0.key == bytes }.map(\.partition))
+            #expect(partitions == [Int32(bitPattern: murmur2(bytes) & 0x7fff_ffff) % 8])
+        }
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    /// Austin Appleby's MurmurHash2 with the seed that Kafka uses.
+    private func murmur2(_ bytes: [UInt8]) -> UInt32 {
+        let multiplier: UInt32 = 0x5bd1_e995
+        var hash = 0x9747_b28c ^ UInt32(bytes.count)
+        var index = 0
+        while index + 4 <= bytes.count {
+            var word = UInt32(bytes[index]) | UInt32(bytes[index + 1]) << 8
+            word |= UInt32(bytes[index + 2]) << 16 | UInt32(bytes[index + 3]) << 24
+            word = word &* multiplier
+            word = (word ^ (word >> 24)) &* multiplier
+            hash = (hash &* multiplier) ^ word
+            index += 4
+        }
+        let rest = bytes[index...]
+        for (place, byte) in rest.enumerated().reversed() { hash ^= UInt32(byte) << (8 * UInt32(place)) }
+        if !rest.isEmpty { hash = hash &* multiplier }
+        hash = (hash ^ (hash >> 13)) &* multiplier
+        return hash ^ (hash >> 15)
+    }
+}
