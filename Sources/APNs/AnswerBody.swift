@@ -1,0 +1,122 @@
+/// What an answer's JSON body says, found by one pass that never fails.
+///
+/// The body comes from outside and may be cut short, so this reads the members of one object as far as they go, keeps
+/// what it has found when the text stops making sense, and holds slices instead of values.
+struct AnswerBody {
+    /// The `reason` between its quotes, without unescaping; empty if there is none.
+    var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// `timestamp` as a whole number of 0 or above; -1 if there is none.
+    var timestampMilliseconds: Int64 = -1
+
+    var reason: Reason { Reason(text: reasonText) }
+
+    /// How deep values beside the two may nest before the rest is ignored.
+    private static let depthMax = 8
+
+    init() {}
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        var scanner = Scanner(bytes: bytes)
+        guard scanner.take(UInt8(ascii: "{")) else { return }
+        while let key = scanner.string(), scanner.take(UInt8(ascii: ":")) {
+            if ("reason" as StaticString).equals(key), let text = scanner.string() {
+                reasonText = text
+            } else if ("timestamp" as StaticString).equals(key), let number = scanner.number() {
+                timestampMilliseconds = Decimal.read(number, max: .max) ?? -1
+            } else if !scanner.skipValue(depthMax: AnswerBody.depthMax) {
+                return
+            }
+            guard scanner.take(UInt8(ascii: ",")) else { return }
+        }
+    }
+
+    /// A position in the body; each method leaves it alone when it finds something else than it looks for.
+    private struct Scanner {
+        let bytes: UnsafeRawBufferPointer
+        var position = 0
+
+        init(bytes: UnsafeRawBufferPointer) {
+            self.bytes = bytes
+        }
+
+        /// The next byte that is not white space.
+        mutating func peek() -> UInt8? {
+            while position < bytes.count {
+                switch bytes[position] {
+                case 0x20, 0x09, 0x0A, 0x0D: position += 1
+                case let byte: return byte
+                }
+            }
+            return nil
+        }
+
+        mutating func take(_ byte: UInt8) -> Bool {
+            guard peek() == byte else { return false }
+            position += 1
+            return true
+        }
+
+        /// What stands between the next quotes.
+        mutating func string() -> UnsafeRawBufferPointer? {
+            guard peek() == UInt8(ascii: "\"") else { return nil }
+            let start = position + 1
+            var end = start
+            while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
+                end += bytes[end] == UInt8(ascii: "\\") ? 2 : 1
+            }
+            guard end < bytes.count else { return nil }
+            position = end + 1
+            return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+        }
+
+        /// The digits of the next number; its fraction, if it has one, is passed over.
+        mutating func number() -> UnsafeRawBufferPointer? {
+            guard let first = peek(), first &- UInt8(ascii: "0") < 10 else { return nil }
+            let start = position
+            while position < bytes.count, bytes[position] &- UInt8(ascii: "0") < 10 { position += 1 }
+            let digits = UnsafeRawBufferPointer(rebasing: bytes[start..<position])
+            guard position < bytes.count, bytes[position] == UInt8(ascii: ".") else { return digits }
+            position += 1
+            while position < bytes.count, bytes[position] &- UInt8(ascii: "0") < 10 { position += 1 }
+            return digits
+        }
+
+        /// Passes over one value of any type, counting brackets instead of recursing.
+        mutating func skipValue(depthMax: Int) -> Bool {
+            var depth = 0
+            repeat {
+                guard let byte = peek() else { return false }
+                switch byte {
+                case UInt8(ascii: "\""):
+                    guard string() != nil else { return false }
+                case UInt8(ascii: "{"), UInt8(ascii: "["):
+                    depth += 1
+                    position += 1
+                    guard depth <= depthMax else { return false }
+                case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                    guard depth > 0 else { return false }
+                    depth -= 1
+                    position += 1
+                case UInt8(ascii: ","), UInt8(ascii: ":"):
+                    guard depth > 0 else { return false }
+                    position += 1
+                default:
+                    skipLiteral()
+                }
+            } while depth > 0
+            return true
+        }
+
+        /// Passes over `true`, `null`, a number, or whatever else stands before the next structural byte.
+        private mutating func skipLiteral() {
+            while position < bytes.count {
+                switch bytes[position] {
+                case 0x20, 0x09, 0x0A, 0x0D, UInt8(ascii: ","), UInt8(ascii: ":"), UInt8(ascii: "}"),
+                    UInt8(ascii: "]"), UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\""):
+                    return
+                default: position += 1
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/// How long to wait before the next connection attempt: full jitter over a window that doubles with each failure.
+struct Backoff {
+    private let baseMilliseconds: Int64
+    private let maxMilliseconds: Int64
+    private(set) var failures = 0
+
+    init(baseMilliseconds: Int64, maxMilliseconds: Int64) {
+        precondition(baseMilliseconds > 0 && maxMilliseconds >= baseMilliseconds)
+        self.baseMilliseconds = baseMilliseconds
+        self.maxMilliseconds = maxMilliseconds
+    }
+
+    mutating func succeeded() {
+        failures = 0
+    }
+
+    mutating func failed() {
+        failures += 1
+    }
+
+    /// 0 after a success. After failures never less than half the base, so that an unlucky draw is no reconnect storm.
+    func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
+        guard failures > 0 else { return 0 }
+        let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failures - 1, 20)))
+        return baseMilliseconds / 2 + Int64.random(in: 0...window, using: &generator)
+    }
+}

@@ -1,0 +1,71 @@
+/// What the sender of a push should do now that it has come to its answer.
+public enum Disposition: UInt8, Sendable, CaseIterable {
+    /// APNs took the push (2xx). It promises no more than that.
+    case accepted
+    /// APNs never processed the push, or asks for another connection: send it again at once, on another connection.
+    case retryNow
+    /// APNs cannot take it now (429, 5xx): later, and then the newest state instead of this payload.
+    case retryLater
+    /// The provider token was refused. The pool gets a new one and a new connection by itself; send again.
+    case refreshProviderToken
+    /// The device token is dead (410); retire it unless it was registered after the answer's timestamp.
+    case tokenDead
+    /// The device token is refused, or the configuration is wrong: retire it only while the breaker stays closed.
+    case tokenSuspect
+    /// APNs refuses this push for a reason that no retry mends.
+    case rejected
+    /// The push was sent and its answer was lost; it may have been accepted.
+    case ambiguous
+
+    /// The one total function from what is known of an answer to what is done about it.
+    ///
+    /// A known reason decides when it comes with the status class in which Apple documents it; otherwise, and for every
+    /// unknown reason, the status decides.
+    public init(kind: PushAnswer.Kind, status: UInt16, reason: Reason) {
+        switch kind {
+        case .malformed: self = .rejected
+        case .notProcessed: self = .retryNow
+        case .ambiguous: self = .ambiguous
+        case .answered:
+            if status / 100 == 2 {
+                self = .accepted
+            } else if status / 100 == reason.documentedStatus / 100, let known = Disposition(known: reason) {
+                self = known
+            } else {
+                self = Disposition(refusal: status)
+            }
+        }
+    }
+
+    /// By reason: the "Resend?", "Device token" and "Provider token" columns of the reference's table.
+    private init?(known reason: Reason) {
+        switch reason {
+        case .absent, .unknown:
+            return nil
+        case .expiredToken, .unregistered:
+            self = .tokenDead
+        case .badDeviceToken, .deviceTokenNotForTopic:
+            self = .tokenSuspect
+        case .idleTimeout, .shutdown:
+            self = .retryNow
+        case .expiredProviderToken, .unrelatedKeyIdInToken:
+            self = .refreshProviderToken
+        case .tooManyProviderTokenUpdates, .tooManyRequests, .internalServerError, .serviceUnavailable:
+            self = .retryLater
+        case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
+            .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badCertificate,
+            .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
+            .badEnvironmentKeyIdInToken, .badPath, .methodNotAllowed, .payloadTooLarge:
+            self = .rejected
+        }
+    }
+
+    /// By status alone. A 410 without its reason still says that the token is no longer active.
+    private init(refusal status: UInt16) {
+        switch status {
+        case 410: self = .tokenDead
+        case 429, 500...599: self = .retryLater
+        default: self = .rejected
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Reactor
+
+/// When the next connection of a pool may be opened: one at a time, at a distance, after a failure later and later.
+struct Opening {
+    /// A look-up or connection that has not got as far as the server's SETTINGS.
+    var isUnderWay = false
+    /// Runs until the next opening is due.
+    var timer = TimerIdentifier.none
+
+    private let spacingMilliseconds: Int64
+    private var backoff: Backoff
+    private var lastOpenedMilliseconds: Int64?
+    private var lastIdentifier: UInt32 = 0
+
+    init(_ configuration: PoolConfiguration) {
+        spacingMilliseconds = configuration.openSpacingMilliseconds
+        backoff = Backoff(
+            baseMilliseconds: configuration.backoffBaseMilliseconds,
+            maxMilliseconds: configuration.backoffMaxMilliseconds
+        )
+    }
+
+    /// How long from now until the next opening is due.
+    func waitMilliseconds(now: Int64) -> Int64 {
+        var generator = SystemRandomNumberGenerator()
+        let backoffWait = backoff.delayMilliseconds(using: &generator)
+        guard let last = lastOpenedMilliseconds else { return backoffWait }
+        // A quarter more or less, so that the lanes and workers that started together drift apart.
+        let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
+        return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)
+    }
+
+    mutating func begin(now: Int64) {
+        isUnderWay = true
+        lastOpenedMilliseconds = now
+    }
+
+    /// A connection carried a push to an answer that shows that connecting works.
+    mutating func succeeded() {
+        backoff.succeeded()
+    }
+
+    /// A look-up failed, or a connection ended before it had proved itself.
+    mutating func failed() {
+        backoff.failed()
+    }
+
+    /// Connections are numbered from 1; 0 stands for none.
+    mutating func nextIdentifier() -> UInt32 {
+        lastIdentifier = lastIdentifier == .max ? 1 : lastIdentifier + 1
+        return lastIdentifier
+    }
+}

@@ -1,0 +1,394 @@
+public import Reactor
+
+/// The connections of one lane to APNs for one (environment, team, key, bundle).
+///
+/// Belongs to its loop's thread, which makes every call, and on which the handler is called. The pool opens its
+/// connections one after the other, replaces those that end, and spreads the pushes over them.
+public final class Pool {
+    enum Phase {
+        /// Made. → `running`, `closed`.
+        case created
+        /// Takes pushes. → `draining`, `closed`.
+        case running
+        /// Takes no push; connections close as they empty. → `closed`.
+        case draining
+        /// Every push has been answered and no connection is left. Final.
+        case closed
+    }
+
+    let loop: EventLoop
+    let configuration: PoolConfiguration
+    let tokens: ProviderTokenSource
+    private unowned let handler: any PushHandler
+    private(set) var phase = Phase.created
+    private(set) var connections: [Connection] = []
+    public internal(set) var statistics = PoolStatistics()
+
+    private var breaker: Breaker
+    private var breakerTimer = TimerIdentifier.none
+    private var opening: Opening
+    private var lookUp: LookUp?
+
+    /// The connection that the last push went to, and how many more go there before the choice is made anew: as many as
+    /// fill about one TLS record.
+    private var preferred: Connection?
+    private var preferredPushesLeft = 0
+    private static let preferredPushes = 32
+
+    /// A push was turned away, so the handler waits to hear of room.
+    private var isRoomWanted = false
+
+    /// Tags of malformed pushes, which are answered at the turn's end.
+    private var malformed: [UInt64] = []
+    /// Beyond this many in a turn, `submit` says that there is no room.
+    private static let malformedMax = 256
+
+    /// - Parameters:
+    ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
+    ///   - handler: not retained. It must outlive the pool, or close it first.
+    public init(
+        loop: EventLoop,
+        configuration: PoolConfiguration,
+        tokens: ProviderTokenSource,
+        handler: any PushHandler
+    ) {
+        do {
+            try configuration.validate()
+        } catch {
+            preconditionFailure("pool configuration: \(error)")
+        }
+        self.loop = loop
+        self.configuration = configuration
+        self.tokens = tokens
+        self.handler = handler
+        breaker = Breaker(configuration.breaker)
+        opening = Opening(configuration)
+    }
+
+    deinit {
+        precondition(connections.isEmpty, "a pool went away before it was closed")
+        loop.cancel(breakerTimer)
+        loop.cancel(opening.timer)
+    }
+
+    /// Pushes that were taken and are not answered.
+    public var inFlight: Int { connections.reduce(malformed.count) { $0 + $1.inFlight } }
+
+    /// Pushes that would be taken now.
+    public var freeStreams: Int {
+        guard phase == .running else { return 0 }
+        let free = connections.reduce(0) { $0 + $1.freeStreams }
+        if breaker.isClosed { return free }
+        return mayProbe ? min(1, free) : 0
+    }
+
+    /// Why the pool takes only probes, or nil.
+    public var openBreaker: BreakerCause? { breaker.cause }
+
+    /// Opens the first connection; the others follow at the configured distance.
+    public func start() {
+        precondition(phase == .created, "a pool starts once")
+        phase = .running
+        considerOpening()
+    }
+
+    /// Sends a push, or says that no stream is free for it now; ``PushHandler/poolHasRoom(_:)`` follows when one is.
+    public func submit(_ request: borrowing PushRequest) -> Bool {
+        guard phase == .running, breaker.isClosed || mayProbe else {
+            isRoomWanted = true
+            return false
+        }
+        guard request.isWellFormed else { return refuse(tag: request.tag) }
+        guard let connection = connectionWithRoom(avoiding: request.avoidedConnection), connection.submit(request)
+        else {
+            isRoomWanted = true
+            return false
+        }
+        preferredPushesLeft -= 1
+        statistics.submitted += 1
+        if !breaker.isClosed { breaker.submitted() }
+        return true
+    }
+
+    /// Takes no more pushes, awaits those in flight, closes, and says ``PoolNotice/drained``. Each push comes to its
+    /// answer within the request timeout.
+    public func drain() {
+        guard phase == .created || phase == .running else { return }
+        phase = .draining
+        loop.cancel(opening.timer)
+        for connection in connections { connection.retire(.draining) }
+        finishDraining()
+    }
+
+    /// Ends everything now. When it returns, every push has been answered, as `ambiguous` or `notProcessed` if not
+    /// otherwise; nothing is called after that.
+    public func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        loop.cancel(opening.timer)
+        loop.cancel(breakerTimer)
+        for connection in connections { connection.close(.poolClosed, detail: "") }
+        answerMalformed()
+    }
+
+    // MARK: - Choosing
+
+    private func connectionWithRoom(avoiding avoided: UInt32) -> Connection? {
+        if let preferred, preferredPushesLeft > 0, preferred.freeStreams > 0, preferred.identifier != avoided {
+            return preferred
+        }
+        var best: Connection?
+        var bestFree = 0
+        var hasOther = false
+        for connection in connections where connection.identifier != avoided {
+            hasOther = hasOther || connection.carriesPushes
+            // The one push that a new connection needs before it takes more goes there first.
+            if connection.phase == .cold, connection.freeStreams > 0 { return connection }
+            if connection.freeStreams > bestFree {
+                best = connection
+                bestFree = connection.freeStreams
+            }
+        }
+        // With no other connection to carry it, the one to be avoided is better than none.
+        if best == nil, !hasOther {
+            best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
+        }
+        preferred = best
+        preferredPushesLeft = Pool.preferredPushes
+        return best
+    }
+
+    private var mayProbe: Bool { breaker.permitsProbe(inFlight: inFlight, nowMilliseconds: loop.nowMilliseconds) }
+
+    /// Tells the handler of room if it waits for it.
+    func roomMayHaveChanged() {
+        guard isRoomWanted, freeStreams > 0 else { return }
+        isRoomWanted = false
+        handler.poolHasRoom(self)
+    }
+
+    // MARK: - Answers
+
+    func pushCompleted(_ answer: borrowing PushAnswer, on connection: Connection, ranOutOfTime: Bool) {
+        let sample = BreakerSample(
+            kind: answer.kind,
+            disposition: answer.disposition,
+            status: answer.status,
+            reason: answer.reason,
+            isDeadline: ranOutOfTime
+        )
+        let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
+        if answer.disposition != .accepted { heed(answer.reason, on: connection) }
+        handler.pushAnswered(answer)
+        if transition != .none { breakerChanged(transition) }
+    }
+
+    /// What an answer's reason says about its connection.
+    private func heed(_ reason: Reason, on connection: Connection) {
+        switch reason {
+        case .expiredProviderToken, .unrelatedKeyIdInToken:
+            if let token = connection.token { tokens.refused(token, unixSeconds: loop.wallMilliseconds / 1_000) }
+            retireForToken(connection, reason)
+        case .tooManyProviderTokenUpdates:
+            retireForToken(connection, reason)
+        case .idleTimeout, .shutdown:
+            connection.retire(.serverClosing)
+        default:
+            break
+        }
+    }
+
+    private func retireForToken(_ connection: Connection, _ reason: Reason) {
+        guard connection.isLive else { return }
+        notice(.providerTokenTrouble(reason: reason, detail: ""))
+        connection.retire(.providerToken)
+    }
+
+    private func breakerChanged(_ transition: Breaker.Transition) {
+        switch transition {
+        case .none:
+            break
+        case .opened(let cause):
+            notice(.breakerOpened(cause: cause))
+            scheduleProbe()
+        case .postponed:
+            scheduleProbe()
+        case .closed:
+            notice(.breakerClosed)
+        }
+    }
+
+    private func scheduleProbe() {
+        guard phase == .running, let probeAt = breaker.probeAtMilliseconds else { return }
+        loop.cancel(breakerTimer)
+        let wait = max(0, probeAt - loop.nowMilliseconds)
+        breakerTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.probe.rawValue)
+    }
+
+    private func refuse(tag: UInt64) -> Bool {
+        guard malformed.count < Pool.malformedMax else {
+            isRoomWanted = true
+            return false
+        }
+        if malformed.isEmpty { loop.atTurnEnd(self) }
+        malformed.append(tag)
+        statistics.submitted += 1
+        return true
+    }
+
+    private func answerMalformed() {
+        let tags = malformed
+        malformed.removeAll(keepingCapacity: true)
+        for tag in tags {
+            let answer = PushAnswer(
+                tag: tag,
+                kind: .malformed,
+                status: 0,
+                reason: .absent,
+                reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
+                timestampMilliseconds: -1,
+                retryAfterSeconds: -1,
+                sentAtMilliseconds: -1,
+                answeredAtMilliseconds: loop.wallMilliseconds,
+                connection: 0,
+                disposition: Disposition(kind: .malformed, status: 0, reason: .absent)
+            )
+            handler.pushAnswered(answer)
+        }
+    }
+
+    func notice(_ notice: PoolNotice) {
+        handler.poolNotice(notice)
+    }
+}
+
+// MARK: - Connections
+
+extension Pool {
+    /// Opens the next connection when its time comes, unless there are enough or one is on its way.
+    func considerOpening() {
+        guard phase == .running, !opening.isUnderWay, opening.timer == .none else { return }
+        // Retired connections that still wait for answers have a place of their own, so that a replacement need not wait.
+        guard connections.count(where: \.isLive) < configuration.connectionsMax,
+            connections.count < 2 * configuration.connectionsMax
+        else { return }
+        let wait = opening.waitMilliseconds(now: loop.nowMilliseconds)
+        opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
+    }
+
+    private func open() {
+        guard phase == .running else { return }
+        opening.begin(now: loop.nowMilliseconds)
+        let host = configuration.host
+        // The pool itself is no target of a weak reference: it is retained for every push, which would cost more then.
+        let lookUp = LookUp(pool: self)
+        self.lookUp = lookUp
+        loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
+            guard let pool = lookUp?.pool, pool.phase == .running else { return }
+            pool.lookUp = nil
+            switch result {
+            case .success(let addresses):
+                pool.connect(to: addresses)
+            case .failure(let error):
+                pool.opening.isUnderWay = false
+                pool.opening.failed()
+                pool.notice(.resolveFailed(host: host, detail: error.reason))
+                pool.considerOpening()
+            }
+        }
+    }
+
+    /// Apple asks not to open a second connection to an address while others are free.
+    private func connect(to addresses: [SocketAddress]) {
+        let used = connections.compactMap(\.peer)
+        let unused = addresses.filter { !used.contains($0) }
+        guard let address = unused.randomElement() ?? addresses.randomElement() else {
+            opening.isUnderWay = false
+            opening.failed()
+            return considerOpening()
+        }
+        statistics.connectionsOpened += 1
+        let connection = Connection(
+            pool: self,
+            identifier: opening.nextIdentifier(),
+            loop: loop,
+            configuration: configuration,
+            tokens: tokens
+        )
+        connections.append(connection)
+        connection.connect(to: address)
+    }
+
+    /// The server's SETTINGS came: the next one may be opened.
+    func connectionReady(_ connection: Connection) {
+        opening.isUnderWay = false
+        considerOpening()
+    }
+
+    /// Proof that connecting works.
+    func connectionAuthenticated(_ connection: Connection) {
+        opening.succeeded()
+        notice(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
+    }
+
+    func connectionRetired(_ connection: Connection, cause: RetirementCause) {
+        if !connection.wasAuthenticated { opening.failed() }
+        notice(.retiring(connection: connection.identifier, cause: cause))
+        considerOpening()
+    }
+
+    /// - Parameter phase: the one in which it ended.
+    func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
+        connections.removeAll { $0 === connection }
+        if preferred === connection { preferred = nil }
+        if phase == .connecting || phase == .settling { opening.isUnderWay = false }
+        if phase != .draining, !connection.wasAuthenticated { opening.failed() }
+        notice(.closed(connection: connection.identifier, cause: cause, detail: detail))
+        considerOpening()
+        finishDraining()
+    }
+
+    private func finishDraining() {
+        guard phase == .draining, connections.isEmpty, malformed.isEmpty else { return }
+        phase = .closed
+        notice(.drained)
+    }
+}
+
+/// Held by the pool until its look-up is answered; a pool that has gone leaves nothing to answer to.
+private final class LookUp {
+    unowned let pool: Pool
+
+    init(pool: Pool) {
+        self.pool = pool
+    }
+}
+
+enum PoolTimer: UInt64 {
+    /// The next connection may be opened.
+    case open
+    /// The breaker lets a probe through.
+    case probe
+}
+
+extension Pool: TimerHandler, TurnEndHandler {
+    /// For the loop.
+    public func timerFired(tag: UInt64) {
+        switch PoolTimer(rawValue: tag) {
+        case .open:
+            opening.timer = .none
+            open()
+        case .probe:
+            breakerTimer = .none
+            roomMayHaveChanged()
+        case nil:
+            preconditionFailure("a timer that no pool sets")
+        }
+    }
+
+    /// For the loop.
+    public func turnEnded() {
+        answerMalformed()
+        finishDraining()
+    }
+}

@@ -1,0 +1,83 @@
+public import Reactor
+
+/// How a pool connects and how much it carries. Times are milliseconds.
+public struct PoolConfiguration {
+    /// The service's host name or numeric address; looked up anew for every connection.
+    public var host: String
+    /// 443, or Apple's alternative 2197. Range 1 to 65,535.
+    public var port: UInt16
+    /// A client context that offers `h2` only.
+    public var tls: TLSContext
+    /// The name that the server's certificate must carry, and `:authority`.
+    public var serverName: String
+    public var profile: PushProfile
+    /// Connections that the pool keeps open. Range 1 to 16: more than about 16 per process have not paid off in the
+    /// field (pushy discussion 1052).
+    public var connectionsMax = 2
+    /// Pushes in flight on one connection, below whatever APNs allows it. Range 1 to 4,096.
+    public var inFlightMax = 1_000
+    /// From submission to the answer, after which a push is ambiguous. Range 10 to 120,000.
+    public var requestTimeoutMilliseconds: Int64 = 10_000
+    /// From the first packet to the end of the TLS handshake. Range 10 to 120,000.
+    public var connectTimeoutMilliseconds: Int64 = 10_000
+    /// From the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
+    public var settingsTimeoutMilliseconds: Int64 = 5_000
+    /// Silence after which a PING is sent; Apple suggests one hour. Range 10 to 86,400,000.
+    public var pingIdleMilliseconds: Int64 = 3_600_000
+    /// How long a PING may go unanswered. Range 10 to 120,000.
+    public var pingTimeoutMilliseconds: Int64 = 10_000
+    /// Between the openings of two connections: Apple asks for a few seconds. Range 0 to 60,000.
+    public var openSpacingMilliseconds: Int64 = 2_000
+    /// The first back-off after a failed connection; doubles with each further failure. Range 1 to 60,000.
+    public var backoffBaseMilliseconds: Int64 = 200
+    /// The longest back-off. Range `backoffBaseMilliseconds` to 600,000.
+    public var backoffMaxMilliseconds: Int64 = 30_000
+    /// Requests after which a connection is replaced: HTTP/2 has 2^30 stream identifiers for a client (RFC 9113,
+    /// section 5.1.1). Range 1 to 1,000,000,000.
+    public var requestsPerConnectionMax: Int64 = 1_000_000_000
+    public var breaker = BreakerConfiguration()
+
+    public init(host: String, port: UInt16 = 443, tls: TLSContext, serverName: String? = nil, profile: PushProfile) {
+        self.host = host
+        self.port = port
+        self.tls = tls
+        self.serverName = serverName ?? host
+        self.profile = profile
+    }
+
+    /// - Throws: ``ConfigurationError`` naming the first setting that is out of its range.
+    public func validate() throws(ConfigurationError) {
+        try require("host", host.utf8.count, in: 1...253)
+        try require("serverName", serverName.utf8.count, in: 1...253)
+        guard serverName.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw ConfigurationError(field: "serverName", detail: "must be printable ASCII without spaces")
+        }
+        try require("port", Int(port), in: 1...65_535)
+        try require("connectionsMax", connectionsMax, in: 1...16)
+        try require("inFlightMax", inFlightMax, in: 1...4_096)
+        try require("requestTimeoutMilliseconds", requestTimeoutMilliseconds, in: 10...120_000)
+        try require("connectTimeoutMilliseconds", connectTimeoutMilliseconds, in: 10...120_000)
+        try require("settingsTimeoutMilliseconds", settingsTimeoutMilliseconds, in: 10...120_000)
+        try require("pingIdleMilliseconds", pingIdleMilliseconds, in: 10...86_400_000)
+        try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
+        try require("openSpacingMilliseconds", openSpacingMilliseconds, in: 0...60_000)
+        try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)
+        try require("backoffMaxMilliseconds", backoffMaxMilliseconds, in: backoffBaseMilliseconds...600_000)
+        try require("requestsPerConnectionMax", requestsPerConnectionMax, in: 1...1_000_000_000)
+        try breaker.validate()
+    }
+}
+
+/// - Throws: ``ConfigurationError`` naming the setting if the value is out of its range.
+func require<Value: Comparable>(
+    _ field: String,
+    _ value: Value,
+    in range: ClosedRange<Value>
+) throws(ConfigurationError) {
+    guard range.contains(value) else {
+        throw ConfigurationError(
+            field: field,
+            detail: "is \(value), must be \(range.lowerBound) to \(range.upperBound)"
+        )
+    }
+}

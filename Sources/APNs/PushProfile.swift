@@ -1,0 +1,49 @@
+/// What is the same for every push of one app: topic, push type, and the start of the path.
+public struct PushProfile: Sendable, Hashable {
+    /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
+    public let topic: String
+    /// `apns-push-type`.
+    public let pushType: String
+    /// What stands before the device token in `:path`.
+    public let pathPrefix: String
+
+    /// The longest bundle id taken, in bytes.
+    public static let bundleIdentifierBytesMax = 255
+
+    /// Live Activity pushes to device tokens of one app.
+    ///
+    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or holds anything but letters, digits, `-`
+    ///   and `.`, which is what Apple allows in `CFBundleIdentifier`.
+    public init(liveActivitiesOf bundleIdentifier: String) throws(ConfigurationError) {
+        let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
+            byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
+        }
+        guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= PushProfile.bundleIdentifierBytesMax
+        else {
+            throw ConfigurationError(
+                field: "bundleIdentifier",
+                detail: "must be 1 to \(PushProfile.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
+            )
+        }
+        topic = bundleIdentifier + ".push-type.liveactivity"
+        pushType = "liveactivity"
+        pathPrefix = "/3/device/"
+    }
+}
+
+/// A setting that cannot be used.
+public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The name of the setting.
+    public var field: String
+    /// What is wrong with it.
+    public var detail: String
+
+    public var description: String { "\(field): \(detail)" }
+}
+
+extension UInt8 {
+    /// Whether this is an ASCII letter or digit.
+    var isASCIIAlphanumeric: Bool {
+        self &- UInt8(ascii: "0") < 10 || (self | 0x20) &- UInt8(ascii: "a") < 26
+    }
+}

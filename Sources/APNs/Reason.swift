@@ -1,0 +1,119 @@
+/// Why APNs refused a push: the `reason` of its JSON answer, or of a GOAWAY frame's debug data.
+///
+/// The cases are Apple's table for `/3/device`, name by name ("Handling notification responses from APNs").
+public enum Reason: UInt8, Sendable, CaseIterable {
+    /// The answer names no reason, as with every 200.
+    case absent
+    /// The answer names a reason that this table does not hold; the status class decides, and the raw text is kept.
+    case unknown
+    case badCollapseId
+    case badDeviceToken
+    case badExpirationDate
+    case badMessageId
+    case badPriority
+    case badTopic
+    case deviceTokenNotForTopic
+    case duplicateHeaders
+    case idleTimeout
+    case invalidPushType
+    case missingDeviceToken
+    case missingTopic
+    case payloadEmpty
+    case topicDisallowed
+    case badCertificate
+    case badCertificateEnvironment
+    case expiredProviderToken
+    case forbidden
+    case invalidProviderToken
+    case missingProviderToken
+    case unrelatedKeyIdInToken
+    case badEnvironmentKeyIdInToken
+    case badPath
+    case methodNotAllowed
+    case expiredToken
+    case unregistered
+    case payloadTooLarge
+    case tooManyProviderTokenUpdates
+    case tooManyRequests
+    case internalServerError
+    case serviceUnavailable
+    case shutdown
+
+    /// The reason that APNs wrote; `absent` for an empty text, `unknown` for one that is not in the table.
+    public init(text: UnsafeRawBufferPointer) {
+        self = .unknown
+        guard !text.isEmpty else {
+            self = .absent
+            return
+        }
+        for (spelling, reason) in Reason.spellings where spelling.equals(text) {
+            self = reason
+            return
+        }
+    }
+
+    /// Apple's spelling; empty for `absent` and `unknown`.
+    public var text: StaticString {
+        Reason.spellings.first { $0.reason == self }?.spelling ?? ""
+    }
+
+    /// The status that Apple's table gives the reason; 0 for `absent` and `unknown`.
+    public var documentedStatus: UInt16 {
+        switch self {
+        case .absent, .unknown: 0
+        case .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
+            .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
+            .missingTopic, .payloadEmpty, .topicDisallowed:
+            400
+        case .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden, .invalidProviderToken,
+            .missingProviderToken, .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken:
+            403
+        case .badPath: 404
+        case .methodNotAllowed: 405
+        case .expiredToken, .unregistered: 410
+        case .payloadTooLarge: 413
+        case .tooManyProviderTokenUpdates, .tooManyRequests: 429
+        case .internalServerError: 500
+        case .serviceUnavailable, .shutdown: 503
+        }
+    }
+
+    /// The first spelling of a reason is Apple's for `/3/device`; the others have been met beside it: Apple's broadcast
+    /// page prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
+    private static let spellings: [(spelling: StaticString, reason: Reason)] = [
+        ("ExpiredToken", .expiredToken),
+        ("Unregistered", .unregistered),
+        ("BadDeviceToken", .badDeviceToken),
+        ("DeviceTokenNotForTopic", .deviceTokenNotForTopic),
+        ("TooManyRequests", .tooManyRequests),
+        ("TooManyProviderTokenUpdates", .tooManyProviderTokenUpdates),
+        ("ExpiredProviderToken", .expiredProviderToken),
+        ("InvalidProviderToken", .invalidProviderToken),
+        ("InternalServerError", .internalServerError),
+        ("ServiceUnavailable", .serviceUnavailable),
+        ("Service Unavailable", .serviceUnavailable),
+        ("Shutdown", .shutdown),
+        ("IdleTimeout", .idleTimeout),
+        ("PayloadTooLarge", .payloadTooLarge),
+        ("PayloadEmpty", .payloadEmpty),
+        ("BadCollapseId", .badCollapseId),
+        ("BadExpirationDate", .badExpirationDate),
+        ("BadMessageId", .badMessageId),
+        ("BadPriority", .badPriority),
+        ("BadTopic", .badTopic),
+        ("DuplicateHeaders", .duplicateHeaders),
+        ("InvalidPushType", .invalidPushType),
+        ("MissingDeviceToken", .missingDeviceToken),
+        ("MissingTopic", .missingTopic),
+        ("TopicDisallowed", .topicDisallowed),
+        ("BadCertificate", .badCertificate),
+        ("BadCertificateEnvironment", .badCertificateEnvironment),
+        ("Forbidden", .forbidden),
+        ("MissingProviderToken", .missingProviderToken),
+        ("UnrelatedKeyIdInToken", .unrelatedKeyIdInToken),
+        ("BadEnvironmentKeyIdInToken", .badEnvironmentKeyIdInToken),
+        ("BadEnvironmentKeyInToken", .badEnvironmentKeyIdInToken),
+        ("BadPath", .badPath),
+        ("MethodNotAllowed", .methodNotAllowed),
+    ]
+}

@@ -1,0 +1,140 @@
+import COpenSSL
+import Glibc
+
+/// A provider's private key for ES256, as Apple hands it out: PKCS#8 in PEM, on the curve P-256.
+///
+/// The key is held by OpenSSL only; the file's bytes are wiped once read.
+public struct SigningKey: Sendable {
+    private let handle: Handle
+
+    /// The largest key file read, in bytes. Apple's are about 260.
+    static let fileBytesMax = 16_384
+
+    /// Reads a `.p8` file.
+    ///
+    /// The file must not be readable by others (mode `o+r`): a mounted Kubernetes secret wants `defaultMode: 0440`.
+    public init(path: String) throws(SigningKeyError) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw SigningKeyError(path, .unreadable(errno)) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw SigningKeyError(path, .notRegularFile) }
+        guard status.st_mode & S_IROTH == 0 else { throw SigningKeyError(path, .readableByOthers) }
+        guard status.st_size <= off_t(SigningKey.fileBytesMax) else { throw SigningKeyError(path, .tooLarge) }
+
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: SigningKey.fileBytesMax, alignment: 16)
+        defer {
+            OPENSSL_cleanse(buffer.baseAddress, buffer.count)
+            buffer.deallocate()
+        }
+        var count = 0
+        while count < buffer.count {
+            let result = read(descriptor, buffer.baseAddress.map { $0 + count }, buffer.count - count)
+            if result < 0 && errno == EINTR { continue }
+            guard result >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
+            guard result > 0 else { break }
+            count += result
+        }
+        do {
+            handle = try Handle(pem: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        } catch {
+            throw SigningKeyError(path, error)
+        }
+    }
+
+    /// The signature in JWS form: R and S, 32 big-endian bytes each (RFC 7518, section 3.4). Nil if OpenSSL fails.
+    func signature(of message: [UInt8]) -> [UInt8]? {
+        handle.signature(of: message)
+    }
+
+    /// Owns the `EVP_PKEY`. OpenSSL lets threads share a key that none of them changes.
+    private final class Handle: @unchecked Sendable {
+        private let key: OpaquePointer
+
+        init(pem: UnsafeRawBufferPointer) throws(SigningKeyError.Cause) {
+            guard let bio = BIO_new_mem_buf(pem.baseAddress, Int32(pem.count)) else { throw .outOfMemory }
+            defer { BIO_free(bio) }
+            // Without a callback of ours OpenSSL would ask the terminal for the passphrase of an encrypted key.
+            let noPassphrase:
+                @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) ->
+                    Int32 = { _, _, _, _ in -1 }
+            guard let key = PEM_read_bio_PrivateKey(bio, nil, noPassphrase, nil) else {
+                ERR_clear_error()
+                throw .notPrivateKey
+            }
+            var name = [CChar](repeating: 0, count: 64)
+            var length = 0
+            let isP256 =
+                EVP_PKEY_get_base_id(key) == EVP_PKEY_EC
+                && EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1
+                && name.prefix(length).elementsEqual("prime256v1".utf8.map { CChar($0) })
+            guard isP256 else {
+                ERR_clear_error()
+                EVP_PKEY_free(key)
+                throw .notP256
+            }
+            self.key = key
+        }
+
+        deinit {
+            EVP_PKEY_free(key)
+        }
+
+        func signature(of message: [UInt8]) -> [UInt8]? {
+            defer { ERR_clear_error() }
+            guard let context = EVP_MD_CTX_new() else { return nil }
+            defer { EVP_MD_CTX_free(context) }
+            guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1 else { return nil }
+            // A P-256 signature in DER has at most 72 bytes.
+            var der = [UInt8](repeating: 0, count: 80)
+            var count = der.count
+            guard EVP_DigestSign(context, &der, &count, message, message.count) == 1 else { return nil }
+            return der.withUnsafeBufferPointer { bytes -> [UInt8]? in
+                var start = bytes.baseAddress
+                guard let decoded = d2i_ECDSA_SIG(nil, &start, count) else { return nil }
+                defer { ECDSA_SIG_free(decoded) }
+                var raw = [UInt8](repeating: 0, count: 64)
+                let isWritten = raw.withUnsafeMutableBufferPointer { raw -> Bool in
+                    guard let half = raw.baseAddress else { return false }
+                    return BN_bn2binpad(ECDSA_SIG_get0_r(decoded), half, 32) == 32
+                        && BN_bn2binpad(ECDSA_SIG_get0_s(decoded), half + 32, 32) == 32
+                }
+                return isWritten ? raw : nil
+            }
+        }
+    }
+}
+
+/// Why a key file cannot be used.
+public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertible {
+    public enum Cause: Error, Sendable, Hashable {
+        case unreadable(Int32)
+        case notRegularFile
+        case readableByOthers
+        case tooLarge
+        case notPrivateKey
+        case notP256
+        case outOfMemory
+    }
+
+    public var path: String
+    public var cause: Cause
+
+    init(_ path: String, _ cause: Cause) {
+        self.path = path
+        self.cause = cause
+    }
+
+    public var description: String {
+        switch cause {
+        case .unreadable(let code): "\(path): \(String(cString: strerror(code)))"
+        case .notRegularFile: "\(path): not a regular file"
+        case .readableByOthers: "\(path): readable by others; take that right away (chmod o-r, or defaultMode 0440)"
+        case .tooLarge: "\(path): larger than \(SigningKey.fileBytesMax) bytes, so not a key file"
+        case .notPrivateKey: "\(path): not an unencrypted private key in PEM"
+        case .notP256: "\(path): not an elliptic curve key on P-256 (prime256v1), which ES256 needs"
+        case .outOfMemory: "\(path): out of memory"
+        }
+    }
+}

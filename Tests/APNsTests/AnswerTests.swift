@@ -1,0 +1,242 @@
+import CNghttp2
+import Testing
+
+@testable import APNs
+
+/// What answers of every shape come to.
+@Suite struct AnswerTests {
+    /// Apple's table for `/3/device`, with what the reference says to do about each row.
+    static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
+        (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
+        (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
+        (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .tokenSuspect),
+        (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retryNow), (400, "InvalidPushType", .rejected),
+        (400, "MissingDeviceToken", .rejected), (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
+        (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .rejected),
+        (403, "BadCertificateEnvironment", .rejected), (403, "ExpiredProviderToken", .refreshProviderToken),
+        (403, "Forbidden", .rejected), (403, "InvalidProviderToken", .rejected),
+        (403, "MissingProviderToken", .rejected), (403, "UnrelatedKeyIdInToken", .refreshProviderToken),
+        (403, "BadEnvironmentKeyIdInToken", .rejected), (404, "BadPath", .rejected),
+        (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
+        (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
+        (429, "TooManyRequests", .retryLater), (500, "InternalServerError", .retryLater),
+        (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retryNow),
+    ]
+
+    @Test func everyReasonOfTheTableOverTheWire() throws {
+        // All but two are refusals: the breaker is not what is tested here.
+        let fixture = try Fixture {
+            $0.breaker.forbiddenMax = 1_000
+            $0.breaker.suspectAnswersMin = 1_000
+        }
+        var row = 0
+        fixture.server.respond = { _ in
+            .status(Int(Self.table[row].status), reason: Self.table[row].reason, extra: ",\"timestamp\":1790000000123")
+        }
+        fixture.pool.start()
+        for (index, expected) in Self.table.enumerated() {
+            row = index
+            fixture.turn(until: { fixture.submit(UInt64(index)) })
+            fixture.turn(until: { fixture.recorder.answers == index + 1 })
+            let outcome = try fixture.recorder.only(UInt64(index))
+            #expect(outcome.kind == .answered)
+            #expect(outcome.status == expected.status)
+            #expect(outcome.reasonText == expected.reason)
+            #expect(String(describing: outcome.reason.text) == expected.reason)
+            #expect(outcome.reason.documentedStatus == expected.status)
+            #expect(outcome.disposition == expected.expected, "\(expected.reason)")
+            #expect(outcome.timestampMilliseconds == 1_790_000_000_123)
+        }
+        let known = Set(Self.table.map(\.reason))
+        #expect(known.count == Reason.allCases.count - 2)
+        // IdleTimeout, Shutdown and the provider token's troubles each cost a connection.
+        #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
+        #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
+    }
+
+    @Test func dispositionIsTotal() {
+        for kind in PushAnswer.Kind.allCases {
+            for status in UInt16(0)...999 {
+                for reason in Reason.allCases {
+                    let disposition = Disposition(kind: kind, status: status, reason: reason)
+                    switch kind {
+                    case .malformed: #expect(disposition == .rejected)
+                    case .notProcessed: #expect(disposition == .retryNow)
+                    case .ambiguous: #expect(disposition == .ambiguous)
+                    case .answered:
+                        let isAccepted = disposition == .accepted
+                        if isAccepted != (200...299).contains(status) { Issue.record("\(status) \(reason)") }
+                        if disposition == .tokenDead, status / 100 != 4 { Issue.record("\(status) \(reason)") }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (UInt16(200), Disposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected), (403, .rejected),
+        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .retryLater),
+        (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
+    ])
+    func unknownReasonIsJudgedByItsStatus(status: UInt16, expected: Disposition) {
+        #expect(Disposition(kind: .answered, status: status, reason: .unknown) == expected)
+        #expect(Disposition(kind: .answered, status: status, reason: .absent) == expected)
+    }
+
+    @Test func reasonOfAnotherStatusClassIsNotBelieved() {
+        #expect(Disposition(kind: .answered, status: 500, reason: .unregistered) == .retryLater)
+        #expect(Disposition(kind: .answered, status: 400, reason: .shutdown) == .rejected)
+    }
+
+    @Test func spellingsMetBesideApplesAreKnown() {
+        for (text, reason) in [
+            ("Service Unavailable", Reason.serviceUnavailable),
+            ("BadEnvironmentKeyInToken", .badEnvironmentKeyIdInToken),
+            ("", .absent), ("expiredtoken", .unknown), ("ExpiredTokenX", .unknown),
+        ] {
+            #expect(Array(text.utf8).withUnsafeBytes { Reason(text: $0) } == reason)
+        }
+    }
+
+    /// One row per shape of answer: what the server sends, and what must come of it.
+    @Test(arguments: [
+        // A body over five DATA frames.
+        ShapeCase(
+            Reply(
+                fields: [(":status", "410")],
+                body: Array(#"{"reason":"Unregistered","timestamp":1}"#.utf8),
+                chunkBytes: 8
+            ),
+            .answered,
+            410,
+            "Unregistered"
+        ),
+        ShapeCase(
+            Reply(fields: [(":status", "502")], body: Array("<html>Bad gateway</html>".utf8)),
+            .answered,
+            502,
+            ""
+        ),
+        ShapeCase(
+            Reply(fields: [(":status", "500")], body: [UInt8](repeating: 0x78, count: 1 << 20)),
+            .answered,
+            500,
+            ""
+        ),
+        ShapeCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
+        ShapeCase(Reply(isPrecededByHints: true), .answered, 200, ""),
+        ShapeCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
+        // No status at all: nghttp2 refuses the answer.
+        ShapeCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
+        ShapeCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
+        ShapeCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
+        ShapeCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
+        ShapeCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
+        ShapeCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
+        // Reset after the status: the status holds.
+        ShapeCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
+    ])
+    func answersOfEveryShape(_ shape: ShapeCase) throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = { _ in shape.reply }
+        #expect(fixture.submit(1))
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        let outcome = try fixture.recorder.only(1)
+        #expect(outcome.kind == shape.kind)
+        #expect(outcome.status == shape.status)
+        #expect(outcome.reasonText == shape.reason)
+        // The connection goes on.
+        fixture.server.respond = { _ in .accepted }
+        #expect(fixture.submit(2))
+        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(fixture.server.accepted == 1)
+    }
+
+    struct ShapeCase: Sendable {
+        let reply: Reply
+        let kind: PushAnswer.Kind
+        let status: UInt16
+        let reason: String
+
+        init(_ reply: Reply, _ kind: PushAnswer.Kind, _ status: UInt16, _ reason: String) {
+            self.reply = reply
+            self.kind = kind
+            self.status = status
+            self.reason = reason
+        }
+    }
+
+    @Test func retryAfterIsTakenWhenItIsSeconds() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        var values = ["120", "999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
+        fixture.server.respond = { _ in Reply(fields: [(":status", "429"), ("retry-after", values.removeFirst())]) }
+        for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(try (0..<5).map { try fixture.recorder.only($0).retryAfterSeconds } == [120, -1, -1, -1, -1])
+    }
+
+    @Test func oversizedHeaderListResetsItsStreamOnly() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let field = (name: "x-filler", value: String(repeating: "y", count: 4_000))
+        fixture.server.respond = { _ in Reply(fields: [(":status", "200")] + Array(repeating: field, count: 8)) }
+        #expect(fixture.submit(1))
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        #expect(fixture.pool.connections.count == 1)
+    }
+
+    @Test func changedIdentifierIsCounted() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = { request in
+            let id = request.value("apns-id") ?? ""
+            return Reply(fields: [(":status", "200"), ("apns-id", request.ordinal == 1 ? id : "0" + id.dropFirst())])
+        }
+        for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.pool.statistics.identifiersChanged == 1)
+    }
+
+    @Test(arguments: [
+        (#"{"reason":"Unregistered","timestamp":1790000000123}"#, "Unregistered", Int64(1_790_000_000_123)),
+        (#" { "timestamp" : 5 , "reason" : "Shutdown" } "#, "Shutdown", 5),
+        (#"{"reason":"Shutdown""#, "Shutdown", -1),
+        (#"{"x":{"reason":"No"},"reason":"Yes"}"#, "Yes", -1),
+        (#"{"x":[1,{"y":"}"}],"z":null,"w":-1.5e3,"reason":"Yes"}"#, "Yes", -1),
+        (#"{"reason":"a\"b"}"#, #"a\"b"#, -1),
+        (#"{"timestamp":99999999999999999999}"#, "", -1),
+        (#"{"timestamp":12.75,"reason":"R"}"#, "R", 12),
+        (#"{"timestamp":"12","reason":"R"}"#, "R", -1),
+        (#"{"reason":null,"timestamp":7}"#, "", 7),
+        (#"{"reason":"trunc"#, "", -1),
+        (#"{"reason":"\"#, "", -1),
+        ("", "", -1), ("{", "", -1), ("[]", "", -1), ("{}", "", -1), ("null", "", -1), ("{{{{", "", -1),
+        (String(repeating: "{\"a\":", count: 50), "", -1), (#"{"a":]"#, "", -1), (#"{:,}"#, "", -1),
+    ])
+    func bodyScanner(text: String, reason: String, timestamp: Int64) {
+        Array(text.utf8)
+            .withUnsafeBytes { bytes in
+                let body = AnswerBody(bytes)
+                #expect(String(decoding: body.reasonText, as: UTF8.self) == reason)
+                #expect(body.timestampMilliseconds == timestamp)
+            }
+    }
+
+    /// No cut and no changed byte may trap the scanner.
+    @Test func bodyScannerTakesAnything() {
+        let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)
+        for cut in 0...text.count {
+            for replacement in [UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "{"), UInt8(ascii: "]"), 0, 255] {
+                var bytes = Array(text.prefix(cut))
+                if let last = bytes.indices.last { bytes[last] = replacement }
+                bytes.withUnsafeBytes { bytes in
+                    let body = AnswerBody(bytes)
+                    #expect(body.reasonText.count <= bytes.count)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import Testing
+
+@testable import APNs
+
+@Suite struct BreakerTests {
+    private func feed(_ breaker: inout Breaker, _ sample: BreakerSample, _ count: Int, at now: Int64 = 0) -> [Breaker
+        .Transition]
+    {
+        (0..<count).map { _ in breaker.record(sample, nowMilliseconds: now) }.filter { $0 != .none }
+    }
+
+    @Test func opensWhenMostAnswersFail() {
+        var breaker = Breaker(BreakerConfiguration())
+        #expect(feed(&breaker, .succeeded, 50).isEmpty)
+        #expect(feed(&breaker, .unavailable, 50).isEmpty)
+        #expect(feed(&breaker, .unavailable, 1) == [.opened(.availability)])
+    }
+
+    @Test func fewAnswersProveNothing() {
+        var breaker = Breaker(BreakerConfiguration())
+        #expect(feed(&breaker, .unavailable, 49).isEmpty)
+        // Ten seconds later the count starts again.
+        #expect(feed(&breaker, .unavailable, 49, at: 10_000).isEmpty)
+        #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
+    }
+
+    @Test func opensAtABurstOfSuspectTokens() {
+        var breaker = Breaker(BreakerConfiguration())
+        #expect(feed(&breaker, .succeeded, 900).isEmpty)
+        #expect(feed(&breaker, .suspect, 47).isEmpty)
+        #expect(feed(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
+        var small = Breaker(BreakerConfiguration())
+        #expect(feed(&small, .suspect, 19).isEmpty)
+        #expect(feed(&small, .suspect, 1) == [.opened(.deviceTokens)])
+    }
+
+    @Test func opensAtForbiddenInARow() {
+        var breaker = Breaker(BreakerConfiguration())
+        #expect(feed(&breaker, .forbidden, 4).isEmpty)
+        #expect(feed(&breaker, .succeeded, 1).isEmpty)
+        #expect(feed(&breaker, .forbidden, 4).isEmpty)
+        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+    }
+
+    @Test func probesComeMoreAndMoreRarely() {
+        var breaker = Breaker(BreakerConfiguration())
+        _ = feed(&breaker, .forbidden, 5)
+        var now: Int64 = 0
+        for wait in [Int64(1_000), 2_000, 4_000, 8_000, 16_000, 30_000, 30_000] {
+            #expect(breaker.probeAtMilliseconds == now + wait)
+            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now + wait - 1))
+            #expect(!breaker.permitsProbe(inFlight: 1, nowMilliseconds: now + wait))
+            now += wait
+            #expect(breaker.permitsProbe(inFlight: 0, nowMilliseconds: now))
+            breaker.submitted()
+            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now + 100_000))
+            #expect(breaker.record(.forbidden, nowMilliseconds: now) == .postponed)
+        }
+        breaker.submitted()
+        #expect(breaker.record(.succeeded, nowMilliseconds: now) == .closed)
+        #expect(breaker.isClosed && breaker.cause == nil)
+        #expect(feed(&breaker, .forbidden, 4).isEmpty)
+    }
+
+    @Test func answersToOlderPushesDoNotCloseIt() {
+        var breaker = Breaker(BreakerConfiguration())
+        _ = feed(&breaker, .forbidden, 5)
+        #expect(feed(&breaker, .succeeded, 100).isEmpty)
+        #expect(!breaker.isClosed)
+    }
+
+    /// Over the wire: a wrong topic opens it, the tokens are kept, and a mended one closes it.
+    @Test func poolStopsAtABurstAndProbes() throws {
+        let fixture = try Fixture { $0.breaker.probeBaseMilliseconds = 50 }
+        fixture.warmUp()
+        fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
+        for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.pool.openBreaker == .deviceTokens)
+        #expect(!fixture.submit(50))
+        #expect(fixture.pool.freeStreams == 0)
+        #expect(try fixture.recorder.only(29).disposition == .tokenSuspect)
+
+        var probes = 0
+        fixture.recorder.onRoom = { pool in
+            guard pool.openBreaker != nil else { return }
+            if fixture.submit(100 + UInt64(probes)) { probes += 1 }
+            #expect(!fixture.submit(99))
+        }
+        fixture.turn(until: { probes == 2 })
+        fixture.server.respond = { _ in .accepted }
+        fixture.turn(until: { fixture.pool.openBreaker == nil })
+        fixture.recorder.onRoom = nil
+        #expect(fixture.submit(200))
+        #expect(fixture.recorder.notices.contains { if case .breakerClosed = $0 { true } else { false } })
+    }
+
+    @Test func backoffDoublesUpToItsLimit() {
+        var generator = Fixed(value: .max)
+        var backoff = Backoff(baseMilliseconds: 200, maxMilliseconds: 30_000)
+        #expect(backoff.delayMilliseconds(using: &generator) == 0)
+        var delays: [Int64] = []
+        for _ in 0..<10 {
+            backoff.failed()
+            delays.append(backoff.delayMilliseconds(using: &generator))
+        }
+        #expect(delays == [300, 500, 900, 1_700, 3_300, 6_500, 12_900, 25_700, 30_100, 30_100])
+        backoff.succeeded()
+        #expect(backoff.delayMilliseconds(using: &generator) == 0)
+    }
+
+    /// Always the highest number.
+    private struct Fixed: RandomNumberGenerator {
+        let value: UInt64
+        mutating func next() -> UInt64 { value }
+    }
+}

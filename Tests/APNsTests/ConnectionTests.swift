@@ -1,0 +1,233 @@
+import CNghttp2
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// What connections do when the server, or the network, does something else than answer.
+@Suite struct ConnectionTests {
+    @Test func goAwayInTheMiddle() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        var held: [ServedRequest] = []
+        fixture.server.respond = {
+            held.append($0)
+            return nil
+        }
+        for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { held.count == 100 })
+        // Streams 3, 5, …: the fiftieth push is on the stream of held[49].
+        let connection = held[0].connection
+        connection.goAway(lastStream: held[49].stream, reason: "Shutdown")
+        fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })
+        #expect(fixture.pool.connections.first?.phase == .draining)
+        for tag in 50..<100 {
+            let outcome = try fixture.recorder.only(UInt64(tag))
+            #expect(outcome.kind == .notProcessed)
+            #expect(outcome.disposition == .retryNow)
+        }
+        // A new connection takes over while the old one's answers come.
+        fixture.server.respond = { _ in .accepted }
+        fixture.turn(until: { fixture.submit(200) })
+        for request in held.prefix(50) { connection.reply(.accepted, stream: request.stream) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        #expect(try fixture.recorder.only(200).connection == 2)
+        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        let notice = fixture.recorder.notices.contains {
+            if case .goAway(1, 0, .shutdown, #"{"reason":"Shutdown"}"#) = $0 { true } else { false }
+        }
+        #expect(notice)
+    }
+
+    @Test func goAwayWithoutAnswersEndsAtTheDeadline() throws {
+        let fixture = try Fixture { $0.requestTimeoutMilliseconds = 150 }
+        fixture.warmUp()
+        fixture.server.respond = { request in
+            if request.ordinal == 10 { request.connection.goAway(lastStream: request.stream, reason: "IdleTimeout") }
+            return nil
+        }
+        for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        #expect(fixture.recorder.count(.ambiguous) == 10)
+    }
+
+    @Test func limitGoesDownToOneAndUpAgain() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        var held: [ServedRequest] = []
+        fixture.server.respond = {
+            held.append($0)
+            return nil
+        }
+        for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { held.count == 1_000 })
+        let connection = held[0].connection
+        connection.setStreamsMax(1)
+        fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 1 })
+        for request in held.prefix(999) { connection.reply(.accepted, stream: request.stream) }
+        fixture.turn(until: { fixture.pool.inFlight == 1 })
+        #expect(!fixture.submit(1_000))
+        connection.reply(.accepted, stream: held[999].stream)
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.submit(1_000))
+        #expect(!fixture.submit(1_001))
+        connection.setStreamsMax(1_000)
+        var hadRoom = false
+        fixture.recorder.onRoom = { _ in hadRoom = true }
+        fixture.turn(until: { hadRoom })
+        for tag in 1_001..<2_000 { #expect(fixture.submit(UInt64(tag))) }
+        #expect(!fixture.submit(2_000))
+        fixture.turn(until: { held.count == 2_000 })
+        for request in held.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.count(.answered) == 2_001)
+        #expect(fixture.server.accepted == 1)
+    }
+
+    /// What a server does that has lowered its limit below what is in flight: refused streams are safe to send again.
+    @Test func refusedStreamsAreNotProcessed() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
+        for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.count(.notProcessed) == 100)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+    }
+
+    @Test func unansweredPushIsAmbiguousAtItsDeadline() throws {
+        let fixture = try Fixture { $0.requestTimeoutMilliseconds = 120 }
+        fixture.warmUp()
+        fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
+        #expect(fixture.submit(1))
+        let start = fixture.loop.nowMilliseconds
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        #expect(fixture.loop.nowMilliseconds - start >= 120)
+        let outcome = try fixture.recorder.only(1)
+        #expect(outcome.kind == .ambiguous)
+        #expect(outcome.wasSent)
+        // The connection is not to blame for one stream, and goes on.
+        #expect(fixture.submit(2))
+        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(fixture.server.accepted == 1)
+    }
+
+    /// With nothing heard since, a deadline raises suspicion: a PING without answer ends the connection.
+    @Test func silentServerIsFoundByPing() throws {
+        let fixture = try Fixture {
+            $0.requestTimeoutMilliseconds = 100
+            $0.pingTimeoutMilliseconds = 100
+        }
+        fixture.warmUp()
+        fixture.server.connections[0].isMute = true
+        for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.recorder.closeCauses.contains(.pingTimeout) })
+        #expect(fixture.recorder.count(.ambiguous) == 5)
+        fixture.turn(until: { fixture.submit(10) })
+        fixture.turn(until: { fixture.recorder.outcomes[10] != nil })
+        #expect(try fixture.recorder.only(10).connection == 2)
+    }
+
+    @Test func idleConnectionIsPinged() throws {
+        let fixture = try Fixture { $0.pingIdleMilliseconds = 50 }
+        fixture.warmUp()
+        fixture.turn(until: { fixture.server.connections[0].pings >= 2 })
+        #expect(fixture.recorder.closeCauses.isEmpty)
+        #expect(fixture.submit(1))
+    }
+
+    @Test func endWithoutCloseNotifyMakesWhatWasSentAmbiguous() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        var held = 0
+        fixture.server.respond = { _ in
+            held += 1
+            return nil
+        }
+        for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { held == 50 })
+        fixture.server.connections[0].cut()
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.count(.ambiguous) == 50)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.closeCauses == [.connectionLost])
+        fixture.server.respond = { _ in .accepted }
+        fixture.turn(until: { fixture.submit(100) })
+        fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
+        #expect(try fixture.recorder.only(100).status == 200)
+    }
+
+    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push took one: the others have not been sent
+    /// when the connection ends.
+    @Test func bodyHeldBackByFlowControlWasNotProcessed() throws {
+        let fixture = try Fixture(bodyBytes: 10_000)
+        fixture.warmUp()
+        fixture.server.respond = { _ in nil }
+        fixture.server.connections[0].isMute = true
+        for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.server.requests == 6 })
+        fixture.server.connections[0].cut()
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.count(.ambiguous) == 5)
+        #expect(fixture.recorder.count(.notProcessed) == 15)
+    }
+
+    @Test func serverWithoutSettingsIsClosed() throws {
+        let fixture = try Fixture { $0.settingsTimeoutMilliseconds = 50 }
+        fixture.server.sendsSettings = false
+        fixture.pool.start()
+        fixture.turn(until: { fixture.recorder.closeCauses.contains(.settingsTimeout) })
+        #expect(!fixture.submit(1))
+        fixture.server.sendsSettings = true
+        fixture.turn(until: { fixture.submit(1) })
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        #expect(try fixture.recorder.only(1).status == 200)
+    }
+
+    @Test func refusedConnectionIsTriedAgainAndAgain() throws {
+        let fixture = try Fixture()
+        fixture.server.stop()
+        fixture.pool.start()
+        fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
+        #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
+        #expect(!fixture.submit(1))
+        #expect(fixture.recorder.answers == 0)
+    }
+
+    @Test func certificateForAnotherNameIsRefused() throws {
+        let fixture = try Fixture { $0.serverName = "api.push.example" }
+        fixture.pool.start()
+        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        #expect(fixture.recorder.closeCauses.first == .connectFailed)
+        #expect(fixture.server.requests == 0)
+    }
+
+    @Test func connectionIsReplacedBeforeItsStreamsRunOut() throws {
+        let fixture = try Fixture { $0.requestsPerConnectionMax = 10 }
+        fixture.pool.start()
+        var next: UInt64 = 0
+        fixture.turn(until: {
+            if next < 35, fixture.submit(next) { next += 1 }
+            return fixture.recorder.answers == 35
+        })
+        #expect(fixture.server.connections.map(\.requests) == [10, 10, 10, 5])
+        #expect(fixture.recorder.count(.answered) == 35)
+        #expect(fixture.recorder.retirementCauses == [.requestsMax, .requestsMax, .requestsMax])
+    }
+
+    @Test func limitOfTheServerIsNeverExceeded() throws {
+        let fixture = try Fixture()
+        fixture.server.streamsMax = 7
+        fixture.warmUp()
+        var next: UInt64 = 0
+        fixture.recorder.onRoom = { _ in while next < 500, fixture.submit(next) { next += 1 } }
+        while fixture.submit(next) { next += 1 }
+        fixture.turn(until: { fixture.recorder.answers == 501 })
+        #expect(fixture.server.connections[0].openStreamsPeak == 7)
+        #expect(fixture.pool.statistics.framesNotSent == 0)
+        fixture.recorder.onRoom = nil
+    }
+}

@@ -1,0 +1,174 @@
+import Glibc
+import Testing
+
+@testable import APNs
+
+@Suite struct PoolTests {
+    @Test func acceptedPushComesBackWithItsTag() throws {
+        let fixture = try Fixture()
+        var request: ServedRequest?
+        fixture.server.respond = {
+            request = $0
+            return .accepted
+        }
+        fixture.pool.start()
+        #expect(!fixture.submit(7))
+        fixture.turn(until: { fixture.submit(7) })
+        fixture.turn(until: { fixture.recorder.answers == 1 })
+        let outcome = try fixture.recorder.only(7)
+        #expect(outcome.kind == .answered)
+        #expect(outcome.status == 200)
+        #expect(outcome.reason == .absent)
+        #expect(outcome.disposition == .accepted)
+        #expect(outcome.wasSent)
+        #expect(outcome.connection == 1)
+        #expect(request?.body == fixture.bodyBytes)
+        #expect(fixture.pool.inFlight == 0)
+    }
+
+    @Test func coldConnectionSendsOneRequestUntilAnswered() throws {
+        let fixture = try Fixture()
+        var held: ServedRequest?
+        fixture.server.respond = {
+            if $0.ordinal > 0 { return .accepted }
+            held = $0
+            return nil
+        }
+        fixture.pool.start()
+        fixture.turn(until: { fixture.submit(0) })
+        for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { held != nil })
+        for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
+        #expect(fixture.server.requests == 1)
+        #expect(fixture.pool.freeStreams == 0)
+
+        var hadRoom = false
+        fixture.recorder.onRoom = { _ in hadRoom = true }
+        let request = try #require(held)
+        request.connection.reply(.accepted, stream: request.stream)
+        fixture.turn(until: { hadRoom })
+        #expect(fixture.pool.freeStreams == 1_000)
+        #expect(request.connection.openStreamsPeak == 1)
+    }
+
+    /// A 403 shows that APNs does not accept the token: the connection stays at one request.
+    @Test func connectionStaysColdAfterForbidden() throws {
+        let fixture = try Fixture()
+        fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
+        fixture.pool.start()
+        for tag in 0..<4 {
+            fixture.turn(until: { fixture.submit(UInt64(tag)) })
+            #expect(!fixture.submit(99))
+            fixture.turn(until: { fixture.recorder.answers == tag + 1 })
+        }
+        #expect(fixture.pool.freeStreams == 1_000)
+        #expect(try fixture.recorder.only(2).disposition == .rejected)
+    }
+
+    @Test func hundredThousandPushesComeToOneAnswerEach() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let total: UInt64 = 100_000
+        var next: UInt64 = 0
+        var peak = 0
+        let fill: () -> Void = {
+            while next < total, fixture.submit(next) { next += 1 }
+            peak = max(peak, fixture.pool.inFlight)
+        }
+        fixture.recorder.onRoom = { _ in fill() }
+        fill()
+        let before = fixture.recorder.answers
+        fixture.turn(until: { fixture.recorder.answers - before == Int(total) })
+        #expect(peak == 1_000)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers)
+        #expect(fixture.pool.inFlight == 0)
+        #expect(fixture.pool.statistics.identifiersChanged == 0)
+    }
+
+    @Test func pushesSpreadOverConnections() throws {
+        let fixture = try Fixture { $0.connectionsMax = 2 }
+        fixture.warmUp(connections: 2)
+        fixture.server.respond = { _ in nil }
+        for tag in 0..<2_000 { #expect(fixture.submit(UInt64(tag))) }
+        #expect(!fixture.submit(2_000))
+        let counts = fixture.pool.connections.map(\.inFlight)
+        #expect(counts == [1_000, 1_000])
+        fixture.pool.close()
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
+    }
+
+    @Test func retryGoesToAnotherConnection() throws {
+        let fixture = try Fixture { $0.connectionsMax = 2 }
+        fixture.warmUp(connections: 2)
+        for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
+    }
+
+    @Test func malformedPushIsAnsweredAtTheEndOfTheTurn() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let sent = fixture.server.requests
+        #expect(fixture.submit(1, priority: 1))
+        #expect(fixture.submit(2, expiration: -1))
+        for (tag, token) in [(3, "abc"), (4, ""), (5, "abcg"), (6, "ABCD"), (7, String(repeating: "a", count: 202))] {
+            let bytes = Array(token.utf8)
+            let taken = bytes.withUnsafeBytes {
+                fixture.pool.submit(
+                    PushRequest(
+                        tag: UInt64(tag),
+                        deviceToken: $0,
+                        priority: 5,
+                        expiration: 0,
+                        identifier: (0, 0),
+                        body: $0
+                    )
+                )
+            }
+            #expect(taken)
+        }
+        #expect(fixture.recorder.outcomes[1] == nil)
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        for tag in 1...7 {
+            let outcome = try fixture.recorder.only(UInt64(tag))
+            #expect(outcome.kind == .malformed)
+            #expect(outcome.disposition == .rejected)
+        }
+        #expect(fixture.server.requests == sent)
+    }
+
+    @Test func drainAwaitsWhatIsInFlight() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        var held: [ServedRequest] = []
+        fixture.server.respond = {
+            held.append($0)
+            return nil
+        }
+        for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { held.count == 10 })
+        fixture.pool.drain()
+        #expect(!fixture.submit(10))
+        #expect(fixture.pool.inFlight == 10)
+        for request in held { request.connection.reply(.accepted, stream: request.stream) }
+        fixture.turn(until: { fixture.recorder.notices.contains { if case .drained = $0 { true } else { false } } })
+        for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        #expect(fixture.recorder.closeCauses == [.retired])
+        fixture.turn(until: { fixture.server.openConnections.isEmpty })
+        #expect(fixture.server.connections.map(\.goAways) == [1])
+    }
+
+    @Test func closeInsideAnAnswerAnswersTheRest() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let before = fixture.recorder.answers
+        for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.recorder.onAnswer = { [pool = fixture.pool] _ in pool.close() }
+        fixture.turn(until: { fixture.recorder.answers - before == 100 })
+        #expect(fixture.recorder.count(.ambiguous) > 0)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.pool.connections.isEmpty)
+    }
+}

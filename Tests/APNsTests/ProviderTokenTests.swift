@@ -1,0 +1,193 @@
+import COpenSSL
+import Glibc
+import Reactor
+import Testing
+
+@testable import APNs
+
+@Suite struct ProviderTokenTests {
+    @Test func tokenIsSignedAsAppleAsks() throws {
+        let source = try Shared.tokens()
+        let token = try #require(source.current(unixSeconds: 1_790_000_000))
+        let value = String(decoding: token.headerValue, as: UTF8.self)
+        #expect(value.hasPrefix("bearer "))
+        let parts = value.dropFirst(7).split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        try #require(parts.count == 3)
+        #expect(text(try decode(parts[0])) == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
+        #expect(text(try decode(parts[1])) == #"{"iss":"DEF123GHIJ","iat":1790000000}"#)
+        let signature = try decode(parts[2])
+        #expect(signature.count == 64)
+        #expect(try isVerified(Array("\(parts[0]).\(parts[1])".utf8), signature: signature))
+        #expect(try !isVerified(Array("\(parts[0]).\(parts[1])x".utf8), signature: signature))
+        #expect(!value.contains("=") && !value.contains("+") && !value.contains("/"))
+    }
+
+    @Test func oneTokenForEveryoneUntilItsRenewal() throws {
+        let source = try Shared.tokens()
+        let start: Int64 = 1_790_000_000
+        let first = try #require(source.current(unixSeconds: start))
+        #expect(source.current(unixSeconds: start + 35 * 60 - 1) === first)
+        let second = try #require(source.current(unixSeconds: start + 35 * 60))
+        #expect(second !== first)
+        #expect(second.issuedAtSeconds == start + 35 * 60)
+        #expect(source.current(unixSeconds: start + 36 * 60) === second)
+        // The clock was set back: a token from the future would be refused.
+        #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
+    }
+
+    @Test func refusedTokenIsReplacedUnlessItIsYoung() throws {
+        let source = try Shared.tokens()
+        let start: Int64 = 1_790_000_000
+        let first = try #require(source.current(unixSeconds: start))
+        source.refused(first, unixSeconds: start + 20 * 60 - 1)
+        #expect(source.current(unixSeconds: start + 20 * 60 - 1) === first)
+        source.refused(first, unixSeconds: start + 20 * 60)
+        let second = try #require(source.current(unixSeconds: start + 20 * 60))
+        #expect(second !== first)
+        // The other connections' refusals of the first one say nothing about the second.
+        source.refused(first, unixSeconds: start + 45 * 60)
+        #expect(source.current(unixSeconds: start + 20 * 60) === second)
+    }
+
+    /// For every age at which a connection may pin a token: it stays for 20 minutes, and never past 55.
+    @Test func pinKeepsAppleRules() {
+        for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
+            let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
+            #expect(review - age >= 20 * 60)
+            #expect(review >= 35 * 60)
+            #expect(review <= 55 * 60)
+        }
+    }
+
+    @Test func connectionKeepsItsTokenUntilTheReview() throws {
+        let fixture = try Fixture()
+        var seen: Set<String> = []
+        fixture.server.respond = {
+            seen.insert($0.value("authorization") ?? "")
+            return .accepted
+        }
+        fixture.warmUp()
+        let connection = try #require(fixture.pool.connections.first)
+        let seconds = fixture.loop.wallMilliseconds / 1_000
+        #expect(connection.tokenReviewMilliseconds == (seconds + 35 * 60) * 1_000)
+        // As if it had pinned a token long ago that is due for renewal now.
+        let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
+        connection.token = old
+        connection.headers.setAuthorization(old)
+        #expect(fixture.submit(1))
+        connection.tokenReviewMilliseconds = fixture.loop.wallMilliseconds
+        #expect(fixture.submit(2))
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(seen.count == 2 && seen.contains("bearer old"))
+        #expect(connection.replacedToken === old)
+    }
+
+    @Test func expiredProviderTokenCostsTheConnection() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = {
+            $0.connection === fixture.server.connections[0] ? .status(403, reason: "ExpiredProviderToken") : .accepted
+        }
+        for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        for tag in 0..<20 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .refreshProviderToken) }
+        fixture.turn(until: { fixture.submit(100) })
+        fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
+        #expect(try fixture.recorder.only(100).connection == 2)
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        #expect(fixture.pool.openBreaker == nil)
+    }
+
+    @Test func unusableKeyFilesAreNamed() throws {
+        let directory = try Shared.files.get().directory
+        let valid = try privateKeyPEM(curve: NID_X9_62_prime256v1)
+        let cases: [(String, String, mode_t, SigningKeyError.Cause)] = [
+            ("world.p8", valid, 0o644, .readableByOthers),
+            ("text.p8", "not a key", 0o600, .notPrivateKey),
+            ("empty.p8", "", 0o600, .notPrivateKey),
+            ("p384.p8", try privateKeyPEM(curve: NID_secp384r1), 0o600, .notP256),
+            ("encrypted.p8", encryptedKey, 0o600, .notPrivateKey),
+            ("large.p8", String(repeating: "x", count: 20_000), 0o600, .tooLarge),
+        ]
+        for (name, text, mode, cause) in cases {
+            let path = "\(directory)/\(name)"
+            try writeFile(path, text, mode: mode)
+            let error = #expect(throws: SigningKeyError.self) { try SigningKey(path: path) }
+            #expect(error?.cause == cause, "\(name)")
+            #expect(error?.description.hasPrefix(path) == true)
+        }
+        let missing = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory + "/none.p8") }
+        #expect(missing?.cause == .unreadable(ENOENT))
+        let folder = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory) }
+        #expect(folder?.cause == .notRegularFile)
+        try writeFile(directory + "/group.p8", valid, mode: 0o440)
+        _ = try SigningKey(path: directory + "/group.p8")
+    }
+
+    @Test func identifiersAreChecked() throws {
+        let key = try SigningKey(path: Shared.files.get().signingKeyFile)
+        for identifier in ["", "ABC", "ABC123DEF\"", "ABC123DEFGH"] {
+            let kid = #expect(throws: ConfigurationError.self) {
+                try ProviderTokenSource(key: key, keyIdentifier: identifier, teamIdentifier: "DEF123GHIJ")
+            }
+            #expect(kid?.field == "keyIdentifier")
+            let team = #expect(throws: ConfigurationError.self) {
+                try ProviderTokenSource(key: key, keyIdentifier: "DEF123GHIJ", teamIdentifier: identifier)
+            }
+            #expect(team?.field == "teamIdentifier")
+        }
+    }
+
+    // MARK: -
+
+    /// A key under a passphrase: must be refused without asking the terminal for it.
+    private var encryptedKey: String {
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAh5F3bkwW1uAAICCAAw\n"
+            + "DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEJ7oNl8J5xZlFhG9c3v6v3IEgZA=\n-----END ENCRYPTED PRIVATE KEY-----\n"
+    }
+
+    private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    private func decode(_ text: String) throws -> [UInt8] {
+        var bits: UInt32 = 0
+        var bitCount = 0
+        var bytes: [UInt8] = []
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+        for byte in text.utf8 {
+            let digit = try #require(alphabet.firstIndex(of: byte))
+            bits = bits << 6 | UInt32(digit)
+            bitCount += 6
+            if bitCount >= 8 {
+                bitCount -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(bitCount)))
+            }
+        }
+        return bytes
+    }
+
+    /// By OpenSSL, with the public half of the key only.
+    private func isVerified(_ message: [UInt8], signature: [UInt8]) throws -> Bool {
+        let bio = try #require(BIO_new_file(Shared.files.get().signingKeyFile, "r"))
+        defer { BIO_free(bio) }
+        let pair = try #require(PEM_read_bio_PrivateKey(bio, nil, nil, nil))
+        defer { EVP_PKEY_free(pair) }
+        let publicText = try pem { PEM_write_bio_PUBKEY($0, pair) }
+        let publicBio = try #require(BIO_new_mem_buf(publicText, -1))
+        defer { BIO_free(publicBio) }
+        let key = try #require(PEM_read_bio_PUBKEY(publicBio, nil, nil, nil))
+        defer { EVP_PKEY_free(key) }
+
+        let decoded = try #require(ECDSA_SIG_new())
+        defer { ECDSA_SIG_free(decoded) }
+        let r = BN_bin2bn(Array(signature.prefix(32)), 32, nil)
+        let s = BN_bin2bn(Array(signature.suffix(32)), 32, nil)
+        try #require(ECDSA_SIG_set0(decoded, r, s) == 1)
+        var der: UnsafeMutablePointer<UInt8>?
+        let count = i2d_ECDSA_SIG(decoded, &der)
+        defer { CRYPTO_free(der, nil, 0) }
+        let context = try #require(EVP_MD_CTX_new())
+        defer { EVP_MD_CTX_free(context) }
+        try #require(EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1)
+        return EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+    }
+}

@@ -1,0 +1,350 @@
+import CNghttp2
+import Glibc
+import Reactor
+
+/// One request as it arrived, complete.
+struct ServedRequest {
+    struct Field: Equatable {
+        var name: String
+        var value: String
+        /// Whether it came as a literal that is never to be indexed.
+        var isNeverIndexed: Bool
+    }
+
+    let connection: ServerConnection
+    let stream: Int32
+    /// 0 for the server's first request, and so on.
+    let ordinal: Int
+    let fields: [Field]
+    let body: [UInt8]
+
+    func value(_ name: String) -> String? { fields.first { $0.name == name }?.value }
+}
+
+/// What the server does with a request.
+struct Reply {
+    enum End {
+        case complete
+        case trailers
+        /// RST_STREAM with this code after the header and the body.
+        case reset(UInt32)
+    }
+
+    /// The header, or nil for none: then only the end counts.
+    var fields: [(name: String, value: String)]? = [(":status", "200")]
+    /// Sent before it as 103 Early Hints.
+    var isPrecededByHints = false
+    var body: [UInt8] = []
+    /// The most body bytes per DATA frame.
+    var chunkBytes = 16_384
+    var end = End.complete
+
+    static let accepted = Reply()
+
+    static func status(_ status: Int, reason: String? = nil, extra: String = "") -> Reply {
+        Reply(
+            fields: [(":status", String(status))],
+            body: reason.map { Array("{\"reason\":\"\($0)\"\(extra)}".utf8) } ?? []
+        )
+    }
+
+    static func reset(_ code: UInt32) -> Reply { Reply(fields: nil, end: .reset(code)) }
+}
+
+/// An HTTP/2 server on the test's own loop that does with each request what the test says.
+final class TestServer: ListenerHandler {
+    let loop: EventLoop
+    let tls: TLSContext
+    private var listener: Listener?
+    private(set) var connections: [ServerConnection] = []
+    private(set) var accepted = 0
+    private(set) var requests = 0
+
+    /// Nil leaves a request unanswered; `ServerConnection.reply` may answer it later.
+    var respond: (ServedRequest) -> Reply? = { _ in .accepted }
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of the first SETTINGS frame.
+    var streamsMax: UInt32 = 1_000
+    /// False: TLS comes up, and nothing follows.
+    var sendsSettings = true
+
+    init(loop: EventLoop, tls: TLSContext) throws {
+        self.loop = loop
+        self.tls = tls
+        listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
+    }
+
+    var port: UInt16 { listener?.port ?? 0 }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        accepted += 1
+        connections.append(ServerConnection(server: self, descriptor: descriptor))
+    }
+
+    func serve(_ request: ServedRequest) -> Reply? {
+        requests += 1
+        return respond(request)
+    }
+
+    var openConnections: [ServerConnection] { connections.filter { !$0.isClosed } }
+
+    func stop() {
+        listener?.close()
+        for connection in connections { connection.close() }
+    }
+}
+
+/// One accepted connection.
+final class ServerConnection: StreamHandler, TurnEndHandler {
+    unowned let server: TestServer
+    let descriptor: Int32
+    private var stream: Stream?
+    private var session: OpaquePointer?
+    private(set) var isClosed = false
+    private var incoming: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
+    private var outgoing: [Int32: (reply: Reply, sent: Int)] = [:]
+    private var isTurnEndScheduled = false
+    private(set) var openStreams = 0
+    private(set) var openStreamsPeak = 0
+    private(set) var requests = 0
+    private(set) var pings = 0
+    private(set) var goAways = 0
+    /// Whether PING frames are answered; nghttp2 does so by itself, so this holds back everything that is written.
+    var isMute = false
+
+    init(server: TestServer, descriptor: Int32) {
+        self.server = server
+        self.descriptor = descriptor
+        stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: server.tls)
+    }
+
+    deinit { nghttp2_session_del(session) }
+
+    func close() {
+        stream?.close()
+        isClosed = true
+    }
+
+    /// Ends TCP below TLS, so that the client sees an end without close_notify.
+    func cut() {
+        shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+
+    func setStreamsMax(_ count: UInt32) {
+        var entry = nghttp2_settings_entry(
+            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
+            value: count
+        )
+        nghttp2_submit_settings(session, 0, &entry, 1)
+        scheduleWrite()
+    }
+
+    func goAway(lastStream: Int32, reason: String) {
+        let text = Array("{\"reason\":\"\(reason)\"}".utf8)
+        nghttp2_submit_goaway(session, 0, lastStream, NGHTTP2_NO_ERROR.rawValue, text, text.count)
+        scheduleWrite()
+    }
+
+    func reply(_ reply: Reply, stream: Int32) {
+        defer { scheduleWrite() }
+        if reply.isPrecededByHints {
+            withFields([(":status", "103"), ("link", "</nothing>")]) {
+                _ = nghttp2_submit_headers(session, 0, stream, nil, $0, $1, nil)
+            }
+        }
+        outgoing[stream] = (reply, 0)
+        guard let fields = reply.fields else { return endStream(stream, reply.end) }
+        var provider = nghttp2_data_provider(source: nghttp2_data_source(fd: 0), read_callback: onReplyRead)
+        let hasData = !reply.body.isEmpty || !reply.end.isComplete
+        withFields(fields) { fields, count in
+            _ = withUnsafePointer(to: &provider) {
+                nghttp2_submit_response(session, stream, fields, count, hasData ? $0 : nil)
+            }
+        }
+    }
+
+    private func endStream(_ stream: Int32, _ end: Reply.End) {
+        switch end {
+        case .complete: break
+        case .trailers:
+            withFields([("grpc-status", "0")]) { _ = nghttp2_submit_trailer(session, stream, $0, $1) }
+        case .reset(let code): nghttp2_submit_rst_stream(session, 0, stream, code)
+        }
+    }
+
+    private func withFields(
+        _ fields: [(name: String, value: String)],
+        _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
+    ) {
+        let texts = fields.map { (Array($0.name.utf8), Array($0.value.utf8)) }
+        let vectors = texts.map { name, value in
+            // nghttp2 copies both before the arrays go away at the end of this function.
+            nghttp2_nv(
+                name: copy(name),
+                value: copy(value),
+                namelen: name.count,
+                valuelen: value.count,
+                flags: 0
+            )
+        }
+        vectors.withUnsafeBufferPointer { body($0.baseAddress, $0.count) }
+        for vector in vectors {
+            vector.name.deallocate()
+            vector.value.deallocate()
+        }
+    }
+
+    private func copy(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8> {
+        let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, bytes.count))
+        memory.update(from: bytes, count: bytes.count)
+        return memory
+    }
+
+    // MARK: - Stream
+
+    func streamConnected(_ stream: Stream) {
+        guard server.sendsSettings else { return }
+        var callbacks: OpaquePointer?
+        nghttp2_session_callbacks_new(&callbacks)
+        defer { nghttp2_session_callbacks_del(callbacks) }
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, context in
+            guard let frame, let connection = ServerConnection.of(context) else { return 0 }
+            connection.incoming[frame.pointee.hd.stream_id] = ([], [])
+            connection.openStreams += 1
+            connection.openStreamsPeak = max(connection.openStreamsPeak, connection.openStreams)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _,
+            frame,
+            name,
+            nameCount,
+            value,
+            valueCount,
+            flags,
+            context in
+            guard let frame, let connection = ServerConnection.of(context) else { return 0 }
+            let field = ServedRequest.Field(
+                name: String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self),
+                value: String(decoding: UnsafeBufferPointer(start: value, count: valueCount), as: UTF8.self),
+                isNeverIndexed: UInt32(flags) & NGHTTP2_NV_FLAG_NO_INDEX.rawValue != 0
+            )
+            connection.incoming[frame.pointee.hd.stream_id]?.fields.append(field)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, context in
+            let chunk = UnsafeBufferPointer(start: bytes, count: count)
+            ServerConnection.of(context)?.incoming[stream]?.body.append(contentsOf: chunk)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, context in
+            guard let frame, let connection = ServerConnection.of(context) else { return 0 }
+            connection.frameReceived(frame.pointee.hd)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, _, context in
+            guard let connection = ServerConnection.of(context) else { return 0 }
+            connection.openStreams -= 1
+            connection.outgoing[stream] = nil
+            connection.incoming[stream] = nil
+            return 0
+        }
+        nghttp2_session_server_new(&session, callbacks, Unmanaged.passUnretained(self).toOpaque())
+        setStreamsMax(server.streamsMax)
+        write()
+    }
+
+    private func frameReceived(_ header: nghttp2_frame_hd) {
+        switch UInt32(header.type) {
+        case NGHTTP2_PING.rawValue: pings += 1
+        case NGHTTP2_GOAWAY.rawValue: goAways += 1
+        case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+            guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+                let request = incoming[header.stream_id]
+            else { return }
+            requests += 1
+            let served = ServedRequest(
+                connection: self,
+                stream: header.stream_id,
+                ordinal: server.requests,
+                fields: request.fields,
+                body: request.body
+            )
+            if let answer = server.serve(served) { reply(answer, stream: header.stream_id) }
+        default: break
+        }
+    }
+
+    /// Bytes of the client's header table that this side holds.
+    var headerTableBytes: Int { nghttp2_session_get_hd_inflate_dynamic_table_size(session) }
+
+    func nextBodyPart(
+        _ stream: Int32,
+        into buffer: UnsafeMutablePointer<UInt8>?,
+        room: Int,
+        flags: UnsafeMutablePointer<UInt32>?
+    ) -> Int {
+        guard let state = outgoing[stream], let buffer, let flags else { return 0 }
+        let count = min(room, state.reply.chunkBytes, state.reply.body.count - state.sent)
+        state.reply.body.withUnsafeBufferPointer { body in
+            if let start = body.baseAddress { buffer.update(from: start + state.sent, count: count) }
+        }
+        outgoing[stream]?.sent += count
+        if state.sent + count == state.reply.body.count {
+            flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
+            if !state.reply.end.isComplete {
+                flags.pointee |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
+                endStream(stream, state.reply.end)
+            }
+        }
+        return count
+    }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard let session else { return }
+        let start = bytes.bindMemory(to: UInt8.self).baseAddress
+        guard nghttp2_session_mem_recv(session, start, bytes.count) >= 0 else { return close() }
+        write()
+    }
+
+    private func write() {
+        guard let session, let stream, !isClosed, !isMute else { return }
+        while stream.pendingOutputBytes <= Stream.highWaterBytes {
+            var bytes: UnsafePointer<UInt8>?
+            let count = nghttp2_session_mem_send(session, &bytes)
+            guard count > 0 else { break }
+            stream.write(UnsafeRawBufferPointer(start: bytes, count: count))
+        }
+        if nghttp2_session_want_read(session) == 0, nghttp2_session_want_write(session) == 0 {
+            stream.shutdownAfterFlush()
+        }
+    }
+
+    private func scheduleWrite() {
+        guard !isTurnEndScheduled else { return }
+        isTurnEndScheduled = true
+        server.loop.atTurnEnd(self)
+    }
+
+    func turnEnded() {
+        isTurnEndScheduled = false
+        write()
+    }
+
+    func streamDrained(_ stream: Stream) { write() }
+
+    func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
+
+    fileprivate static func of(_ context: UnsafeMutableRawPointer?) -> ServerConnection? {
+        context.map { Unmanaged<ServerConnection>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
+
+extension Reply.End {
+    var isComplete: Bool {
+        if case .complete = self { true } else { false }
+    }
+}
+
+private let onReplyRead: nghttp2_data_source_read_callback = { _, stream, buffer, room, flags, _, context in
+    ServerConnection.of(context)?.nextBodyPart(stream, into: buffer, room: room, flags: flags) ?? 0
+}
