@@ -1,0 +1,3 @@
+#include <stdio.h>
+#include <hiredis/read.h>
+#include <hiredis/hiredis.h>

@@ -1,0 +1,50 @@
+/// What a reply on a connection belongs to.
+enum CallKind: UInt8 {
+    case update, end, start, hold, register, unregister, address, settle
+    case authenticate, select, setName, serverInformation, evictionPolicy, loadAdmit, loadSettle
+}
+
+struct OutstandingCall {
+    var tag: UInt64
+    /// Monotonic, of the turn in which it was written.
+    var issuedAtMilliseconds: Int64
+    var kind: CallKind
+    /// Written after the scripts were loaded a second time on this connection.
+    var followsReload: Bool
+}
+
+/// The calls of one connection that have no reply yet, oldest first: replies come in the order of the calls.
+struct OutstandingCalls: ~Copyable {
+    private let calls: UnsafeMutableBufferPointer<OutstandingCall>
+    private var head = 0
+    private(set) var count = 0
+
+    init(capacity: Int) {
+        precondition(capacity > 0)
+        calls = .allocate(capacity: capacity)
+    }
+
+    deinit {
+        calls.deallocate()
+    }
+
+    var capacity: Int { calls.count }
+
+    var oldest: OutstandingCall? { count == 0 ? nil : calls[head] }
+
+    mutating func append(_ call: OutstandingCall) {
+        precondition(count < calls.count, "more calls are outstanding than the limit allows")
+        var tail = head + count
+        if tail >= calls.count { tail -= calls.count }
+        calls.initializeElement(at: tail, to: call)
+        count += 1
+    }
+
+    mutating func removeOldest() -> OutstandingCall? {
+        guard count > 0 else { return nil }
+        let call = calls[head]
+        head = head + 1 == calls.count ? 0 : head + 1
+        count -= 1
+        return call
+    }
+}

@@ -1,0 +1,225 @@
+import Reactor
+
+extension RedisConnection {
+    /// Longest command that can be held: it has to come back in one reply.
+    public static let heldCommandBytesMax = ReplyReader.stringBytesMax
+    /// Longest attributes type, in bytes.
+    public static let attributesTypeBytesMax = 256
+    /// Longer spacings count as this one.
+    public static let spacingMillisecondsMax: Int64 = 3_600_000
+
+    /// Decides what becomes of a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller has to settle.
+    ///
+    /// - Parameters:
+    ///   - key: an activity's.
+    ///   - claim: names the caller's record of the start among all that anyone may have of it, by chance: a call that is repeated
+    ///     since its reply was lost gets its `send` again. Not to be used again once the record may have been sent.
+    ///   - tag: comes back with the reply.
+    public func admitStart(key: HashKey, version: ScriptVersion, claim: UInt64, tag: UInt64) -> CallIssue {
+        guard key.kind == .activity else { return .outOfBounds }
+        return issue(.start, key, argumentCount: 3, argumentBytes: 72, tag: tag) { writer in
+            writer.argument(letter: UInt8(ascii: "s"))
+            writer.argument(version)
+            writer.argument(eightBytes: claim)
+        }
+    }
+
+    /// Decides what becomes of an update or an end. See ``AdmitReply`` for what it can come to.
+    ///
+    /// - Parameters:
+    ///   - key: an activity's.
+    ///   - digest: of what the activity would show; an update that equals what is shown is `unchanged`. Not used for an end.
+    ///   - spacingMilliseconds: how long after this push no other update or end is to be sent.
+    ///   - registration: an update token that came with the command; it counts as registered.
+    ///   - tag: comes back with the reply.
+    public func admitCommand(
+        key: HashKey,
+        event: CommandEvent,
+        version: ScriptVersion,
+        digest: UInt64,
+        spacingMilliseconds: Int64,
+        registration: TokenRegistration?,
+        tag: UInt64
+    ) -> CallIssue {
+        let spacing = UInt64(min(max(0, spacingMilliseconds), Self.spacingMillisecondsMax))
+        guard key.kind == .activity else { return .outOfBounds }
+        let kind = event == .update ? CallKind.update : .end
+        guard let registration else {
+            return issue(kind, key, argumentCount: 4, argumentBytes: 80, tag: tag) { writer in
+                writer.argument(letter: event.rawValue)
+                writer.argument(version)
+                writer.argument(eightBytes: digest)
+                writer.argument(spacing)
+            }
+        }
+        guard registration.isWithinBounds else { return .outOfBounds }
+        return issue(kind, key, argumentCount: 6, argumentBytes: 96 + TokenText.bytesMax, tag: tag) { writer in
+            writer.argument(letter: event.rawValue)
+            writer.argument(version)
+            writer.argument(eightBytes: digest)
+            writer.argument(spacing)
+            writer.arguments(registration)
+        }
+    }
+
+    /// Keeps a command until its token registers: `held`, `superseded` by a newer one, `duplicate`, or `retry` if a token has come.
+    ///
+    /// - Parameter command: whatever is wanted back with the registration, 1 through ``heldCommandBytesMax`` bytes.
+    public func hold(
+        key: HashKey,
+        scope: RegistrationScope,
+        version: ScriptVersion,
+        command: UnsafeRawBufferPointer,
+        tag: UInt64
+    ) -> CallIssue {
+        guard scope.isWithinBounds(key), command.count > 0, command.count <= Self.heldCommandBytesMax else {
+            return .outOfBounds
+        }
+        let bytes = 64 + scope.count + command.count
+        return issue(.hold, key, argumentCount: 4, argumentBytes: bytes, tag: tag) { writer in
+            writer.argument(letter: UInt8(ascii: "h"))
+            writer.argument(scope)
+            writer.argument(version)
+            writer.argument(command)
+        }
+    }
+
+    /// Registers a token: `registered`, with the command that waited for it, or `stale`.
+    ///
+    /// - Parameter shows: the version that the app displays already; what is held is given out only if it is newer.
+    public func register(
+        key: HashKey,
+        scope: RegistrationScope,
+        registration: TokenRegistration,
+        shows: ScriptVersion?,
+        tag: UInt64
+    ) -> CallIssue {
+        guard scope.isWithinBounds(key), registration.isWithinBounds else { return .outOfBounds }
+        let bytes = 96 + scope.count + TokenText.bytesMax
+        return issue(.register, key, argumentCount: 5, argumentBytes: bytes, tag: tag) { writer in
+            writer.argument(letter: UInt8(ascii: "r"))
+            writer.argument(scope)
+            writer.arguments(registration)
+            if let shows { writer.argument(shows) } else { writer.emptyArgument() }
+        }
+    }
+
+    /// Takes a token, or all of a device's, out of use: `unregistered`, or `stale` if registered later than `atMilliseconds`.
+    public func unregister(key: HashKey, scope: RegistrationScope, atMilliseconds: Int64, tag: UInt64) -> CallIssue {
+        var isAll = false
+        if case .allAttributesTypes = scope { isAll = true }
+        guard scope.isWithinBounds(key) || isAll && key.kind == .device else { return .outOfBounds }
+        return issue(.unregister, key, argumentCount: 3, argumentBytes: 32 + scope.count, tag: tag) { writer in
+            writer.argument(letter: UInt8(ascii: "x"))
+            writer.argument(scope)
+            writer.argument(milliseconds: atMilliseconds)
+        }
+    }
+
+    /// Asks for a device's push-to-start token: `address` or `noToken`.
+    ///
+    /// - Parameter registration: a token that came with the start; it counts as registered.
+    public func address(
+        key: HashKey,
+        attributesType: UnsafeRawBufferPointer,
+        registration: TokenRegistration?,
+        tag: UInt64
+    ) -> CallIssue {
+        let scope = RegistrationScope.attributesType(attributesType)
+        guard scope.isWithinBounds(key) else { return .outOfBounds }
+        guard let registration else {
+            return issue(.address, key, argumentCount: 2, argumentBytes: 32 + scope.count, tag: tag) { writer in
+                writer.argument(letter: UInt8(ascii: "a"))
+                writer.argument(scope)
+            }
+        }
+        guard registration.isWithinBounds else { return .outOfBounds }
+        let bytes = 64 + scope.count + TokenText.bytesMax
+        return issue(.address, key, argumentCount: 4, argumentBytes: bytes, tag: tag) { writer in
+            writer.argument(letter: UInt8(ascii: "a"))
+            writer.argument(scope)
+            writer.arguments(registration)
+        }
+    }
+
+    /// Writes down how a version ended, and may retire a token. On a device's hash it removes the held start of that version.
+    ///
+    /// - Parameters:
+    ///   - version: nil: only the token is retired.
+    ///   - digest: of what is shown now, if accepted.
+    public func settle(
+        key: HashKey,
+        scope: RegistrationScope,
+        version: ScriptVersion?,
+        outcome: SettledOutcome,
+        digest: UInt64,
+        retirement: TokenRetirement?,
+        tag: UInt64
+    ) -> CallIssue {
+        guard scope.isWithinBounds(key), retirement?.isWithinBounds ?? true else { return .outOfBounds }
+        let count = retirement == nil ? 4 : 7
+        let bytes = 96 + scope.count + (retirement == nil ? 0 : TokenText.bytesMax)
+        return issue(.settle, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
+            writer.argument(scope)
+            if let version { writer.argument(version) } else { writer.emptyArgument() }
+            writer.argument(letter: outcome.rawValue)
+            writer.argument(eightBytes: digest)
+            if let retirement { writer.arguments(retirement) }
+        }
+    }
+
+    /// - Parameters:
+    ///   - argumentCount: without the key.
+    ///   - argumentBytes: at least what all arguments are together, without what RESP puts around each.
+    private func issue(
+        _ kind: CallKind,
+        _ key: HashKey,
+        argumentCount: Int,
+        argumentBytes: Int,
+        tag: UInt64,
+        _ arguments: (inout CommandWriter) -> Void
+    ) -> CallIssue {
+        guard key.count <= HashKey.bytesMax, key.app.count > 0, key.identifier.count > 0 else { return .outOfBounds }
+        guard state == .ready, let stream, let script = kind.script else { return .notReady }
+        guard outstanding.count < configuration.outstandingCallsMax,
+            stream.pendingOutputBytes < Stream.highWaterBytes
+        else { return .full }
+        let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 2)
+        let room = stream.reserve(ScriptPrefixes.bytes + key.count + argumentBytes + overhead)
+        var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + argumentCount)
+        writer.verbatim(scripts[script])
+        writer.argument(key)
+        arguments(&writer)
+        stream.commit(writer.count)
+        append(kind, tag: tag)
+        return .issued
+    }
+}
+
+extension TokenRegistration {
+    fileprivate var isWithinBounds: Bool { token.count > 0 && token.count <= Self.tokenBytesMax }
+}
+
+extension TokenRetirement {
+    fileprivate var isWithinBounds: Bool { token.count > 0 && token.count <= TokenRegistration.tokenBytesMax }
+}
+
+extension RegistrationScope {
+    /// Bytes of the suffix.
+    fileprivate var count: Int {
+        switch self {
+        case .activity: 0
+        case .attributesType(let type): type.count + 1
+        case .allAttributesTypes: 1
+        }
+    }
+
+    fileprivate func isWithinBounds(_ key: HashKey) -> Bool {
+        switch self {
+        case .activity: key.kind == .activity
+        case .attributesType(let type):
+            key.kind == .device && type.count > 0 && type.count <= RedisConnection.attributesTypeBytesMax
+        case .allAttributesTypes: false
+        }
+    }
+}

@@ -1,0 +1,148 @@
+/// Why a call failed, or a connection was lost or could not be made.
+public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Code: Sendable, Equatable, CaseIterable {
+        // What the server answers.
+        /// It reads its data from disk.
+        case loading
+        /// It is a replica, or has become one.
+        case readOnly
+        /// It is a replica whose primary is away.
+        case masterDown
+        /// The cluster does not serve this slot.
+        case clusterDown
+        /// The slot has moved to another server.
+        case moved
+        /// The slot is moving, and the key is on the other server already.
+        case ask
+        /// The slot is moving, and the keys are on both servers.
+        case tryAgain
+        /// It has forgotten the script; the connection has loaded it again.
+        case noScript
+        /// Out of memory, and it may not evict.
+        case outOfMemory
+        /// Somebody's script holds it up.
+        case busy
+        /// It refuses writes because it cannot write its snapshot to disk.
+        case misconfigured
+        /// It refuses writes because too few replicas follow it.
+        case noReplicas
+        /// The connection must authenticate first, and has no credentials.
+        case noAuthentication
+        case wrongPassword
+        /// The user may not do this.
+        case noPermission
+        case transactionAborted
+        /// Any other error, such as a fault in a script.
+        case unknown
+        // What happens to the connection.
+        /// The host has no address.
+        case resolve
+        /// The connection could not be made, or broke.
+        case stream
+        /// No answer in time.
+        case deadline
+        /// What came is not what the calls can bring: not RESP, over a limit, or out of step.
+        case protocolViolation
+        /// `close` was called.
+        case closed
+    }
+
+    public var code: Code
+    /// For logs. Holds no credentials, and nothing of a call's arguments.
+    public var reason: String
+
+    init(_ code: Code, _ reason: String? = nil) {
+        self.code = code
+        self.reason = reason ?? code.explanation
+    }
+
+    /// The same call can succeed later, on this connection or the next. The scripts stand repetition, so a call whose fate is
+    /// not known counts here.
+    public var isRetriable: Bool {
+        switch code {
+        case .unknown, .transactionAborted: false
+        default: true
+        }
+    }
+
+    /// Does not go away unless somebody mends the server's or our configuration: say so loudly.
+    public var needsOperator: Bool {
+        switch code {
+        case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .unknown,
+            .protocolViolation, .transactionAborted:
+            true
+        default: false
+        }
+    }
+
+    /// Every call on this connection would fail like this: it is given up, and another made after a pause.
+    var endsConnection: Bool {
+        switch code {
+        case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
+        default: false
+        }
+    }
+
+    public var description: String { reason }
+}
+
+extension RedisError {
+    /// Reads an error reply: its first word says what it is.
+    init(reply text: UnsafeRawBufferPointer) {
+        let word = text.prefix { $0 != UInt8(ascii: " ") }
+        let code = Self.codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?
+            .code
+        if let code {
+            self.init(code)
+        } else {
+            self.init(.unknown, "Redis answered: \(Self.excerpt(text))")
+        }
+    }
+
+    private static let codes: [(word: StaticString, code: Code)] = [
+        ("LOADING", .loading), ("READONLY", .readOnly), ("MASTERDOWN", .masterDown), ("CLUSTERDOWN", .clusterDown),
+        ("MOVED", .moved), ("ASK", .ask), ("TRYAGAIN", .tryAgain), ("NOSCRIPT", .noScript), ("OOM", .outOfMemory),
+        ("BUSY", .busy), ("MISCONF", .misconfigured), ("NOREPLICAS", .noReplicas), ("NOAUTH", .noAuthentication),
+        ("WRONGPASS", .wrongPassword), ("NOPERM", .noPermission), ("EXECABORT", .transactionAborted),
+    ]
+
+    /// Enough of a server's text to see what it means, without the arguments that some errors repeat.
+    private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
+        let printable = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
+        let line = String(decoding: printable, as: UTF8.self)
+        return line.firstRange(of: ", with args").map { String(line[..<$0.lowerBound]) } ?? line
+    }
+}
+
+extension RedisError.Code {
+    var explanation: String {
+        switch self {
+        case .loading: "Redis is loading its data"
+        case .readOnly: "Redis is a replica and takes no writes"
+        case .masterDown: "Redis is a replica without its primary"
+        case .clusterDown: "the Redis cluster does not serve the key's slot"
+        case .moved: "the key's slot is on another Redis server"
+        case .ask: "the key's slot is moving to another Redis server"
+        case .tryAgain: "the key's slot is moving between Redis servers"
+        case .noScript: "Redis has forgotten the scripts"
+        case .outOfMemory: "Redis is out of memory"
+        case .busy: "Redis is held up by a script"
+        case .misconfigured: "Redis cannot save to disk and takes no writes"
+        case .noReplicas: "Redis has too few replicas and takes no writes"
+        case .noAuthentication: "Redis asks for authentication"
+        case .wrongPassword: "Redis refuses the user or password"
+        case .noPermission: "the Redis user lacks a permission"
+        case .transactionAborted: "Redis aborted a transaction"
+        case .unknown: "Redis answered with an error"
+        case .resolve: "the Redis host has no address"
+        case .stream: "the connection to Redis broke"
+        case .deadline: "Redis did not answer in time"
+        case .protocolViolation: "Redis sent what the calls cannot bring"
+        case .closed: "the connection was closed"
+        }
+    }
+}
+
+extension StaticString {
+    var bytes: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: utf8Start, count: utf8CodeUnitCount) }
+}

@@ -1,0 +1,134 @@
+import CHiredis
+import Glibc
+import Reactor
+
+extension CallKind {
+    /// Nil for the connection's own commands.
+    var script: ScriptKind? {
+        switch self {
+        case .update, .end, .start, .hold, .register, .unregister, .address: .admit
+        case .settle: .settle
+        case .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle: nil
+        }
+    }
+}
+
+extension RedisConnection {
+    /// First all that depends on nothing, in one write; the scripts follow when the server's version is known.
+    func beginHandshake() {
+        hasReloaded = false
+        serverTakesFlags = false
+        if let credentials = configuration.url.credentials {
+            command(.authenticate, ["AUTH"] + (credentials.username.map { [$0] } ?? []) + [credentials.password])
+        }
+        if configuration.url.database != 0 { command(.select, ["SELECT", String(configuration.url.database)]) }
+        command(.setName, ["CLIENT", "SETNAME", configuration.clientName])
+        command(.evictionPolicy, ["CONFIG", "GET", "maxmemory-policy"])
+        command(.serverInformation, ["INFO", "server"])
+    }
+
+    private func loadScripts() {
+        // Redis 7 refuses a script with this line as a whole when it is out of memory; before, the line is a syntax error.
+        let flags = serverTakesFlags ? "#!lua\n" : ""
+        command(.loadAdmit, ["SCRIPT", "LOAD", "\(flags)\(AdmitScript.body)"])
+        command(.loadSettle, ["SCRIPT", "LOAD", "\(flags)\(SettleScript.body)"])
+    }
+
+    /// The server has forgotten the scripts. Once per connection they are loaded again: a server that forgets them as soon as
+    /// they are loaded is not one to work with.
+    func reloadScripts() {
+        hasReloaded = true
+        loadScripts()
+    }
+
+    /// Takes the reply to a command of the connection's own.
+    func take(_ reply: Reply, ofOwn kind: CallKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+        var refusal: RedisError?
+        if reply.kind == .error {
+            let error = RedisError(reply: reply.bytes)
+            if error.code == .loading || error.code == .masterDown || error.code == .noAuthentication {
+                return lose(error)
+            }
+            refusal = error
+        }
+        switch kind {
+        case .authenticate:
+            // The text of an unknown error may repeat the password.
+            if let refusal { lose(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
+        case .select:
+            if let refusal { lose(refusal) }
+        case .setName:
+            // The name only helps whoever looks at CLIENT LIST.
+            break
+        case .evictionPolicy:
+            takeEvictionPolicy(reply, refusal, from: reader, handler)
+        case .serverInformation:
+            if let refusal {
+                handler?.redisWarns(.versionUnknown(refusal))
+            } else {
+                guard reply.kind == .string else { return lose(RedisError(.protocolViolation)) }
+                serverTakesFlags = (Self.majorVersion(reply.bytes) ?? 0) >= 7
+            }
+            // The handler may have closed the connection.
+            if state == .handshaking { loadScripts() }
+        case .loadAdmit, .loadSettle:
+            if let refusal { return lose(refusal) }
+            guard reply.kind == .string, scripts.setDigest(reply.bytes, of: kind == .loadAdmit ? .admit : .settle)
+            else {
+                return lose(RedisError(.protocolViolation))
+            }
+            if kind == .loadSettle && state == .handshaking { becomeReady() }
+        case .update, .end, .start, .hold, .register, .unregister, .address, .settle:
+            preconditionFailure("a script call is not the connection's own command")
+        }
+    }
+
+    private func takeEvictionPolicy(
+        _ reply: Reply,
+        _ refusal: RedisError?,
+        from reader: ReplyReader,
+        _ handler: (any RedisHandler)?
+    ) {
+        if let refusal {
+            handler?.redisWarns(.evictionPolicyUnknown(refusal))
+        } else if reply.kind == .array(count: 2) {
+            let policy = String(decoding: reader.element(1).bytes.prefix(64), as: UTF8.self)
+            if policy != "noeviction" { handler?.redisWarns(.evicts(policy: policy)) }
+        } else {
+            handler?.redisWarns(.evictionPolicyUnknown(RedisError(.unknown, "the server has no maxmemory-policy")))
+        }
+    }
+
+    /// From the line `redis_version:7.0.15`.
+    static func majorVersion(_ information: UnsafeRawBufferPointer) -> Int? {
+        let name: StaticString = "redis_version:"
+        for line in information.split(separator: 0x0A) where line.starts(with: name.bytes) {
+            let digits = line.dropFirst(name.utf8CodeUnitCount).prefix { (0x30...0x39).contains($0) }
+            return Decimal.parse(UnsafeRawBufferPointer(rebasing: digits)).flatMap { Int(exactly: $0) }
+        }
+        return nil
+    }
+
+    /// Formats and writes a command by hiredis: it allocates, and is for what happens once per connection.
+    private func command(_ kind: CallKind, _ arguments: [String]) {
+        guard let stream else { return }
+        let lengths = arguments.map(\.utf8.count)
+        let bytes = arguments.flatMap(\.utf8)
+        var formatted: UnsafeMutablePointer<CChar>?
+        let length = bytes.withUnsafeBytes { memory -> Int32 in
+            var pointers: [UnsafePointer<CChar>?] = []
+            var offset = 0
+            for length in lengths {
+                pointers.append(memory.baseAddress.map { ($0 + offset).assumingMemoryBound(to: CChar.self) })
+                offset += length
+            }
+            return redisFormatCommandArgv(&formatted, Int32(arguments.count), &pointers, lengths)
+        }
+        guard let formatted, length > 0 else { return lose(RedisError(.protocolViolation, "no memory for a command")) }
+        stream.write(UnsafeRawBufferPointer(start: formatted, count: Int(length)))
+        // It may have been the password.
+        explicit_bzero(formatted, Int(length))
+        redisFreeCommand(formatted)
+        append(kind, tag: 0)
+    }
+}

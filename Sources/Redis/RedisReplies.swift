@@ -1,0 +1,173 @@
+import Glibc
+
+extension RedisConnection {
+    /// Takes the reply to the oldest outstanding call.
+    func take(_ reply: Reply, of call: OutstandingCall, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+        guard let script = call.kind.script else { return take(reply, ofOwn: call.kind, from: reader, handler) }
+        if reply.kind == .error {
+            return takeError(RedisError(reply: reply.bytes), of: call, script, handler)
+        }
+        switch script {
+        case .settle:
+            guard reply.kind == .integer, reply.integer == 0 || reply.integer == 1 else {
+                return violated(call, handler)
+            }
+            noteSuccess()
+            handler?.settled(tag: call.tag, tokenRetired: reply.integer == 1)
+        case .admit:
+            guard let admitReply = admitReply(reply, of: call.kind) else { return violated(call, handler) }
+            noteSuccess()
+            handler?.admitted(tag: call.tag, reply: admitReply)
+        }
+    }
+
+    private func takeError(
+        _ error: RedisError,
+        of call: OutstandingCall,
+        _ script: ScriptKind,
+        _ handler: (any RedisHandler)?
+    ) {
+        let isForgotten = error.code == .noScript
+        if isForgotten && !hasReloaded { reloadScripts() }
+        handler?.failed(tag: call.tag, script: script, error: error)
+        if error.endsConnection || isForgotten && call.followsReload { lose(error) }
+    }
+
+    /// The reply is not one that this call can have: replies and calls are out of step, and no later one can be trusted.
+    private func violated(_ call: OutstandingCall, _ handler: (any RedisHandler)?) {
+        let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
+        if let script = call.kind.script { handler?.failed(tag: call.tag, script: script, error: error) }
+        lose(error)
+    }
+
+    /// Nil if it is not a reply that a call of this kind can have.
+    private func admitReply(_ reply: Reply, of kind: CallKind) -> AdmitReply? {
+        guard reply.kind == .string, let verdict = Verdict(beginning: reply.bytes, among: kind.verdicts) else {
+            return nil
+        }
+        var result = AdmitReply(verdict: verdict)
+        let rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
+        switch verdict {
+        case .wait:
+            guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return nil }
+            result.waitMilliseconds = wait
+        case .send:
+            let digits = ScriptVersion.timestampDigits
+            guard kind == .start ? rest.count == digits : rest.count > digits,
+                let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[..<digits]))
+            else { return nil }
+            result.timestampSeconds = timestamp
+            if kind != .start && !takeToken(UnsafeRawBufferPointer(rebasing: rest[digits...]), into: &result) {
+                return nil
+            }
+        case .address:
+            if !takeToken(rest, into: &result) { return nil }
+        case .registered where rest.count > 0:
+            guard rest.count > ScriptVersion.textBytes,
+                let version = ScriptVersion(text: UnsafeRawBufferPointer(rebasing: rest[..<ScriptVersion.textBytes]))
+            else { return nil }
+            result.held = (version, UnsafeRawBufferPointer(rebasing: rest[ScriptVersion.textBytes...]))
+        default:
+            guard rest.count == 0 else { return nil }
+        }
+        return result
+    }
+
+    /// Takes the fields `t` and `u`, one behind the other: the registration's time and the token.
+    private func takeToken(_ stored: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
+        guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
+            let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
+            let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digits...]), to: memory)
+        else { return false }
+        result.token = UnsafeRawBufferPointer(start: memory, count: token.count)
+        result.environment = token.environment
+        result.registeredAtMilliseconds = milliseconds
+        return true
+    }
+}
+
+extension Verdict {
+    /// As the script says it.
+    var word: StaticString {
+        switch self {
+        case .send: "send"
+        case .wait: "wait"
+        case .noToken: "noToken"
+        case .held: "held"
+        case .retry: "retry"
+        case .duplicate: "duplicate"
+        case .superseded: "superseded"
+        case .ended: "ended"
+        case .unchanged: "unchanged"
+        case .unknown: "unknown"
+        case .registered: "registered"
+        case .stale: "stale"
+        case .unregistered: "unregistered"
+        case .address: "address"
+        }
+    }
+
+    /// Finds the verdict that a reply begins with. No word is the beginning of another.
+    init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
+        for verdict in verdicts {
+            let word = verdict.word
+            guard let start = reply.baseAddress, reply.count >= word.utf8CodeUnitCount else { continue }
+            if memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0 {
+                self = verdict
+                return
+            }
+        }
+        return nil
+    }
+}
+
+/// Verdicts in a word's bits; goes through them in the order of their numbers, the most frequent first.
+struct VerdictSet: Sequence, IteratorProtocol {
+    private var bits: UInt16
+
+    init(_ verdicts: Verdict...) {
+        bits = verdicts.reduce(0) { $0 | 1 << UInt16($1.rawValue) }
+    }
+
+    mutating func next() -> Verdict? {
+        guard bits != 0 else { return nil }
+        let verdict = Verdict(rawValue: UInt8(truncatingIfNeeded: bits.trailingZeroBitCount))
+        bits &= bits &- 1
+        return verdict
+    }
+}
+
+extension CallKind {
+    private static let ofUpdate = VerdictSet(
+        .send,
+        .wait,
+        .noToken,
+        .held,
+        .duplicate,
+        .superseded,
+        .ended,
+        .unchanged
+    )
+    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended)
+    private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
+    private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry)
+    private static let ofRegister = VerdictSet(.registered, .stale)
+    private static let ofUnregister = VerdictSet(.unregistered, .stale)
+    private static let ofAddress = VerdictSet(.address, .noToken)
+    private static let none = VerdictSet()
+
+    /// What the script can answer to a call of this kind: anything else shows that replies and calls are out of step.
+    var verdicts: VerdictSet {
+        switch self {
+        case .update: Self.ofUpdate
+        case .end: Self.ofEnd
+        case .start: Self.ofStart
+        case .hold: Self.ofHold
+        case .register: Self.ofRegister
+        case .unregister: Self.ofUnregister
+        case .address: Self.ofAddress
+        case .settle, .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle:
+            Self.none
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import Reactor
+
+/// What a connection authenticates with. Shows nothing of itself in any description.
+public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Nil: the server's default user.
+    public let username: String?
+    let password: String
+
+    public init(username: String?, password: String) {
+        self.username = username
+        self.password = password
+    }
+
+    public var description: String { "(credentials)" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
+}
+
+/// Where a Redis server is, and as whom to log in.
+///
+/// Three forms, with user, password and path percent-encoded where needed:
+///
+/// - `redis://[[user]:password@]host[:port][/database]`
+/// - `rediss://…`, the same over TLS
+/// - `unix://[[user]:password@]/path[?db=database]`
+///
+/// The port is 6379 and the database 0 if left out; an IPv6 address stands in brackets.
+public struct RedisURL: Sendable, CustomStringConvertible {
+    public enum Location: Sendable, Hashable {
+        case host(String, port: UInt16)
+        case unix(path: String)
+    }
+
+    public static let portDefault: UInt16 = 6379
+    /// Servers come with 16 databases, and can be set up for more.
+    public static let databaseMax = 1_048_575
+
+    public var location: Location
+    public var usesTLS: Bool
+    public var database: Int
+    public var credentials: RedisCredentials?
+
+    /// The location and the database. Never the credentials.
+    public var description: String {
+        switch location {
+        case .host(let host, let port):
+            let bracketed = host.contains(":") ? "[\(host)]" : host
+            return "\(usesTLS ? "rediss" : "redis")://\(bracketed):\(port)/\(database)"
+        case .unix(let path):
+            return "unix://\(path)?db=\(database)"
+        }
+    }
+
+    public init(_ text: String) throws(RedisURLError) {
+        guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
+        var rest = text[schemeEnd.upperBound...]
+        usesTLS = text[..<schemeEnd.lowerBound] == "rediss"
+        let isUnix = text[..<schemeEnd.lowerBound] == "unix"
+        guard usesTLS || isUnix || text[..<schemeEnd.lowerBound] == "redis" else { throw .scheme }
+        if rest.contains("#") { throw .fragment }
+
+        if let at = rest[..<(rest.firstIndex(of: "/") ?? rest.endIndex)].lastIndex(of: "@") {
+            credentials = try Self.credentials(rest[..<at])
+            rest = rest[rest.index(after: at)...]
+        }
+        if isUnix {
+            let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let path = parts[0].percentDecoded, path.hasPrefix("/"), SocketAddress.unix(path: path) != nil else {
+                throw .path
+            }
+            location = .unix(path: path)
+            database = try parts.count == 1 ? 0 : Self.databaseQuery(parts[1])
+        } else {
+            if rest.contains("?") { throw .query }
+            let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+            location = try Self.hostAndPort(parts[0])
+            database = try parts.count == 1 || parts[1].isEmpty ? 0 : Self.database(parts[1])
+        }
+    }
+
+    private static func credentials(_ text: Substring) throws(RedisURLError) -> RedisCredentials {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let username = parts[0].percentDecoded, let password = parts[1].percentDecoded,
+            !password.isEmpty
+        else { throw .credentials }
+        return RedisCredentials(username: username.isEmpty ? nil : username, password: password)
+    }
+
+    private static func hostAndPort(_ text: Substring) throws(RedisURLError) -> Location {
+        var host = text
+        var port = portDefault
+        let closing = text.lastIndex(of: "]")
+        if let colon = text.lastIndex(of: ":"), closing.map({ $0 < colon }) ?? true {
+            guard let number = UInt16(text[text.index(after: colon)...]), number > 0 else { throw .port }
+            port = number
+            host = text[..<colon]
+        }
+        if host.first == "[" {
+            guard host.last == "]", SocketAddress(numeric: String(host.dropFirst().dropLast()), port: port) != nil
+            else {
+                throw .host
+            }
+            host = host.dropFirst().dropLast()
+        } else if host.contains(where: { ":[]@% ".contains($0) }) {
+            throw .host
+        }
+        guard !host.isEmpty, host.utf8.count <= 255 else { throw .host }
+        return .host(String(host), port: port)
+    }
+
+    private static func databaseQuery(_ text: Substring) throws(RedisURLError) -> Int {
+        guard text.hasPrefix("db=") else { throw .query }
+        return try database(text.dropFirst(3))
+    }
+
+    private static func database(_ text: Substring) throws(RedisURLError) -> Int {
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), number <= databaseMax else {
+            throw .database
+        }
+        return number
+    }
+}
+
+/// Which part of a Redis URL is wrong. Names the part and does not repeat it, since it may be a secret.
+public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
+    case scheme, credentials, host, port, database, path, query, fragment
+
+    public var description: String {
+        switch self {
+        case .scheme: "Redis URL: must begin with redis://, rediss:// or unix://"
+        case .credentials: "Redis URL: credentials must be user:password or :password, percent-encoded"
+        case .host: "Redis URL: host is empty or wrong (an IPv6 address stands in brackets)"
+        case .port: "Redis URL: port must be 1 through 65535"
+        case .database: "Redis URL: database must be 0 through \(RedisURL.databaseMax)"
+        case .path: "Redis URL: a Unix socket needs an absolute path of at most \(SocketAddress.unixPathBytesMax) bytes"
+        case .query: "Redis URL: the only query is db=, and only after the path of a Unix socket"
+        case .fragment: "Redis URL: # must be percent-encoded"
+        }
+    }
+}
+
+extension Substring {
+    /// Nil if a percent sign is not followed by two hexadecimal digits, or the result is not UTF-8 or has a zero byte.
+    fileprivate var percentDecoded: String? {
+        var bytes: [UInt8] = []
+        var digitsLeft = 0
+        for byte in utf8 {
+            if digitsLeft > 0 {
+                guard let digit = Character(Unicode.Scalar(byte)).hexDigitValue else { return nil }
+                bytes[bytes.count - 1] = bytes[bytes.count - 1] << 4 | UInt8(digit)
+                digitsLeft -= 1
+            } else if byte == UInt8(ascii: "%") {
+                bytes.append(0)
+                digitsLeft = 2
+            } else {
+                bytes.append(byte)
+            }
+        }
+        guard digitsLeft == 0, !bytes.contains(0) else { return nil }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}

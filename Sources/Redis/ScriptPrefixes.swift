@@ -1,0 +1,40 @@
+/// The part of a call that is the same for every call of a script, ready to be copied: `EVALSHA`, the digest, one key.
+final class ScriptPrefixes {
+    static let digestBytes = 40
+    private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
+    private static let after: StaticString = "\r\n$1\r\n1\r\n"
+    /// Arguments that the prefix is.
+    static let argumentCount = 3
+    static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
+
+    private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * bytes, alignment: 1)
+
+    init() {
+        for script in [ScriptKind.admit, .settle] {
+            let start = Int(script.rawValue) * Self.bytes
+            Self.before.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
+            memory[(start + Self.before.utf8CodeUnitCount)...]
+                .copyBytes(from: repeatElement(0, count: Self.digestBytes))
+            Self.after.withUTF8Buffer {
+                memory[(start + Self.before.utf8CodeUnitCount + Self.digestBytes)...].copyBytes(from: $0)
+            }
+        }
+    }
+
+    deinit {
+        memory.deallocate()
+    }
+
+    subscript(script: ScriptKind) -> UnsafeRawBufferPointer {
+        let start = Int(script.rawValue) * Self.bytes
+        return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytes)])
+    }
+
+    /// What SCRIPT LOAD answered. False if it is no digest.
+    func setDigest(_ digest: UnsafeRawBufferPointer, of script: ScriptKind) -> Bool {
+        guard digest.count == Self.digestBytes else { return false }
+        let start = Int(script.rawValue) * Self.bytes + Self.before.utf8CodeUnitCount
+        memory[start...].copyBytes(from: digest)
+        return true
+    }
+}

@@ -1,0 +1,94 @@
+/// How a token stands in a hash: a letter that says its environment and form, then the token.
+///
+/// Tokens are opaque, but all that Apple is known to issue come as lower-case hexadecimal digits: those are packed two to
+/// a byte, which makes the difference of a fifth of a hash.
+enum TokenText {
+    /// What stands of it in the field `t`, behind the registration's time; the rest is in `u`. Values up to 64 bytes keep a hash
+    /// in its compact encoding (`hash-max-listpack-value`).
+    static let headBytesMax = 64 - StoredTime.digits
+    /// A token of ``TokenRegistration/tokenBytesMax`` that cannot be packed, and its letter.
+    static let bytesMax = TokenRegistration.tokenBytesMax + 1
+
+    private static let packed = (production: UInt8(ascii: "P"), sandbox: UInt8(ascii: "S"))
+    private static let plain = (production: UInt8(ascii: "p"), sandbox: UInt8(ascii: "s"))
+
+    /// Writes the stored form of a token, and returns its length.
+    static func encode(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: TokenEnvironment,
+        to destination: UnsafeMutableRawPointer
+    ) -> Int {
+        if pack(token, to: destination + 1) {
+            let letter = environment == .production ? packed.production : packed.sandbox
+            destination.storeBytes(of: letter, as: UInt8.self)
+            return token.count / 2 + 1
+        }
+        let letter = environment == .production ? plain.production : plain.sandbox
+        destination.storeBytes(of: letter, as: UInt8.self)
+        UnsafeMutableRawBufferPointer(start: destination + 1, count: token.count).copyMemory(from: token)
+        return token.count + 1
+    }
+
+    /// Reads a stored form, writing the token to `destination`, which has room for twice ``bytesMax``. Nil if it is none.
+    static func decode(
+        _ stored: UnsafeRawBufferPointer,
+        to destination: UnsafeMutableRawPointer
+    ) -> (count: Int, environment: TokenEnvironment)? {
+        guard let letter = stored.first, stored.count >= 2, stored.count <= bytesMax else { return nil }
+        let rest = UnsafeRawBufferPointer(rebasing: stored[1...])
+        switch letter {
+        case plain.production, plain.sandbox:
+            UnsafeMutableRawBufferPointer(start: destination, count: rest.count).copyMemory(from: rest)
+            return (rest.count, letter == plain.production ? .production : .sandbox)
+        case packed.production, packed.sandbox:
+            for (index, byte) in rest.enumerated() {
+                destination.storeBytes(of: hexadecimalDigit(byte >> 4), toByteOffset: index &* 2, as: UInt8.self)
+                destination.storeBytes(of: hexadecimalDigit(byte & 15), toByteOffset: index &* 2 &+ 1, as: UInt8.self)
+            }
+            return (rest.count * 2, letter == packed.production ? .production : .sandbox)
+        default:
+            return nil
+        }
+    }
+
+    /// False, with some of the destination overwritten, if the token is not an even number of lower-case digits.
+    private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
+        guard token.count % 2 == 0 else { return false }
+        var wrong: UInt8 = 0
+        for index in 0..<(token.count / 2) {
+            let high = value(of: token[index &* 2])
+            let low = value(of: token[index &* 2 &+ 1])
+            wrong |= high | low
+            destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
+        }
+        return wrong <= 15
+    }
+
+    /// 0 through 15, or 255 for what is no lower-case hexadecimal digit.
+    private static func value(of digit: UInt8) -> UInt8 {
+        let number = digit &- UInt8(ascii: "0")
+        if number <= 9 { return number }
+        let letter = digit &- UInt8(ascii: "a")
+        return letter <= 5 ? letter &+ 10 : 255
+    }
+
+    static func hexadecimalDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+}
+
+/// A time in UNIX milliseconds as it is stored: always as many digits, so that the scripts compare times as text.
+enum StoredTime {
+    static let digits = 13
+
+    /// Times before 1970 and after the year 2286 count as those.
+    static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
+        let stored = min(max(0, milliseconds), TokenRegistration.registeredAtMillisecondsMax)
+        Decimal.write(UInt64(stored), digits: digits, to: destination)
+    }
+
+    static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
+        guard text.count == digits else { return nil }
+        return Decimal.parse(text).flatMap { Int64(exactly: $0) }
+    }
+}

@@ -1,0 +1,119 @@
+import CHiredis
+import Testing
+
+@testable import Redis
+
+struct CommandWriterTests {
+    /// The same command by hiredis.
+    private func formatted(_ arguments: [[UInt8]]) -> [UInt8] {
+        var target: UnsafeMutablePointer<CChar>?
+        let bytes = arguments.flatMap { $0.map { CChar(bitPattern: $0) } }
+        let lengths = arguments.map(\.count)
+        let length = bytes.withUnsafeBufferPointer { memory in
+            var offset = 0
+            var pointers = lengths.map { length -> UnsafePointer<CChar>? in
+                defer { offset += length }
+                return memory.baseAddress.map { $0 + offset }
+            }
+            return redisFormatCommandArgv(&target, Int32(arguments.count), &pointers, lengths)
+        }
+        defer { redisFreeCommand(target) }
+        return Array(UnsafeRawBufferPointer(start: target, count: Int(length)))
+    }
+
+    private func written(argumentCount: Int, _ body: (inout CommandWriter) -> Void) -> [UInt8] {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
+        defer { room.deallocate() }
+        var writer = CommandWriter(room, argumentCount: argumentCount)
+        body(&writer)
+        return Array(room[..<writer.count])
+    }
+
+    @Test func `Every kind of argument is what hiredis writes`() {
+        let app = Array("com.example.scores".utf8)
+        let identifier = Array("match-17".utf8)
+        let type = Array("GameAttributes".utf8)
+        let token = Array(String(repeating: "0f", count: 80).utf8)
+        let bytes = written(argumentCount: 14) { writer in
+            app.withUnsafeBytes { app in
+                identifier.withUnsafeBytes { writer.argument(HashKey(app: app, kind: .device, identifier: $0)) }
+            }
+            writer.argument(letter: UInt8(ascii: "u"))
+            writer.emptyArgument()
+            writer.argument(UInt64.max)
+            writer.argument(0)
+            writer.argument(ScriptVersion(timestampSeconds: 1_760_000_000, sequence: 42)!)
+            writer.argument(eightBytes: 0x0001_2341_4243_4445)
+            type.withUnsafeBytes { writer.argument(.attributesType($0)) }
+            writer.argument(.allAttributesTypes)
+            token.withUnsafeBytes { token in
+                writer.arguments(
+                    TokenRegistration(token: token, environment: .production, registeredAtMilliseconds: 12)
+                )
+                writer.arguments(TokenRetirement(token: token, environment: .production, invalidAtMilliseconds: .max))
+            }
+        }
+        let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
+        let texts = [
+            "{com.example.scores/match-17}", "u", "", "18446744073709551615", "0", "176000000000000000000000000042",
+            "\0\u{01}\u{23}ABCDE", ":GameAttributes", "*",
+        ]
+        let registered = Array("0000000000012".utf8)
+        let tokens = [
+            registered + packed[..<51], Array(packed[51...]), Array(packed[..<51]), Array(packed[51...]),
+            Array("9999999999999".utf8),
+        ]
+        #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens))
+    }
+
+    @Test(arguments: [0, 1, 9, 10, 99, 100, 9_999_999_999, 10_000_000_000, .max] as [UInt64])
+    func `Decimal numbers are written and read`(number: UInt64) {
+        let digits = Decimal.digits(of: number)
+        var text = [UInt8](repeating: 0, count: digits)
+        text.withUnsafeMutableBytes {
+            if let start = $0.baseAddress { Decimal.write(number, digits: digits, to: start) }
+        }
+        #expect(String(decoding: text, as: UTF8.self) == String(number))
+        #expect(text.withUnsafeBytes { Decimal.parse($0) } == number)
+    }
+
+    @Test(arguments: ["", "18446744073709551616", "99999999999999999999", "100000000000000000000", "1a", "-1", " 1"])
+    func `What is not a number is not read`(text: String) {
+        #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0) } == nil)
+    }
+
+    @Test(arguments: [
+        "00", "0123456789abcdef", "ABCDEF", "abc", "xyz!", "a", "0g", String(repeating: "f7", count: 100),
+    ])
+    func `A token comes back as it was stored`(token: String) {
+        for environment in [TokenEnvironment.production, .sandbox] {
+            let stored = encoded(Array(token.utf8), environment)
+            let isPacked = token.utf8.count % 2 == 0 && token.allSatisfy { "0123456789abcdef".contains($0) }
+            #expect(stored.count == (isPacked ? token.utf8.count / 2 : token.utf8.count) + 1)
+            var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+            let decoded = memory.withUnsafeMutableBytes { memory in
+                stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
+            }
+            #expect(Array(memory.prefix(decoded?.count ?? 0)) == Array(token.utf8))
+            #expect(decoded?.environment == environment)
+        }
+    }
+
+    @Test func `A version with more than ten digits is none`() {
+        #expect(ScriptVersion(timestampSeconds: 10_000_000_000, sequence: 0) == nil)
+        for text in [
+            "17000000000000000000000000000", "17000000009999999999999999999x", "170000000099999999999999999999",
+        ] {
+            #expect(Array(text.utf8).withUnsafeBytes { ScriptVersion(text: $0) } == nil)
+        }
+    }
+}
+
+/// A token as it is stored.
+func encoded(_ token: [UInt8], _ environment: TokenEnvironment) -> [UInt8] {
+    var memory = [UInt8](repeating: 0, count: TokenText.bytesMax)
+    let count = memory.withUnsafeMutableBytes { memory in
+        token.withUnsafeBytes { token in memory.baseAddress.map { TokenText.encode(token, environment, to: $0) } }
+    }
+    return Array(memory.prefix(count ?? 0))
+}

@@ -1,0 +1,261 @@
+import Reactor
+import ScriptModel
+import Testing
+
+@testable import Redis
+
+/// A server that answers late, wrongly or not at all: each call still comes to exactly one end, in order.
+@Suite(.serialized) struct HostileServerTests {
+    private let update = AdmitCall.command(
+        event: .update,
+        version: ScriptVersion.at(7, 0),
+        digest: 1,
+        spacingMilliseconds: 0,
+        registration: nil
+    )
+    private let settle = SettleCall(
+        version: ScriptVersion(timestampSeconds: 7, sequence: 0),
+        outcome: .accepted,
+        digest: 1
+    )
+    private let key = TestKey.activity("one")
+
+    /// A lane that is ready on a fake server, with a short deadline.
+    private func connected(deadlineMilliseconds: Int64 = 300) throws -> (Lane, FakeRedis) {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        let lane = try Lane(configuration, loop: loop, server: fake)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        return (lane, fake)
+    }
+
+    @Test(arguments: [
+        ":0\r\n", "+send1700000000\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$9\r\nduplicate\r\n", "$0\r\n\r\n",
+        "$7\r\nunheard\r\n",
+        "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
+        "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
+        "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n", "$29\r\nsend170000000x0000000000001Pa\r\n",
+        "$29\r\nsend17000000000000000000001Xa\r\n", "$29\r\nsend1700000000000000000000xPa\r\n",
+        "$28\r\nsend17000000000000000000001P\r\n",
+        "$27\r\nsend17000000000000000000001\r\n", "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
+    ])
+    func `A reply that does not fit its call ends the connection`(reply: String) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        fake.send(reply)
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        // Whether the call that the reply was taken for fails before or after the loss is told, it is the first to fail.
+        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
+        lane.connection.close()
+    }
+
+    @Test func `Replies that are shifted by one are noticed`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.connection.issue(update, key: key, tag: tag * 2) == .issued)
+            #expect(lane.connection.issue(settle, key: key, tag: tag * 2 + 1) == .issued)
+        }
+        fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n:0\r\n")
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        #expect(
+            lane.events == [
+                .admitted(2, ModelReply(.duplicate)), .failed(3, .settle, .protocolViolation),
+                .lost(.protocolViolation),
+                .failed(4, .admit, .protocolViolation), .failed(5, .settle, .protocolViolation),
+                .failed(6, .admit, .protocolViolation), .failed(7, .settle, .protocolViolation),
+            ]
+        )
+        lane.connection.close()
+    }
+
+    @Test func `A reply that nothing asked for ends the connection`() throws {
+        let (lane, fake) = try connected()
+        fake.send(":1\r\n")
+        #expect(lane.turn { lane.events == [.lost(.protocolViolation)] })
+        lane.connection.close()
+    }
+
+    @Test func `Replies of one byte a turn are read`() throws {
+        let (lane, fake) = try connected()
+        fake.dribbles = true
+        fake.answer = { $0 == "EVALSHA" ? "$31\r\nsend17000000000000000000099P\u{01}\u{02}\u{03}\r\n" : nil }
+        var expected = ModelReply(.send)
+        expected.timestampSeconds = 1_700_000_000
+        expected.token = ModelToken(token: Array("010203".utf8), environment: .production, registeredAtMilliseconds: 99)
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(
+            lane.turn {
+                fake.dribble()
+                return lane.events == [.admitted(1, expected)]
+            }
+        )
+        lane.connection.close()
+    }
+
+    @Test func `No answer in time ends the connection, and it comes back`() throws {
+        let (lane, _) = try connected(deadlineMilliseconds: 100)
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.events.count == 4 })
+        #expect(
+            lane.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
+        )
+        lane.connection.close()
+    }
+
+    @Test func `A handshake without an answer is given up`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        fake.answer = { $0 == "INFO" ? nil : FakeRedis.ordinary($0) }
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.responseDeadlineMilliseconds = 50
+        let lane = try Lane(configuration, loop: loop, server: fake)
+        #expect(lane.turn { lane.events == [.lost(.deadline), .lost(.deadline)] })
+        fake.answer = FakeRedis.ordinary
+        #expect(lane.turnUntilReady())
+        lane.connection.close()
+    }
+
+    @Test func `Standing still oneself is not the server's fault`() throws {
+        let (lane, fake) = try connected(deadlineMilliseconds: 50)
+        fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        // The call goes out and the answer comes in, and then the lane does nothing for longer than the deadline.
+        lane.loop.turn(waitMilliseconds: 0)
+        lane.loop.turn(waitMilliseconds: 0)
+        let start = lane.loop.nowMilliseconds
+        while lane.loop.nowMilliseconds - start < 80 { lane.loop.refreshClock() }
+        #expect(lane.turn { !lane.events.isEmpty })
+        #expect(lane.events == [.admitted(1, ModelReply(.duplicate))])
+        lane.connection.close()
+    }
+
+    @Test(arguments: [
+        ("-LOADING wait", RedisError.Code.loading), ("-READONLY replica", .readOnly),
+        ("-NOAUTH first", .noAuthentication),
+    ])
+    func `An error that every call would get gives the connection up`(reply: String, code: RedisError.Code) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        fake.send("\(reply)\r\n")
+        #expect(lane.turn { lane.connection.isReady && lane.events.last == .ready })
+        #expect(lane.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
+        lane.connection.close()
+    }
+
+    @Test(arguments: [
+        ("-OOM no", RedisError.Code.outOfMemory), ("-BUSY script", .busy), ("-MOVED 1 a:1", .moved),
+        ("-ERR fault", .unknown),
+    ])
+    func `An error of one call fails that call alone`(reply: String, code: RedisError.Code) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        fake.send("\(reply)\r\n:1\r\n")
+        #expect(lane.turn { lane.events.count == 2 })
+        #expect(lane.events == [.failed(1, .admit, code), .settled(2, true)])
+        lane.connection.close()
+    }
+
+    @Test func `A server that always forgets the scripts is not asked for ever`() throws {
+        let (lane, fake) = try connected()
+        fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.ordinary($0) }
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events == [.failed(1, .admit, .noScript)] })
+        #expect(lane.connection.isReady)
+        #expect(lane.connection.issue(update, key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(lane.events[1...].prefix(2) == [.failed(2, .admit, .noScript), .lost(.noScript)])
+        lane.connection.close()
+    }
+
+    @Test func `Closing fails what is outstanding, and is the end`() throws {
+        let (lane, fake) = try connected()
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        lane.connection.close()
+        lane.connection.close()
+        #expect(lane.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
+        #expect(lane.connection.issue(update, key: key, tag: 3) == .notReady)
+        fake.send(":1\r\n")
+        #expect(!lane.turn(limitMilliseconds: 150) { lane.events.count > 2 })
+    }
+
+    @Test func `A handler that closes from inside a reply hears nothing more`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
+        }
+        lane.onEvent = { [unowned lane] event in if case .admitted = event { lane.connection.close() } }
+        fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
+        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(
+            lane.events == [
+                .admitted(1, ModelReply(.duplicate)), .failed(2, .admit, .closed), .failed(3, .admit, .closed),
+            ]
+        )
+    }
+
+    @Test func `Calls beyond the limits are not taken`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.outstandingCallsMax = 2
+        let lane = try Lane(configuration, loop: loop, server: fake)
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .notReady)
+        #expect(lane.turnUntilReady())
+        let version = ScriptVersion.at(7, 0)
+        let long = ModelToken(
+            token: Array(repeating: 1, count: TokenRegistration.tokenBytesMax + 1),
+            environment: .sandbox,
+            registeredAtMilliseconds: 0
+        )
+        let device = TestKey.device("device")
+        let wrong: [(AdmitCall, TestKey)] = [
+            (update, .activity("")), (update, .activity(String(repeating: "x", count: HashKey.bytesMax))),
+            (update, device),
+            (.hold(attributesType: nil, version: version, command: []), key),
+            (
+                .hold(
+                    attributesType: nil,
+                    version: version,
+                    command: Array(repeating: 0, count: RedisConnection.heldCommandBytesMax + 1)
+                ), key
+            ),
+            (.hold(attributesType: "T", version: version, command: [1]), key),
+            (.hold(attributesType: nil, version: version, command: [1]), device),
+            (.register(attributesType: nil, registration: long, shows: nil), key),
+            (.address(attributesType: "", registration: nil), device),
+            (
+                .address(
+                    attributesType: String(repeating: "T", count: RedisConnection.attributesTypeBytesMax + 1),
+                    registration: nil
+                ), device
+            ),
+            (.unregisterAll(atMilliseconds: 0), key),
+        ]
+        for (call, key) in wrong { #expect(lane.connection.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(update, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(update, key: key, tag: 3) == .full)
+        fake.send("$9\r\nduplicate\r\n")
+        #expect(lane.turn { lane.connection.outstandingCount == 1 })
+        #expect(lane.connection.issue(update, key: key, tag: 3) == .issued)
+        lane.connection.close()
+    }
+
+    @Test func `The pause grows to its limit and begins anew`() {
+        var pause = ReconnectPause()
+        var longest: Int64 = 0
+        for _ in 0..<2_000 { longest = max(longest, pause.next()) }
+        #expect(longest <= ReconnectPause.capMilliseconds && longest > ReconnectPause.capMilliseconds / 2)
+        pause.reset()
+        #expect(pause.next() <= ReconnectPause.baseMilliseconds)
+    }
+}

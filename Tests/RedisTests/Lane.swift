@@ -1,0 +1,232 @@
+import Reactor
+import ScriptModel
+
+@testable import Redis
+
+/// What a lane is to a connection: issues calls and writes down all that comes.
+final class Lane: RedisHandler {
+    enum Event: Equatable {
+        case ready
+        case lost(RedisError.Code)
+        case warning(RedisWarning)
+        case admitted(UInt64, ModelReply)
+        case settled(UInt64, Bool)
+        case failed(UInt64, ScriptKind, RedisError.Code)
+    }
+
+    let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private(set) lazy var connection = RedisConnection(loop: loop, configuration: configuration, handler: self)
+    var events: [Event] = []
+    /// Called after each event was written down.
+    var onEvent: (Event) -> Void = { _ in }
+    var reasons: [String] = []
+    private let server: AnyObject?
+
+    /// - Parameters:
+    ///   - loop: to share with a server of the test's own.
+    ///   - server: kept alive for as long as the lane.
+    init(_ configuration: RedisConfiguration, loop: EventLoop? = nil, server: AnyObject? = nil) throws {
+        self.loop = try loop ?? EventLoop()
+        self.server = server
+        self.configuration = configuration
+        connection.connect()
+    }
+
+    convenience init(_ url: String) throws {
+        try self.init(RedisConfiguration(url: RedisURL(url)))
+    }
+
+    /// Turns the loop until the condition holds. False if it does not within the limit.
+    func turn(limitMilliseconds: Int64 = 20_000, until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let end = loop.nowMilliseconds + limitMilliseconds
+        while !condition() {
+            if loop.nowMilliseconds >= end { return false }
+            loop.turn(waitMilliseconds: 20)
+        }
+        return true
+    }
+
+    /// Makes a call as soon as there is room for it: a slow server leaves the connection `full` now and then.
+    func issues(_ call: (RedisConnection) -> CallIssue) -> Bool {
+        var issue = CallIssue.full
+        _ = turn {
+            issue = call(connection)
+            return issue != .full
+        }
+        return issue == .issued
+    }
+
+    func turnUntilReady() -> Bool { turn { connection.isReady } }
+
+    func redisReady() { record(.ready) }
+    func redisLost(_ reason: RedisError) {
+        reasons.append("\(reason)")
+        record(.lost(reason.code))
+    }
+    func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
+    func settled(tag: UInt64, tokenRetired: Bool) { record(.settled(tag, tokenRetired)) }
+    func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
+        reasons.append("\(error)")
+        record(.failed(tag, script, error.code))
+    }
+    func admitted(tag: UInt64, reply: AdmitReply) { record(.admitted(tag, ModelReply(reply))) }
+
+    private func record(_ event: Event) {
+        events.append(event)
+        onEvent(event)
+    }
+}
+
+extension ModelReply {
+    init(_ reply: AdmitReply) {
+        self.init(reply.verdict)
+        waitMilliseconds = reply.waitMilliseconds
+        timestampSeconds = reply.timestampSeconds
+        if reply.token.count > 0 {
+            token = ModelToken(
+                token: Array(reply.token),
+                environment: reply.environment,
+                registeredAtMilliseconds: reply.registeredAtMilliseconds
+            )
+        }
+        if let held = reply.held { self.held = .init(version: held.version, command: Array(held.command)) }
+    }
+}
+
+// MARK: - The model's calls on a connection
+
+extension RedisConnection {
+    /// Issues a model's call. `key` is `activity:…` or `device:…` in the app `app`.
+    func issue(_ call: AdmitCall, key: TestKey, tag: UInt64) -> CallIssue {
+        key.withHashKey { key in
+            switch call {
+            case .start(let version, let claim):
+                admitStart(key: key, version: version, claim: claim, tag: tag)
+            case .command(let event, let version, let digest, let spacing, let registration):
+                withRegistration(registration) {
+                    admitCommand(
+                        key: key,
+                        event: event,
+                        version: version,
+                        digest: digest,
+                        spacingMilliseconds: spacing,
+                        registration: $0,
+                        tag: tag
+                    )
+                }
+            case .hold(let type, let version, let command):
+                withScope(type) { scope in
+                    command.withUnsafeBytes { hold(key: key, scope: scope, version: version, command: $0, tag: tag) }
+                }
+            case .register(let type, let registration, let shows):
+                withScope(type) { scope in
+                    registration.token.withUnsafeBytes {
+                        register(
+                            key: key,
+                            scope: scope,
+                            registration: TokenRegistration(
+                                token: $0,
+                                environment: registration.environment,
+                                registeredAtMilliseconds: registration.registeredAtMilliseconds
+                            ),
+                            shows: shows,
+                            tag: tag
+                        )
+                    }
+                }
+            case .unregister(let type, let at):
+                withScope(type) { unregister(key: key, scope: $0, atMilliseconds: at, tag: tag) }
+            case .unregisterAll(let at):
+                unregister(key: key, scope: .allAttributesTypes, atMilliseconds: at, tag: tag)
+            case .address(let type, let registration):
+                Array(type.utf8)
+                    .withUnsafeBytes { type in
+                        withRegistration(registration) {
+                            address(key: key, attributesType: type, registration: $0, tag: tag)
+                        }
+                    }
+            }
+        }
+    }
+
+    func issue(_ call: SettleCall, key: TestKey, tag: UInt64) -> CallIssue {
+        key.withHashKey { key in
+            withScope(call.attributesType) { scope in
+                guard let retirement = call.retirement else {
+                    return settle(
+                        key: key,
+                        scope: scope,
+                        version: call.version,
+                        outcome: call.outcome,
+                        digest: call.digest,
+                        retirement: nil,
+                        tag: tag
+                    )
+                }
+                return retirement.token.withUnsafeBytes {
+                    settle(
+                        key: key,
+                        scope: scope,
+                        version: call.version,
+                        outcome: call.outcome,
+                        digest: call.digest,
+                        retirement: TokenRetirement(
+                            token: $0,
+                            environment: retirement.environment,
+                            invalidAtMilliseconds: retirement.invalidAtMilliseconds
+                        ),
+                        tag: tag
+                    )
+                }
+            }
+        }
+    }
+}
+
+struct TestKey: Hashable {
+    var kind: HashKey.Kind
+    var identifier: String
+
+    static func activity(_ identifier: String) -> TestKey { TestKey(kind: .activity, identifier: identifier) }
+    static func device(_ identifier: String) -> TestKey { TestKey(kind: .device, identifier: identifier) }
+
+    /// As the server names it, and the model.
+    var text: String { "{app\(kind == .activity ? ":" : "/")\(identifier)}" }
+
+    func withHashKey<Value>(_ body: (HashKey) -> Value) -> Value {
+        Array("app".utf8)
+            .withUnsafeBytes { app in
+                Array(identifier.utf8).withUnsafeBytes { body(HashKey(app: app, kind: kind, identifier: $0)) }
+            }
+    }
+}
+
+private func withScope<Value>(_ attributesType: String?, _ body: (RegistrationScope) -> Value) -> Value {
+    guard let attributesType else { return body(.activity) }
+    return Array(attributesType.utf8).withUnsafeBytes { body(.attributesType($0)) }
+}
+
+private func withRegistration<Value>(_ registration: ModelToken?, _ body: (TokenRegistration?) -> Value) -> Value {
+    guard let registration else { return body(nil) }
+    return registration.token.withUnsafeBytes {
+        body(
+            TokenRegistration(
+                token: $0,
+                environment: registration.environment,
+                registeredAtMilliseconds: registration.registeredAtMilliseconds
+            )
+        )
+    }
+}
+
+extension ScriptVersion {
+    /// A version of a test's own making.
+    static func at(_ timestampSeconds: UInt64, _ sequence: UInt64 = 0) -> ScriptVersion {
+        guard let version = ScriptVersion(timestampSeconds: timestampSeconds, sequence: sequence) else {
+            preconditionFailure("more than ten digits")
+        }
+        return version
+    }
+}

@@ -1,0 +1,138 @@
+import Testing
+
+@testable import Redis
+
+/// What the parser takes, and that nothing a peer can send gets past its limits.
+struct ReplyReaderTests {
+    enum Parsed: Equatable {
+        case value(Reply.Kind, Int64, [UInt8])
+        case array([Parsed])
+        case violation
+    }
+
+    /// Feeds the bytes in pieces and returns all that was read.
+    private func parse(_ bytes: [UInt8], pieces: Int) throws -> [Parsed] {
+        let reader = try #require(ReplyReader())
+        var parsed: [Parsed] = []
+        for start in stride(from: 0, to: bytes.count, by: pieces) {
+            let isFed = bytes[start..<min(start + pieces, bytes.count)].withUnsafeBytes { reader.feed($0) }
+            if !isFed { return parsed + [.violation] }
+            reading: while true {
+                switch reader.next() {
+                case .incomplete: break reading
+                case .violation: return parsed + [.violation]
+                case .reply(let reply):
+                    if case .array(let count) = reply.kind {
+                        parsed.append(.array((0..<count).map { value(reader.element($0)) }))
+                    } else {
+                        parsed.append(value(reply))
+                    }
+                }
+            }
+        }
+        return parsed
+    }
+
+    private func value(_ reply: Reply) -> Parsed { .value(reply.kind, reply.integer, Array(reply.bytes)) }
+
+    private func string(_ text: String) -> Parsed { .value(.string, 0, Array(text.utf8)) }
+
+    @Test(arguments: [1, 2, 3, 7, 1000])
+    func `Replies are read however they are sliced`(pieces: Int) throws {
+        let bytes =
+            "$9\r\nduplicate\r\n:1\r\n*2\r\n$4\r\nwait\r\n:950\r\n-OOM no room\r\n+OK\r\n$-1\r\n$0\r\n\r\n*0\r\n*3\r\n$2\r\nab\r\n$-1\r\n$1\r\n\r\r\n"
+        #expect(
+            try parse(Array(bytes.utf8), pieces: pieces) == [
+                string("duplicate"), .value(.integer, 1, []),
+                .array([string("wait"), .value(.integer, 950, [])]), .value(.error, 0, Array("OOM no room".utf8)),
+                .value(.status, 0, Array("OK".utf8)), .value(.null, 0, []), string(""), .array([]),
+                .array([string("ab"), .value(.null, 0, []), string("\r")]),
+            ]
+        )
+    }
+
+    @Test(arguments: [1, 3, 4096, 70_000])
+    func `An array longer than a feed keeps its first elements`(pieces: Int) throws {
+        // The parser moves its buffer between feeds; elements that were read before must survive that.
+        let long = String(repeating: "x", count: ReplyReader.stringBytesMax)
+        let bytes = "*3\r\n$10\r\nregistered\r\n$5\r\nfirst\r\n$\(long.utf8.count)\r\n\(long)\r\n:7\r\n"
+        #expect(
+            try parse(Array(bytes.utf8), pieces: pieces) == [
+                .array([string("registered"), string("first"), string(long)]), .value(.integer, 7, []),
+            ]
+        )
+    }
+
+    @Test(arguments: [
+        "*1\r\n*1\r\n:1\r\n", String(repeating: "*1\r\n", count: 1000), "*17\r\n", "*2147483647\r\n",
+        "*99999999999999\r\n",
+        "*-2\r\n", "$-2\r\n", "$99999999999999999999\r\n", "!x\r\n", "\0\0\0\0", "HTTP/1.1 400 Bad Request\r\n",
+        "%1\r\n",
+        ":12a\r\n", ":99999999999999999999\r\n",
+    ])
+    func `What is not a flat reply ends the connection`(text: String) throws {
+        for pieces in [1, 1 << 16] {
+            #expect(try parse(Array(text.utf8), pieces: pieces) == [.violation])
+        }
+    }
+
+    @Test func `A string over the limit is not waited for`() throws {
+        let flood = Array(repeating: UInt8(ascii: "x"), count: 4 * ReplyReader.stringBytesMax)
+        #expect(try parse(Array("$536870911\r\n".utf8) + flood, pieces: 16_384) == [.violation])
+        #expect(try parse(Array("+".utf8) + flood, pieces: 16_384) == [.violation])
+        let over = ReplyReader.stringBytesMax + 1
+        #expect(
+            try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieces: 1 << 18) == [.violation]
+        )
+        // Each string is within its limit, and the reply is not.
+        let half = Array("$70000\r\n".utf8) + flood[..<70_000] + Array("\r\n".utf8)
+        #expect(try parse(Array("*2\r\n".utf8) + half + half, pieces: 16_384) == [.violation])
+    }
+
+    @Test func `Random bytes never do more than end the connection`() throws {
+        var random = SplitMix(state: 27)
+        let alphabet = Array("*$:+-0123456789\r\n\r\n\r\nabx\0".utf8)
+        for _ in 0..<20_000 {
+            let bytes = (0..<(random.next() % 60)).map { _ in alphabet[Int(random.next() % UInt64(alphabet.count))] }
+            _ = try parse(bytes, pieces: Int(random.next() % 9) + 1)
+        }
+    }
+
+    @Test func `Errors are classified by their first word`() {
+        let cases: [(String, RedisError.Code, Bool)] = [
+            ("LOADING Redis is loading the dataset in memory", .loading, true),
+            ("READONLY You can't write", .readOnly, true),
+            ("MASTERDOWN Link with MASTER is down", .masterDown, true),
+            ("CLUSTERDOWN The cluster is down", .clusterDown, true),
+            ("MOVED 3999 127.0.0.1:6381", .moved, true), ("ASK 3999 127.0.0.1:6381", .ask, true),
+            ("TRYAGAIN Multiple keys", .tryAgain, true), ("NOSCRIPT No matching script.", .noScript, true),
+            ("OOM command not allowed", .outOfMemory, true), ("BUSY Redis is busy", .busy, true),
+            ("MISCONF Redis is configured to save", .misconfigured, true), ("NOREPLICAS Not enough", .noReplicas, true),
+            ("NOAUTH Authentication required.", .noAuthentication, true), ("WRONGPASS invalid", .wrongPassword, true),
+            ("NOPERM this user has no permissions", .noPermission, true),
+            ("EXECABORT Transaction", .transactionAborted, false),
+            ("ERR unknown operation", .unknown, false), ("", .unknown, false), ("OOMX", .unknown, false),
+        ]
+        for (text, code, isRetriable) in cases {
+            let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }
+            #expect(error.code == code, "\(text)")
+            #expect(error.isRetriable == isRetriable, "\(text)")
+        }
+    }
+
+    @Test func `An error's text does not repeat arguments`() {
+        let text = "ERR unknown command 'AUTH', with args beginning with: 'hunter2'"
+        let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }
+        #expect(error.reason == "Redis answered: ERR unknown command 'AUTH'")
+    }
+
+    @Test(
+        arguments: [
+            ("# Server\r\nredis_version:7.0.15\r\nos:x\r\n", 7), ("redis_version:10.1\r\n", 10),
+            ("redis_version:\r\n", nil), ("", nil),
+        ] as [(String, Int?)]
+    )
+    func `The server's version is found`(information: String, major: Int?) {
+        #expect(Array(information.utf8).withUnsafeBytes { RedisConnection.majorVersion($0) } == major)
+    }
+}

@@ -1,0 +1,444 @@
+import Reactor
+import ScriptModel
+import Testing
+
+@testable import Redis
+
+/// The rules of the scripts one by one, on a real server; each reply is held against the model as well.
+@Suite(.serialized) struct ScriptTests {
+    /// A server, a lane and the model side by side.
+    private final class Stage {
+        let server: RedisServer
+        let lane: Lane
+        var model: ScriptModel
+        let key: TestKey
+
+        init(_ key: TestKey = .activity("match-17")) throws {
+            server = try RedisServer()
+            lane = try Lane(server.unixURL)
+            model = ScriptModel(nowMilliseconds: lane.loop.wallMilliseconds)
+            self.key = key
+            _ = lane.turnUntilReady()
+        }
+
+        func admit(_ call: AdmitCall, _ key: TestKey? = nil) -> ModelReply {
+            let key = key ?? self.key
+            lane.events = []
+            #expect(lane.connection.issue(call, key: key, tag: 1) == .issued)
+            #expect(lane.turn { !lane.events.isEmpty })
+            guard case .admitted(1, let reply)? = lane.events.first else {
+                Issue.record("\(lane.events)")
+                return ModelReply(.stale)
+            }
+            var expected = model.admit(key: key.text, call)
+            if expected.verdict == .wait { expected.waitMilliseconds = reply.waitMilliseconds }
+            #expect(reply == expected)
+            return reply
+        }
+
+        func verdict(_ call: AdmitCall) -> Verdict { admit(call).verdict }
+
+        @discardableResult
+        func settle(_ call: SettleCall, _ key: TestKey? = nil) -> Bool {
+            let key = key ?? self.key
+            lane.events = []
+            #expect(lane.connection.issue(call, key: key, tag: 2) == .issued)
+            #expect(lane.turn { !lane.events.isEmpty })
+            let retired = lane.events == [.settled(2, true)]
+            #expect(lane.events == [.settled(2, model.settle(key: key.text, call))])
+            return retired
+        }
+    }
+
+    private func version(_ timestamp: UInt64, _ sequence: UInt64 = 0) -> ScriptVersion {
+        ScriptVersion.at(timestamp, sequence)
+    }
+
+    private func command(
+        _ event: CommandEvent,
+        _ timestamp: UInt64,
+        _ sequence: UInt64 = 0,
+        digest: UInt64 = 1,
+        spacing: Int64 = 0,
+        token: ModelToken? = nil
+    ) -> AdmitCall {
+        .command(
+            event: event,
+            version: version(timestamp, sequence),
+            digest: digest,
+            spacingMilliseconds: spacing,
+            registration: token
+        )
+    }
+
+    private func start(_ timestamp: UInt64, claim: UInt64 = 1) -> AdmitCall {
+        .start(version: version(timestamp), claim: claim)
+    }
+
+    private func unknown(_ timestamp: UInt64) -> SettleCall {
+        SettleCall(version: version(timestamp), outcome: .unknown, digest: 1)
+    }
+
+    private func token(_ text: String, at: Int64 = 100) -> ModelToken {
+        ModelToken(token: Array(text.utf8), environment: .production, registeredAtMilliseconds: at)
+    }
+
+    private func register(_ text: String, at: Int64 = 100, shows: ScriptVersion? = nil) -> AdmitCall {
+        .register(attributesType: nil, registration: token(text, at: at), shows: shows)
+    }
+
+    private func accepted(_ timestamp: UInt64, _ sequence: UInt64 = 0, digest: UInt64 = 1) -> SettleCall {
+        SettleCall(version: version(timestamp, sequence), outcome: .accepted, digest: digest)
+    }
+
+    // MARK: - Updates
+
+    @Test func `The newest wins, and what was settled is a duplicate`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(register("aa")) == .registered)
+        let sent = stage.admit(command(.update, 100))
+        #expect(sent.verdict == .send && sent.timestampSeconds == 100 && sent.token == token("aa"))
+        #expect(stage.verdict(command(.update, 99, 7)) == .superseded)
+        // Its worker died: it is carried on with, and keeps its timestamp.
+        #expect(stage.admit(command(.update, 100)).timestampSeconds == 100)
+        stage.settle(accepted(100))
+        #expect(stage.verdict(command(.update, 100)) == .duplicate)
+        // A later sequence in the same second gets the next timestamp.
+        #expect(stage.admit(command(.update, 100, 1, digest: 2)).timestampSeconds == 101)
+        #expect(stage.admit(command(.update, 101, 0, digest: 3)).timestampSeconds == 102)
+        #expect(stage.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
+    }
+
+    @Test func `What is shown already is unchanged, and what is shown is only known once accepted`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
+        #expect(stage.verdict(command(.update, 101)) == .send)
+        stage.settle(accepted(100))
+        #expect(stage.verdict(command(.update, 102)) == .send)
+        stage.settle(accepted(102))
+        #expect(stage.verdict(command(.update, 103)) == .unchanged)
+        #expect(stage.verdict(command(.update, 103)) == .duplicate)
+        #expect(stage.verdict(command(.update, 104, digest: 2)) == .send)
+        stage.settle(SettleCall(version: version(104), outcome: .unknown, digest: 2))
+        #expect(stage.verdict(command(.update, 104, digest: 2)) == .duplicate)
+        #expect(stage.verdict(command(.update, 105, digest: 2)) == .send)
+    }
+
+    @Test func `Pace: wait, and then send; an assigned timestamp outlives the wait`() throws {
+        let stage = try Stage()
+        #expect(stage.admit(command(.update, 100, spacing: 400, token: token("aa"))).verdict == .send)
+        let again = stage.admit(command(.update, 100, spacing: 400))
+        #expect(again.verdict == .wait && (1...400).contains(again.waitMilliseconds))
+        let newer = stage.lane.connection.issue(
+            command(.update, 100, 5, digest: 9, spacing: 400),
+            key: stage.key,
+            tag: 7
+        )
+        #expect(newer == .issued)
+        #expect(stage.lane.turn { stage.lane.connection.outstandingCount == 0 })
+        let end = stage.lane.loop.nowMilliseconds + again.waitMilliseconds + 5
+        #expect(stage.lane.turn { stage.lane.loop.nowMilliseconds >= end })
+        #expect(
+            stage.lane.connection.issue(command(.update, 100, 5, digest: 9, spacing: 400), key: stage.key, tag: 8)
+                == .issued
+        )
+        #expect(stage.lane.turn { stage.lane.connection.outstandingCount == 0 })
+        guard case .admitted(8, let sent)? = stage.lane.events.last else { return #expect(Bool(false)) }
+        #expect(sent.verdict == .send && sent.timestampSeconds == 101)
+    }
+
+    @Test func `A clock that went back does not hold pushes up`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
+        // The last push was in a minute's time, by a clock that has since been set back.
+        let record = String(decoding: stage.server.hash(stage.key.text)["v"]!, as: UTF8.self)
+        let last = String(stage.lane.loop.wallMilliseconds + 60_000)
+        stage.server.command("HSET", stage.key.text, "v", record.dropLast(13) + last)
+        stage.lane.events = []
+        #expect(stage.lane.connection.issue(command(.update, 101, spacing: 1_000), key: stage.key, tag: 1) == .issued)
+        #expect(stage.lane.turn { !stage.lane.events.isEmpty })
+        guard case .admitted(1, let reply)? = stage.lane.events.first else { return #expect(Bool(false)) }
+        #expect(reply.verdict == .send)
+    }
+
+    // MARK: - Ends
+
+    @Test func `An end is never superseded, and nothing follows it`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
+        stage.settle(accepted(100))
+        #expect(stage.admit(command(.end, 90)).timestampSeconds == 101)
+        #expect(stage.verdict(command(.update, 100)) == .ended)
+        #expect(stage.verdict(command(.update, 200)) == .ended)
+        #expect(stage.verdict(command(.end, 200)) == .ended)
+        #expect(stage.admit(command(.end, 90)).timestampSeconds == 101)
+        stage.settle(accepted(90))
+        #expect(stage.verdict(command(.end, 90)) == .duplicate)
+        #expect(stage.verdict(start(89)) == .superseded)
+        #expect(stage.admit(start(95)).timestampSeconds == 102)
+    }
+
+    @Test func `An end of an update's own version is no duplicate of it`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
+        stage.settle(accepted(100))
+        #expect(stage.admit(command(.end, 100)).timestampSeconds == 101)
+    }
+
+    @Test func `An end that came to nothing may be followed by another`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
+        stage.settle(SettleCall(version: version(100), outcome: .notShown, digest: 1))
+        #expect(stage.verdict(command(.update, 101)) == .ended)
+        #expect(stage.verdict(command(.end, 99)) == .ended)
+        #expect(stage.verdict(command(.end, 100)) == .duplicate)
+        #expect(stage.verdict(command(.end, 101)) == .send)
+    }
+
+    // MARK: - Tokens
+
+    @Test func `What is held goes out when a token registers`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(99), command: [9])) == .superseded)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1, 0, 255])) == .held)
+        #expect(stage.verdict(command(.update, 100)) == .held)
+        for _ in 0..<2 {
+            let registered = stage.admit(register("aa"))
+            #expect(registered.held == .init(version: version(100), command: [1, 0, 255]))
+        }
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
+        #expect(stage.verdict(command(.update, 100)) == .send)
+        // The worker that sends it may die: until it is settled, the registration still brings it.
+        #expect(stage.admit(register("aa")).held != nil)
+        #expect(stage.admit(command(.update, 100)).timestampSeconds == 100)
+        stage.settle(accepted(100))
+        #expect(stage.admit(register("aa")).held == nil)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
+    }
+
+    @Test func `What the app shows already is not sent to it`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(stage.admit(register("aa", shows: version(100))).held == nil)
+        #expect(stage.verdict(command(.update, 100)) == .duplicate)
+    }
+
+    @Test func `A newer state takes the place of a held one`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(stage.verdict(command(.update, 101)) == .noToken)
+        #expect(stage.admit(register("aa")).held == nil)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(101), command: [2])) == .retry)
+        #expect(stage.verdict(command(.update, 101)) == .send)
+    }
+
+    @Test func `A dead token is retired, unless it was registered since`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(register("aa", at: 100)) == .registered)
+        var call = SettleCall(version: nil, outcome: .notShown, digest: 0)
+        for (text, environment, before, retires) in [
+            ("aa", TokenEnvironment.production, 100, false), ("bb", .production, 200, false),
+            ("aa", .sandbox, 200, false),
+            ("aa", .production, 101, true), ("aa", .production, 101, false),
+        ] as [(String, TokenEnvironment, Int64, Bool)] {
+            call.retirement = .init(token: Array(text.utf8), environment: environment, invalidAtMilliseconds: before)
+            #expect(stage.settle(call) == retires)
+        }
+        // Its own registration, delivered again, does not bring it back; a later one does.
+        #expect(stage.verdict(register("aa", at: 100)) == .stale)
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        #expect(stage.verdict(register("aa", at: 101)) == .registered)
+        call.retirement?.invalidAtMilliseconds = nil
+        #expect(stage.settle(call))
+    }
+
+    @Test func `The later registration counts, whatever order they come in`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(register("aa", at: 200)) == .registered)
+        #expect(stage.verdict(register("bb", at: 199)) == .stale)
+        #expect(stage.admit(command(.update, 100, token: token("cc", at: 150))).token == token("aa", at: 200))
+        #expect(stage.verdict(.unregister(attributesType: nil, atMilliseconds: 199)) == .stale)
+        #expect(stage.verdict(.unregister(attributesType: nil, atMilliseconds: 200)) == .unregistered)
+        #expect(stage.verdict(command(.update, 101)) == .noToken)
+        #expect(stage.verdict(register("aa", at: 199)) == .stale)
+    }
+
+    // MARK: - Starts
+
+    @Test func `A start that was sent is never sent again`() throws {
+        let stage = try Stage()
+        #expect(stage.admit(start(100)).timestampSeconds == 100)
+        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
+        // Only `settle` writes it down, so an `unknown` whose reply was lost is heard again.
+        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
+        stage.settle(unknown(100))
+        #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
+        #expect(stage.verdict(start(101)) == .send)
+        // A newer update does not hide that its outcome is not known.
+        #expect(stage.verdict(command(.update, 102)) == .noToken)
+        #expect(stage.verdict(start(101, claim: 2)) == .unknown)
+        #expect(stage.verdict(start(103)) == .send)
+        stage.settle(accepted(103))
+        #expect(stage.verdict(start(103, claim: 2)) == .duplicate)
+        #expect(stage.verdict(start(101)) == .superseded)
+    }
+
+    @Test func `A start whose verdict was lost gets the same again, and nothing changes by it`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.end, 150, token: token("aa"))) == .send)
+        stage.settle(accepted(150))
+        #expect(stage.admit(start(151)).timestampSeconds == 151)
+        let hash = stage.server.hash(stage.key.text)
+        for _ in 0..<2 {
+            let again = stage.admit(start(151))
+            #expect(again.verdict == .send && again.timestampSeconds == 151)
+        }
+        #expect(stage.verdict(start(151, claim: 2)) == .unknown)
+        #expect(stage.server.hash(stage.key.text) == hash)
+        // A late registration of the life before, and a state that waits for the token of the one to come, are no hindrance.
+        #expect(stage.verdict(register("old", at: 150)) == .registered)
+        #expect(stage.admit(start(151)).timestampSeconds == 151)
+        #expect(stage.verdict(.unregister(attributesType: nil, atMilliseconds: 150)) == .unregistered)
+        #expect(stage.verdict(command(.update, 152)) == .noToken)
+        #expect(stage.admit(start(151)).timestampSeconds == 151)
+    }
+
+    @Test func `A start whose verdict was lost is superseded by an end, and by what the activity lives by`() throws {
+        let ended = try Stage()
+        #expect(ended.verdict(start(100)) == .send)
+        #expect(ended.verdict(command(.end, 101)) == .noToken)
+        #expect(ended.verdict(start(100)) == .superseded)
+        let lives = try Stage()
+        #expect(lives.verdict(start(100)) == .send)
+        #expect(lives.verdict(command(.update, 101, token: token("aa"))) == .send)
+        #expect(lives.verdict(start(100)) == .superseded)
+        let restarted = try Stage()
+        #expect(restarted.verdict(start(100)) == .send)
+        #expect(restarted.verdict(start(101, claim: 2)) == .send)
+        #expect(restarted.verdict(start(100)) == .superseded)
+    }
+
+    @Test(arguments: [true, false])
+    func `Accepted wins over the unknown of another record of the same start`(unknownFirst: Bool) throws {
+        let stage = try Stage()
+        #expect(stage.admit(start(100)).timestampSeconds == 100)
+        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
+        if unknownFirst { stage.settle(unknown(100)) }
+        // The first record's verdict had been lost: the other's `unknown` does not keep it from being sent.
+        #expect(stage.admit(start(100)).timestampSeconds == 100)
+        stage.settle(accepted(100, digest: 7))
+        if !unknownFirst { stage.settle(unknown(100)) }
+        #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
+        // What it shows is known.
+        #expect(stage.verdict(register("aa")) == .registered)
+        #expect(stage.verdict(command(.update, 101, digest: 7)) == .unchanged)
+    }
+
+    @Test func `A start that comes after a newer update still brings the activity about`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 105)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
+        #expect(stage.admit(start(100)).timestampSeconds == 100)
+        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
+        stage.settle(accepted(100))
+        // The update that waits for the token that the start brings is still held.
+        #expect(stage.admit(register("aa")).held?.command == [5])
+        #expect(stage.admit(command(.update, 105)).timestampSeconds == 105)
+        #expect(stage.verdict(start(101)) == .superseded)
+    }
+
+    @Test func `A start is superseded by what the activity lives by, and by its end`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.update, 105, token: token("aa"))) == .send)
+        #expect(stage.verdict(start(100)) == .superseded)
+        let ended = try Stage()
+        #expect(ended.verdict(command(.end, 105)) == .noToken)
+        #expect(ended.verdict(start(100)) == .superseded)
+    }
+
+    @Test func `A start opens a new life without the old one's token`() throws {
+        let stage = try Stage()
+        #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
+        stage.settle(accepted(100))
+        #expect(stage.verdict(start(101)) == .send)
+        #expect(stage.verdict(command(.update, 102)) == .noToken)
+        #expect(stage.verdict(register("old", at: 99)) == .stale)
+        #expect(stage.verdict(register("bb", at: 101)) == .registered)
+        #expect(stage.verdict(command(.update, 102)) == .send)
+    }
+
+    @Test func `A device's tokens are kept apart by attributes type`() throws {
+        let stage = try Stage(.device("phone"))
+        let game = "GameAttributes"
+        let race = "RaceAttributes"
+        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
+        #expect(stage.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).held == nil)
+        let registered = stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
+        #expect(registered.held == .init(version: version(102), command: [2]))
+        #expect(stage.admit(.address(attributesType: game, registration: nil)).token == token("aa"))
+        #expect(stage.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
+        stage.settle(SettleCall(attributesType: game, version: version(102), outcome: .accepted, digest: 0))
+        #expect(stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).held == nil)
+        #expect(
+            stage.admit(.address(attributesType: race, registration: token("dd", at: 300))).token
+                == token("dd", at: 300)
+        )
+        // The tombstone is older than the one and newer than the other.
+        #expect(stage.verdict(.unregisterAll(atMilliseconds: 200)) == .unregistered)
+        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(stage.admit(.address(attributesType: race, registration: nil)).token == token("dd", at: 300))
+        #expect(stage.verdict(.unregisterAll(atMilliseconds: 200)) == .unregistered)
+        #expect(stage.verdict(.unregisterAll(atMilliseconds: 199)) == .stale)
+    }
+
+    // MARK: - The hash
+
+    @Test func `A hash outlives an activity, and a device's outlives many`() throws {
+        let stage = try Stage()
+        func lifetime(_ key: TestKey) -> Int64 {
+            stage.server.command("PTTL", key.text).first.flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? -1
+        }
+        #expect(stage.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
+        #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(stage.key)))
+        // Every 1,000 seconds are soon enough to set it again.
+        let now = stage.lane.loop.wallMilliseconds
+        stage.server.command("PEXPIRE", stage.key.text, "80000000")
+        #expect(stage.verdict(command(.update, 101)) == .send)
+        stage.lane.loop.refreshClock()
+        #expect(lifetime(stage.key) <= 80_000_000 || stage.lane.loop.wallMilliseconds / 1_000_000 != now / 1_000_000)
+        let record = String(decoding: stage.server.hash(stage.key.text)["v"]!, as: UTF8.self)
+        stage.server.command("HSET", stage.key.text, "v", record.dropLast(13) + String(now - 1_000_000))
+        #expect(stage.verdict(command(.update, 102)) == .send)
+        #expect(lifetime(stage.key) > 80_000_000)
+        stage.settle(accepted(102))
+        stage.settle(accepted(103), .activity("never admitted"))
+        #expect(stage.server.command("DBSIZE") == [Array("1".utf8)])
+        let device = TestKey.device("phone")
+        _ = stage.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
+        #expect(lifetime(device) > 89 * 24 * 3_600_000)
+    }
+
+    @Test func `A hash takes less than 400 bytes`() throws {
+        let stage = try Stage(.activity("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111"))
+        let registered = ModelToken(
+            token: Array(String(repeating: "8f0c", count: 40).utf8),
+            environment: .production,
+            registeredAtMilliseconds: 1_760_000_000_000
+        )
+        #expect(stage.verdict(start(1_760_000_000)) == .send)
+        stage.settle(accepted(1_760_000_000))
+        #expect(stage.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
+        #expect(stage.verdict(command(.update, 1_760_000_005, digest: 2)) == .send)
+        stage.settle(accepted(1_760_000_005, digest: 2))
+        #expect(stage.server.command("OBJECT", "ENCODING", stage.key.text) == [Array("listpack".utf8)])
+        let bytes = stage.server.command("MEMORY", "USAGE", stage.key.text).first
+            .flatMap { Int(String(decoding: $0, as: UTF8.self)) }
+        #expect(try #require(bytes) < 400)
+    }
+}

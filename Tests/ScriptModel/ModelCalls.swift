@@ -1,0 +1,88 @@
+import Redis
+
+/// A token with what is known of it.
+public struct ModelToken: Hashable, Sendable {
+    public var token: [UInt8]
+    public var environment: TokenEnvironment
+    public var registeredAtMilliseconds: Int64
+
+    public init(token: [UInt8], environment: TokenEnvironment, registeredAtMilliseconds: Int64) {
+        self.token = token
+        self.environment = environment
+        self.registeredAtMilliseconds = registeredAtMilliseconds
+    }
+}
+
+/// A call of the script `admit`, as `RedisConnection` offers it. `attributesType` is nil on an activity's hash.
+public enum AdmitCall: Hashable, Sendable {
+    case start(version: ScriptVersion, claim: UInt64)
+    case command(
+        event: CommandEvent,
+        version: ScriptVersion,
+        digest: UInt64,
+        spacingMilliseconds: Int64,
+        registration: ModelToken?
+    )
+    case hold(attributesType: String?, version: ScriptVersion, command: [UInt8])
+    case register(attributesType: String?, registration: ModelToken, shows: ScriptVersion?)
+    case unregister(attributesType: String?, atMilliseconds: Int64)
+    case unregisterAll(atMilliseconds: Int64)
+    case address(attributesType: String, registration: ModelToken?)
+}
+
+/// A call of the script `settle`.
+public struct SettleCall: Hashable, Sendable {
+    public struct Retirement: Hashable, Sendable {
+        public var token: [UInt8]
+        public var environment: TokenEnvironment
+        public var invalidAtMilliseconds: Int64?
+
+        public init(token: [UInt8], environment: TokenEnvironment, invalidAtMilliseconds: Int64?) {
+            self.token = token
+            self.environment = environment
+            self.invalidAtMilliseconds = invalidAtMilliseconds
+        }
+    }
+
+    public var attributesType: String?
+    /// Nil: only a token is retired.
+    public var version: ScriptVersion?
+    public var outcome: SettledOutcome
+    public var digest: UInt64
+    public var retirement: Retirement?
+
+    public init(
+        attributesType: String? = nil,
+        version: ScriptVersion?,
+        outcome: SettledOutcome,
+        digest: UInt64,
+        retirement: Retirement? = nil
+    ) {
+        self.attributesType = attributesType
+        self.version = version
+        self.outcome = outcome
+        self.digest = digest
+        self.retirement = retirement
+    }
+}
+
+/// The reply to an `admit` call, with the fields that go with its verdict.
+public struct ModelReply: Hashable, Sendable {
+    public struct Held: Hashable, Sendable {
+        public var version: ScriptVersion
+        public var command: [UInt8]
+
+        public init(version: ScriptVersion, command: [UInt8]) {
+            self.version = version
+            self.command = command
+        }
+    }
+
+    public var verdict: Verdict
+    public var waitMilliseconds: Int64 = 0
+    public var timestampSeconds: UInt64 = 0
+    public var token: ModelToken?
+    public var held: Held?
+
+    public init(_ verdict: Verdict) { self.verdict = verdict }
+}

@@ -1,0 +1,107 @@
+import Redis
+
+/// The scripts `admit` and `settle` over a dictionary: the same replies and the same contents as on a server.
+///
+/// The simulation runs it in place of Redis; a differential test holds it against a real server.
+public struct ScriptModel: Sendable {
+    public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
+    public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000
+
+    /// The server's clock, UNIX milliseconds; whoever runs the model moves it.
+    public var nowMilliseconds: Int64
+    public internal(set) var activities: [String: ActivityState] = [:]
+    public internal(set) var devices: [String: DeviceState] = [:]
+
+    public init(nowMilliseconds: Int64) {
+        self.nowMilliseconds = nowMilliseconds
+    }
+
+    /// `key` is any text that names the hash; activities and devices are kept apart.
+    public mutating func admit(key: String, _ call: AdmitCall) -> ModelReply {
+        switch call {
+        case .start(let version, let claim):
+            return onActivity(key) { activity, now in activity.start(version, claim: claim, now: now) }
+        case .command(let event, let version, let digest, let spacing, let registration):
+            return onActivity(key) { activity, now in
+                activity.command(
+                    isEnd: event == .end,
+                    version,
+                    digest: digest,
+                    spacing: spacing,
+                    registration: registration,
+                    now: now
+                )
+            }
+        case .hold(nil, let version, let command):
+            return onActivity(key) { activity, _ in activity.hold(version, command) }
+        case .hold(let type?, let version, let command):
+            return onDevice(key) { device in device.hold(type, version, command) }
+        case .register(nil, let registration, let shows):
+            return onActivity(key) { activity, _ in activity.register(registration, shows: shows) }
+        case .register(let type?, let registration, let shows):
+            return onDevice(key) { device in device.register(type, registration, shows: shows) }
+        case .unregister(nil, let at):
+            return onActivity(key) { activity, _ in activity.unregister(at: at) }
+        case .unregister(let type?, let at):
+            return onDevice(key) { device in device.unregister([type], at: at) }
+        case .unregisterAll(let at):
+            return onDevice(key) { device in device.unregister(device.registeredTypes, at: at) }
+        case .address(let type, let registration):
+            return onDevice(key) { device in device.address(type, registration) }
+        }
+    }
+
+    /// True if the token was retired.
+    public mutating func settle(key: String, _ call: SettleCall) -> Bool {
+        if let type = call.attributesType {
+            return live(&devices, key)?.expiresAtMilliseconds != nil
+                && devices[key, default: .init()].settle(type, call)
+        }
+        return live(&activities, key)?.expiresAtMilliseconds != nil && activities[key, default: .init()].settle(call)
+    }
+
+    /// FLUSHALL: the server has forgotten everything.
+    public mutating func flushAll() {
+        activities.removeAll()
+        devices.removeAll()
+    }
+
+    private mutating func onActivity(
+        _ key: String,
+        _ operation: (inout ActivityState, Int64) -> (ModelReply, Lifetime)
+    ) -> ModelReply {
+        var activity = live(&activities, key) ?? ActivityState()
+        let (reply, lifetime) = operation(&activity, nowMilliseconds)
+        if lifetime == .renewed { activity.expiresAtMilliseconds = nowMilliseconds + Self.activityLifetimeMilliseconds }
+        if activity.expiresAtMilliseconds != nil { activities[key] = activity }
+        return reply
+    }
+
+    private mutating func onDevice(_ key: String, _ operation: (inout DeviceState) -> (ModelReply, Lifetime))
+        -> ModelReply
+    {
+        var device = live(&devices, key) ?? DeviceState()
+        let (reply, lifetime) = operation(&device)
+        if lifetime == .renewed { device.expiresAtMilliseconds = nowMilliseconds + Self.deviceLifetimeMilliseconds }
+        if device.expiresAtMilliseconds != nil { devices[key] = device }
+        return reply
+    }
+
+    private func live<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
+        guard let state = states[key] else { return nil }
+        if let expiry = state.expiresAtMilliseconds, expiry > nowMilliseconds { return state }
+        states[key] = nil
+        return nil
+    }
+}
+
+/// Whether an operation set the hash's time to live anew.
+enum Lifetime {
+    case unchanged
+    case renewed
+}
+
+protocol ExpiringState {
+    /// Nil: there is no such hash.
+    var expiresAtMilliseconds: Int64? { get set }
+}
