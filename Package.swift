@@ -17,6 +17,7 @@ let package = Package(
     products: [
         // The benchmarks, a package of their own, measure these two.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
+        .library(name: "Delivery", targets: ["Delivery"]),
     ],
     targets: [
         .systemLibrary(name: "CRdkafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
@@ -25,6 +26,7 @@ let package = Package(
         .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
 
         .target(name: "LiveActivity", swiftSettings: settings),
+        .target(name: "Delivery", dependencies: ["LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
@@ -34,6 +36,9 @@ let package = Package(
         .target(name: "ScriptModel", dependencies: ["Redis"], path: "Tests/ScriptModel", swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests", dependencies: ["LiveActivity"], exclude: ["Corpus"], swiftSettings: settings),
+        .testTarget(
+            name: "DeliveryTests", dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel"],
+            swiftSettings: settings),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka"], swiftSettings: settings),
         .testTarget(

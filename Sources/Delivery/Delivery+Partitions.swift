@@ -1,0 +1,45 @@
+/// Assignment and revocation, and what may be committed (design §9).
+extension Delivery {
+    /// A partition was assigned to this lane.
+    /// - Returns: the number that its records are to name, or nil when the lane has `PartitionTable.limit` of them.
+    public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
+        partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
+    }
+
+    /// Begins to give a partition up: nothing of it is begun any more, and what waits is let go without an outcome, since its next
+    /// owner reads it again. What is under way goes on to its result.
+    public mutating func beginRevoking(_ place: UInt32, now: Moment) {
+        guard let partition = partitions[place], partition.phase == .assigned else { return }
+        partition.phase = .revoking
+        for index in 0..<records.indexBound where records.isInUse(index) {
+            let slot = records[index]
+            guard slot.partition == place, slot.epoch == partition.epoch, !slot.isFinished else { continue }
+            guard slot.activity != .max else { continue }
+            if activities[slot.activity].current != index {
+                removeWaiting(index, of: slot.activity)
+                abandon(index)
+            } else if activities[slot.activity].phase == .backingOff {
+                wheel.clear(slot.activity)
+                abandonPush(of: slot.activity, now: now)
+            }
+        }
+    }
+
+    /// Whether nothing of a partition that is being given up is outstanding.
+    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.outstanding == 0 }
+
+    /// Records of a partition that are not settled.
+    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.outstanding ?? 0 }
+
+    /// Gives a partition up for good, drained or not. What of it is still under way is finished without being counted.
+    public mutating func release(partition place: UInt32, now: Moment) {
+        beginRevoking(place, now: now)
+        partitions.release(place)
+    }
+
+    /// The offset that may be committed: every record below it is settled. nil before the first record.
+    public func committableOffset(_ place: UInt32) -> Int64? {
+        guard let partition = partitions[place], partition.ledger.nextOffset > 0 else { return nil }
+        return partition.ledger.committableOffset
+    }
+}

@@ -1,0 +1,137 @@
+import LiveActivity
+
+/// APNs' side of the core: which push goes next, and what its answer comes to.
+extension Delivery {
+    /// The next push of a pool, to be sent now; the caller has a free stream for it. nil if none waits.
+    ///
+    /// A push that was overtaken while it waited is not handed out when the newer state could go at once.
+    public mutating func nextPush(_ pool: PoolIndex, now: Moment) -> UInt32? {
+        while let record = pools.popReady(of: pool) {
+            let activity = records[record].activity
+            precondition(activities[activity].phase == .ready && activities[activity].current == record)
+            let mayGoAgain = activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
+            if isExpired(record, now: now) {
+                finishPush(record, .expired, settlement: .final, now: now)
+            } else if mayGoAgain, isOvertaken(activity) {
+                finishPush(record, .superseded, settlement: .final, now: now)
+            } else {
+                activities[activity].phase = .inFlight
+                records[record].attempts += 1
+                records[record].sentMilliseconds = now.wallMilliseconds
+                countPush()
+                return record
+            }
+        }
+        return nil
+    }
+
+    /// A push that `nextPush` handed out found no stream after all: it waits again, and the attempt does not count.
+    public mutating func pushReturned(_ record: UInt32) {
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
+        activities[activity].phase = .ready
+        records[record].attempts -= 1
+        let slot = records[record]
+        pools.prependReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
+    }
+
+    /// Whether a push waits for a stream of this pool.
+    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: pool) != nil }
+
+    /// APNs answered a push, or it is known that no answer will come.
+    public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
+        records[record].status = result.status
+        records[record].setReason(result.reason)
+        if result.sentMilliseconds >= 0 { records[record].sentMilliseconds = result.sentMilliseconds }
+        records[record].answeredMilliseconds = result.answeredMilliseconds
+        switch result.disposition {
+        case .accepted:
+            finishPush(record, .accepted, settlement: .accepted, now: now)
+        case .tokenDead:
+            tokenRefused(record, result, now: now)
+        case .rejected:
+            finishPush(record, .failed, settlement: .final, now: now)
+        case .ambiguous where records[record].event == .start:
+            // Repeating it on a guess could make a second activity (design §2, `unknown`).
+            finishPush(record, .unknown, settlement: .unknown, now: now)
+        case .retryNow, .retryLater, .ambiguous:
+            retry(record, of: activity, result.disposition, now: now)
+        }
+    }
+
+    /// A dead token leaves the hash, unless it was registered after the moment from which APNs calls it dead.
+    private mutating func tokenRefused(_ record: UInt32, _ result: PushResult, now: Moment) {
+        let registeredAt = records[record].registeredAtMilliseconds
+        let wasRegisteredSince = result.invalidAtMilliseconds >= 0 && registeredAt >= result.invalidAtMilliseconds
+        guard !wasRegisteredSince else { return finishPush(record, .failed, settlement: .final, now: now) }
+        records[record].invalidAtMilliseconds =
+            result.invalidAtMilliseconds >= 0 ? result.invalidAtMilliseconds : now.wallMilliseconds
+        records[record].retiresToken = true
+        records[record].retiresTokenUnconditionally = result.invalidAtMilliseconds < 0
+        produce(.invalidation, record)
+        finishPush(record, .unregistered, settlement: .final, now: now)
+    }
+
+    private mutating func retry(
+        _ record: UInt32, of activity: UInt32, _ disposition: PushResult.Disposition, now: Moment
+    ) {
+        if isOvertaken(activity) { return finishPush(record, .superseded, settlement: .final, now: now) }
+        if isRevoked(record) { return abandonPush(of: activity, now: now) }
+        guard records[record].attempts < configuration.attemptsMax else {
+            return finishPush(record, .failed, settlement: .final, now: now)
+        }
+        let doublings = min(Int64(records[record].attempts), 20)
+        let ceiling = min(
+            configuration.retryCapMilliseconds,
+            disposition == .retryNow
+                ? configuration.retryBaseMilliseconds : configuration.retryBaseMilliseconds << doublings)
+        let pause = Int64(randomness.next(below: UInt64(ceiling))) + 1
+        countRetry()
+        guard disposition == .retryNow || records[record].event == .start else {
+            // Another worker may have admitted a newer state meanwhile, so Redis is asked again; it gives the same timestamp.
+            rest(activity, until: now.monotonicMilliseconds + pause)
+            putBackCurrent(of: activity)
+            return endTurn(activity, now: now)
+        }
+        activities[activity].phase = .backingOff
+        wheel.set(activity, dueMilliseconds: now.monotonicMilliseconds + pause)
+    }
+
+    /// A back-off is over: the same push goes again, with the timestamp it had, and without asking Redis: nothing of it reached a
+    /// phone, or it is a start, whose admission cannot be repeated.
+    mutating func sendAgain(_ activity: UInt32, now: Moment) {
+        let record = activities[activity].current
+        if isExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
+        if isRevoked(record) { return abandonPush(of: activity, now: now) }
+        activities[activity].phase = .ready
+        let slot = records[record]
+        pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
+    }
+
+    /// A newer state came while the current push backs off: it takes the push's place, and its waiting time.
+    mutating func abandonRetry(of activity: UInt32, now: Moment) {
+        let record = activities[activity].current
+        records[record].settlement = .final
+        finish(record, .superseded)
+        activities[activity].current = .max
+        activities[activity].phase = .resting
+        returnCredit(of: activity, now: now)
+    }
+
+    /// The current push of a partition that goes away needs another attempt: its next owner makes it.
+    mutating func abandonPush(of activity: UInt32, now: Moment) {
+        let record = activities[activity].current
+        activities[activity].current = .max
+        abandon(record)
+        endTurn(activity, now: now)
+    }
+
+    private mutating func finishPush(_ record: UInt32, _ outcome: Outcome, settlement: Settlement, now: Moment) {
+        let activity = records[record].activity
+        records[record].settlement = settlement
+        finish(record, outcome)
+        endTurn(activity, now: now)
+    }
+}

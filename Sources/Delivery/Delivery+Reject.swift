@@ -1,0 +1,37 @@
+import LiveActivity
+
+/// Records that are wrong: each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
+extension Delivery {
+    mutating func reject(_ record: IncomingRecord, slot: RecordSlot, fault: Fault) {
+        let detail = record.value.map { fault.message(in: $0) } ?? ""
+        let name = fault.code.name
+        reject(record, slot: slot, code: name, detail: detail)
+    }
+
+    /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
+    mutating func reject(_ record: IncomingRecord, slot: RecordSlot, code: StaticString, detail: String) {
+        var slot = slot
+        slot.kind = .invalid
+        let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
+        let code = UnsafeRawBufferPointer(start: code.utf8Start, count: code.utf8CodeUnitCount)
+        var detail = detail
+        let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        slot.lacksValue = record.value == nil
+        slot.lacksKey = record.key == nil
+        detail.withUTF8 { detail in
+            let detail = UnsafeRawBufferPointer(detail)
+            let count = key.count + value.count + code.count + detail.count + DefaultIdentifier.bytesMax
+            var writer = RecordBlockWriter(block: arena.allocate(count))
+            slot.block = writer.block
+            slot.recordKey = writer.append(key)
+            slot.body = writer.append(value)
+            slot.reason = writer.append(code)
+            slot.detail = writer.append(detail)
+            let written = DefaultIdentifier.write(
+                topic: topic, partition: slot.partitionNumber, offset: slot.offset, into: writer.remaining)
+            slot.commandIdentifier = writer.advance(written)
+        }
+        finish(records.allocate(slot), .invalid)
+    }
+}

@@ -1,0 +1,88 @@
+import LiveActivity
+
+/// The end of a record: its result is produced, its outcome settled in Redis, and when both are acknowledged its offset is settled.
+extension Delivery {
+    /// Gives a record its outcome, once.
+    mutating func finish(_ record: UInt32, _ outcome: Outcome) {
+        precondition(!records[record].isFinished, "a record was given a second outcome")
+        records[record].isFinished = true
+        records[record].outcome = outcome
+        count(outcome)
+        produce(.result, record)
+        if outcome == .invalid { produce(.deadLetter, record) }
+        if records[record].settlement != .none { call(.settle, record) }
+        let isStart = records[record].kind == .command && records[record].event == .start
+        if isStart, records[record].settlement != .none { call(.settleDevice, record) }
+    }
+
+    /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
+    mutating func finishSilently(_ record: UInt32) {
+        precondition(!records[record].isFinished)
+        records[record].isFinished = true
+        settle(record)
+    }
+
+    mutating func produce(_ kind: Production.Kind, _ record: UInt32) {
+        records[record].acknowledgementsOutstanding += 1
+        productions.append(Production(kind: kind, record: record))
+    }
+
+    /// How long nothing is produced after a record failed: the next one is likely to fail too.
+    static var productionFailurePauseMilliseconds: Int64 { 250 }
+
+    /// The next record to be produced, or nil if there is none now. It stays first until `productionTaken`.
+    public func nextProduction(now: Moment) -> Production? {
+        guard productionsBlockedUntilMilliseconds <= now.monotonicMilliseconds else { return nil }
+        return productions.first
+    }
+
+    public mutating func productionTaken() {
+        productionsBlockedUntilMilliseconds = .min
+        precondition(productions.popFirst() != nil)
+    }
+
+    /// A delivery report came.
+    public mutating func produced(_ production: Production, _ report: ProductionReport, now: Moment) {
+        switch report {
+        case .acknowledged:
+            acknowledge(production.record)
+        case .failed:
+            productionsBlockedUntilMilliseconds = now.monotonicMilliseconds + Self.productionFailurePauseMilliseconds
+            productions.append(production)
+        case .tooLarge:
+            // A dead letter may be larger than the topic allows, though the record itself was not: its headers go without it.
+            let canShrink = production.kind == .deadLetter && !records[production.record].isTruncated
+            records[production.record].isTruncated = true
+            if canShrink { productions.append(production) } else { acknowledge(production.record) }
+        }
+    }
+
+    /// One thing less is outstanding for the record; with the last one its offset is settled and its slot is free.
+    mutating func acknowledge(_ record: UInt32) {
+        precondition(records[record].acknowledgementsOutstanding > 0)
+        records[record].acknowledgementsOutstanding -= 1
+        if records[record].acknowledgementsOutstanding == 0, records[record].isFinished { settle(record) }
+    }
+
+    private mutating func settle(_ record: UInt32) {
+        precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
+            partition.ledger.settle(records[record].offset)
+            partition.outstanding -= 1
+        }
+        release(record)
+    }
+
+    /// Lets a record go that was never begun, without an outcome: its partition is given up, and its next owner reads it again.
+    mutating func abandon(_ record: UInt32?) {
+        guard let record else { return }
+        precondition(!records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        partitions.current(records[record].partition, epoch: records[record].epoch)?.outstanding -= 1
+        release(record)
+    }
+
+    private mutating func release(_ record: UInt32) {
+        arena.free(records[record].block)
+        records.free(record)
+    }
+}

@@ -1,0 +1,172 @@
+import LiveActivity
+
+/// Commands that wait for their activity's turn, and how newer ones replace them.
+///
+/// An activity's waiting list holds what cannot be merged any further: states merge into the newest, but a start is never merged with
+/// what follows it, and what follows an end belongs to the activity's next life. Redis has the last word on all of it when the command
+/// is admitted; merging here only spares it the calls.
+extension Delivery {
+    /// Puts a command into its activity's list, or finishes it (or what it replaces) at once.
+    mutating func enqueue(_ record: UInt32, now: Moment) {
+        let activity = activityOf(record)
+        records[record].activity = activity
+        merge(record, into: activity)
+        wake(activity, now: now)
+    }
+
+    private mutating func activityOf(_ record: UInt32) -> UInt32 {
+        let application = records[record].application
+        let identifier = records[record].bytes(records[record].subject)
+        let hash = activityHash(seed: activitySeed, application: application, identifier: identifier)
+        let known = table.find(hash) { index in
+            activities[index].application == application && isEqual(activities[index].identifier, identifier)
+        }
+        if let known { return known }
+        let block = arena.allocate(identifier.count)
+        if let base = identifier.baseAddress { block.base.copyMemory(from: base, byteCount: identifier.count) }
+        let index = activities.allocate(
+            ActivitySlot(
+                hash: hash,
+                application: application,
+                phase: .resting,
+                identifierBlock: block,
+                identifierCount: identifier.count
+            ))
+        table.insert(hash, index: index)
+        return index
+    }
+
+    private mutating func merge(_ record: UInt32, into activity: UInt32) {
+        let tail = activities[activity].tail
+        guard tail != .max else { return append(record, to: activity) }
+        let (version, olderVersion) = (records[record].version, records[tail].version)
+        let (event, olderEvent) = (records[record].event, records[tail].event)
+        if version == olderVersion {
+            countCoalesced()
+            finish(record, .duplicate)
+        } else if version < olderVersion {
+            mergeLate(record, behind: tail, of: activity)
+        } else if olderEvent == .end, event != .start {
+            finish(record, .ended)
+        } else if replaces(event, olderEvent) {
+            countCoalesced()
+            removeTail(of: activity)
+            append(record, to: activity)
+            finish(tail, .superseded)
+        } else {
+            append(record, to: activity)
+        }
+    }
+
+    /// A version below one that waits is superseded. Not so an end, for an update never supersedes it (design §3, rule 6); nor a start
+    /// that was held until now, for without it there is nothing to update: it goes first, and Redis decides.
+    private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32) {
+        switch (records[record].event, records[tail].event) {
+        case (.end, .update):
+            countCoalesced()
+            removeTail(of: activity)
+            append(record, to: activity)
+            finish(tail, .ended)
+        case (.start, .update), (.start, .end):
+            guard records[activities[activity].head].event != .start else { fallthrough }
+            records[record].next = activities[activity].head
+            activities[activity].head = record
+        default:
+            countCoalesced()
+            finish(record, .superseded)
+        }
+    }
+
+    /// Whether a newer command makes an older one, which nobody has sent, needless.
+    func replaces(_ newer: Event, _ older: Event) -> Bool {
+        switch (older, newer) {
+        case (.update, .update), (.update, .end), (.start, .start), (.end, .end): true
+        case (.update, .start), (.start, .update), (.start, .end), (.end, _): false
+        }
+    }
+
+    /// Whether a newer state waits that makes the activity's current command needless.
+    func isOvertaken(_ activity: UInt32) -> Bool {
+        let slot = activities[activity]
+        guard slot.current != .max, slot.head != .max else { return false }
+        return replaces(records[slot.head].event, records[slot.current].event)
+            && records[slot.head].version > records[slot.current].version
+    }
+
+    private mutating func append(_ record: UInt32, to activity: UInt32) {
+        records[record].next = .max
+        let tail = activities[activity].tail
+        if tail == .max {
+            activities[activity].head = record
+        } else {
+            records[tail].next = record
+        }
+        activities[activity].tail = record
+    }
+
+    /// The list is a few commands long at the most: a start and a state for each life of the activity that waits.
+    private mutating func removeTail(of activity: UInt32) {
+        let tail = activities[activity].tail
+        let head = activities[activity].head
+        if head == tail {
+            activities[activity].head = .max
+            activities[activity].tail = .max
+            return
+        }
+        var previous = head
+        while records[previous].next != tail { previous = records[previous].next }
+        records[previous].next = .max
+        activities[activity].tail = previous
+    }
+
+    mutating func popWaiting(of activity: UInt32) -> UInt32? {
+        let head = activities[activity].head
+        guard head != .max else { return nil }
+        activities[activity].head = records[head].next
+        if activities[activity].head == .max { activities[activity].tail = .max }
+        records[head].next = .max
+        return head
+    }
+
+    /// Puts the current command back before all that waits, unless something waits that replaces it.
+    mutating func putBackCurrent(of activity: UInt32) {
+        let current = activities[activity].current
+        if isOvertaken(activity) {
+            countCoalesced()
+            finish(current, .superseded)
+        } else {
+            records[current].next = activities[activity].head
+            activities[activity].head = current
+            if activities[activity].tail == .max { activities[activity].tail = current }
+        }
+        activities[activity].current = .max
+    }
+
+    /// Takes a command that waits out of its list (its partition goes away).
+    mutating func removeWaiting(_ record: UInt32, of activity: UInt32) {
+        let next = records[record].next
+        if activities[activity].head == record {
+            activities[activity].head = next
+            if next == .max { activities[activity].tail = .max }
+            return
+        }
+        var previous = activities[activity].head
+        while records[previous].next != record { previous = records[previous].next }
+        records[previous].next = next
+        if next == .max { activities[activity].tail = previous }
+    }
+
+    private mutating func wake(_ activity: UInt32, now: Moment) {
+        switch activities[activity].phase {
+        case .resting:
+            guard !wheel.isSet(activity) else { return }
+            activities[activity].phase = .awakened
+            awakened.append(activity)
+        case .backingOff:
+            guard isOvertaken(activity) else { return }
+            abandonRetry(of: activity, now: now)
+        case .awakened, .eligible, .addressing, .admitting, .holding, .ready, .inFlight:
+            return
+        }
+    }
+}

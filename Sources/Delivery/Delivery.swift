@@ -1,0 +1,88 @@
+import LiveActivity
+
+/// The core of one lane: decides what becomes of every record, and does no I/O.
+///
+/// Events come in as calls (a record, a script's reply, an APNs answer, a delivery report, the time), each with the `Moment` it
+/// happened at; what is to be done goes out through queues that the shell empties when it can: Redis calls, pushes, productions. The
+/// same events in the same order give the same decisions, so that one seed replays any interleaving of faults.
+///
+/// A record's way: `receive` → (waits, coalesced with newer ones of its activity) → `admit` in Redis → push → `finish`: its result is
+/// produced and the outcome settled in Redis → both acknowledged: its offset counts as settled in its partition's ledger.
+///
+/// What must hold:
+/// - of each activity at most one command is worked on at a time (`ActivitySlot.current`);
+/// - a slot is freed only when nothing outside names it, so a reply can never meet another record's slot;
+/// - a record is settled in its ledger exactly once, and only after its result was acknowledged (design §9).
+public struct Delivery: ~Copyable {
+    let configuration: DeliveryConfiguration
+    var randomness: Randomness
+    let activitySeed: UInt64
+
+    var records: Slab<RecordSlot>
+    var activities: Slab<ActivitySlot>
+    var table = ActivityTable()
+    var arena = Arena()
+    var wheel: TimerWheel
+    var partitions = PartitionTable()
+
+    /// Activities with commands of the batch that is being taken in.
+    var awakened: IndexQueue<UInt32>
+    /// Activities whose timer fired.
+    var due: IndexQueue<UInt32>
+    var redisCalls: IndexQueue<RedisCall>
+    var productions: IndexQueue<Production>
+    /// Redis refused a call for a reason that passes: no call before this time.
+    var redisBlockedUntilMilliseconds: Int64 = .min
+    /// A record could not be produced: none is before this time.
+    var productionsBlockedUntilMilliseconds: Int64 = .min
+    let pools: PoolTable
+
+    public private(set) var counters = DeliveryCounters()
+
+    public init(configuration: DeliveryConfiguration, now: Moment) {
+        configuration.validate()
+        self.configuration = configuration
+        randomness = Randomness(seed: configuration.seed)
+        activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
+        let recordsMax = configuration.recordsMax
+        // An activity without a record rests for one spacing, so there are at most twice as many of them as records.
+        let activitiesMax = recordsMax * 2
+        // A record names each call at most once, but for an unregistration, which names two an app.
+        let callsMax = recordsMax * max(3, configuration.applications.count * 2)
+        records = Slab(limit: recordsMax)
+        activities = Slab(limit: activitiesMax)
+        wheel = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
+        awakened = IndexQueue(limit: activitiesMax)
+        due = IndexQueue(limit: activitiesMax)
+        redisCalls = IndexQueue(limit: callsMax)
+        productions = IndexQueue(limit: recordsMax * 3)
+        pools = PoolTable(configuration: configuration)
+    }
+
+    /// Records between receipt and settlement.
+    public var recordsHeld: Int { records.count }
+
+    /// Whether one more record may be received: below the limit of records and of activities.
+    public var canReceive: Bool { !records.isFull && !activities.isFull }
+
+    mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
+    mutating func countReceived() { counters.received &+= 1 }
+    mutating func countCoalesced() { counters.coalesced &+= 1 }
+    mutating func countPush() { counters.pushes &+= 1 }
+    mutating func countRetry() { counters.retries &+= 1 }
+}
+
+/// What the core counts; each only grows.
+public struct DeliveryCounters: Sendable {
+    public var received: UInt64 = 0
+    /// Replaced by a newer state before they reached Redis.
+    public var coalesced: UInt64 = 0
+    public var pushes: UInt64 = 0
+    public var retries: UInt64 = 0
+    /// By `Outcome.rawValue`.
+    public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
+
+    public init() {}
+
+    public subscript(outcome: Outcome) -> UInt64 { outcomes[Int(outcome.rawValue)] }
+}

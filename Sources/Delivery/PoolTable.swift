@@ -1,0 +1,57 @@
+import LiveActivity
+
+/// Pushes on their way, by app, and those that wait for a stream, by app and environment. Fixed at start; owned by one core.
+final class PoolTable {
+    private let ready: UnsafeMutablePointer<IndexQueue<UInt32>>
+    private let eligible: UnsafeMutablePointer<IndexQueue<UInt32>>
+    private var onTheirWay: [Int]
+    private let exists: [Bool]
+    private let applicationCount: Int
+    private let inFlightMax: Int
+
+    init(configuration: DeliveryConfiguration) {
+        applicationCount = configuration.applications.count
+        inFlightMax = configuration.inFlightMaxPerApplication
+        onTheirWay = Array(repeating: 0, count: applicationCount)
+        exists = configuration.applications.flatMap { [$0.hasProduction, $0.hasSandbox] }
+        ready = .allocate(capacity: applicationCount * 2)
+        for position in 0..<applicationCount * 2 {
+            (ready + position).initialize(to: IndexQueue(limit: configuration.recordsMax))
+        }
+        eligible = .allocate(capacity: applicationCount)
+        for position in 0..<applicationCount {
+            (eligible + position).initialize(to: IndexQueue(limit: configuration.recordsMax * 2))
+        }
+    }
+
+    deinit {
+        ready.deinitialize(count: applicationCount * 2)
+        ready.deallocate()
+        eligible.deinitialize(count: applicationCount)
+        eligible.deallocate()
+    }
+
+    func hasPool(_ pool: PoolIndex) -> Bool { exists[pool.position] }
+
+    func takeCredit(of application: UInt16) -> Bool {
+        guard onTheirWay[Int(application)] < inFlightMax else { return false }
+        onTheirWay[Int(application)] += 1
+        return true
+    }
+
+    func returnCredit(of application: UInt16) {
+        onTheirWay[Int(application)] -= 1
+        precondition(onTheirWay[Int(application)] >= 0, "a push was counted out that was not counted in")
+    }
+
+    func hasCredit(of application: UInt16) -> Bool { onTheirWay[Int(application)] < inFlightMax }
+
+    func appendReady(_ record: UInt32, to pool: PoolIndex) { ready[pool.position].append(record) }
+    func prependReady(_ record: UInt32, to pool: PoolIndex) { ready[pool.position].prepend(record) }
+    func firstReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].first }
+    func popReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].popFirst() }
+    func readyCount(of pool: PoolIndex) -> Int { ready[pool.position].count }
+
+    func appendEligible(_ activity: UInt32, of application: UInt16) { eligible[Int(application)].append(activity) }
+    func popEligible(of application: UInt16) -> UInt32? { eligible[Int(application)].popFirst() }
+}

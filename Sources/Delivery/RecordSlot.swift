@@ -1,0 +1,103 @@
+import LiveActivity
+
+/// Where one text of a record lies in its block.
+struct Piece: BitwiseCopyable {
+    var offset: UInt32 = 0
+    var count: UInt32 = 0
+}
+
+/// What a record turned out to be.
+enum RecordKind: UInt8 { case command, registration, unregistration, invalid }
+
+/// One record of Kafka from its receipt until nothing of it is outstanding any more; in the slab, named by index.
+///
+/// A slot lives as long as something outside names it: a place in an activity's list, a call to Redis, a push, a record in the
+/// producer. `acknowledgementsOutstanding` counts what has to be confirmed before the record is settled.
+struct RecordSlot: BitwiseCopyable {
+    var kind: RecordKind
+    var topic: RecordTopic
+    var event: Event = .update
+    var environment: DeviceEnvironment = .production
+    var priority: UInt8 = 0
+    var attempts: UInt8 = 0
+    var hasAlert = false
+    /// The record brought a token of its own, which counts as a registration at the record's time.
+    var suppliesToken = false
+    var frequentUpdates = false
+    var outcome: Outcome = .failed
+    var settlement: Settlement = .none
+    /// The token has to be taken out of the activity's (or the device's) hash, since APNs calls it dead.
+    var retiresToken = false
+    /// APNs gave no time with it, so no registration can be later.
+    var retiresTokenUnconditionally = false
+    /// Set once the result stands; a second outcome for one record is a broken invariant.
+    var isFinished = false
+    /// The producer refused the dead letter for its size: it goes without its value.
+    var isTruncated = false
+    var status: UInt16 = 0
+    var application: UInt16 = .max
+    var acknowledgementsOutstanding: UInt16 = 0
+
+    /// The place in the lane's partition table, and which assignment of it.
+    var partition: UInt32
+    var epoch: UInt32
+    var partitionNumber: Int32
+    var offset: Int64
+
+    var block: Arena.Block
+    var subject = Piece()
+    var commandIdentifier = Piece()
+    var device = Piece()
+    var attributesType = Piece()
+    var token = Piece()
+    var reason = Piece()
+    /// A command's body, or the value of a record that goes to the dead letters.
+    var body = Piece()
+    /// Of a record that goes to the dead letters: its key, and what is wrong in words.
+    var recordKey = Piece()
+    var detail = Piece()
+    var lacksKey = false
+    var lacksValue = false
+    var bodyTimestampOffset: UInt32 = 0
+    var apsCount: UInt32 = 0
+
+    var version = Version(timestamp: 0, sequence: 0)
+    var shows: Version? = nil
+    var digest: UInt64 = 0
+    /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
+    var claim: UInt64 = 0
+    /// UNIX seconds, -1: the default of the event.
+    var expiration: Int64 = -1
+    var sentTimestamp: Int64 = 0
+    var registeredAtMilliseconds: Int64 = 0
+    var invalidAtMilliseconds: Int64 = -1
+    var apnsIdentifier: (UInt64, UInt64) = (0, 0)
+
+    var recordMilliseconds: Int64
+    var receivedMilliseconds: Int64
+    var admittedMilliseconds: Int64 = -1
+    var sentMilliseconds: Int64 = -1
+    var answeredMilliseconds: Int64 = -1
+
+    var activity: UInt32 = .max
+    /// The next waiting command of the same activity.
+    var next: UInt32 = .max
+}
+
+/// What the settle script is told of a command that was admitted to be sent.
+public enum Settlement: UInt8, Sendable, BitwiseCopyable {
+    /// Nothing: the command was never admitted to be sent.
+    case none
+    /// APNs took it: the activity shows it now.
+    case accepted
+    /// It is over and was not shown.
+    case final
+    /// A start whose answer was lost.
+    case unknown
+}
+
+/// Which of the two topics that Causeway reads a record came from.
+public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
+    case commands
+    case registrations
+}

@@ -1,0 +1,97 @@
+import LiveActivity
+
+/// What the shells may read of a record: valid until the next call that changes the core.
+public struct RecordView {
+    private let pointer: UnsafePointer<RecordSlot>
+    private var slot: RecordSlot { unsafeAddress { pointer } }
+
+    init(_ pointer: UnsafePointer<RecordSlot>) { self.pointer = pointer }
+
+    public var event: Event { slot.event }
+    public var environment: DeviceEnvironment { slot.environment }
+    public var application: Int { Int(slot.application) }
+    public var priority: UInt8 { slot.priority }
+    public var attempts: UInt8 { slot.attempts }
+    public var version: Version { slot.version }
+    public var shows: Version? { slot.shows }
+    public var digest: UInt64 { slot.digest }
+    /// Names this record of a start; the admission takes it, so that one whose reply was lost can be repeated.
+    public var claim: UInt64 { slot.claim }
+    public var expiration: Int64 { slot.expiration }
+    public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
+    public var outcome: Outcome { slot.outcome }
+    public var settlement: Settlement { slot.settlement }
+    public var status: UInt16 { slot.status }
+    public var sentTimestamp: Int64 { slot.sentTimestamp }
+    public var topic: RecordTopic { slot.topic }
+    public var partition: Int32 { slot.partitionNumber }
+    public var offset: Int64 { slot.offset }
+    public var registeredAtMilliseconds: Int64 { slot.registeredAtMilliseconds }
+    public var invalidAtMilliseconds: Int64 { slot.invalidAtMilliseconds }
+    public var recordMilliseconds: Int64 { slot.recordMilliseconds }
+    public var receivedMilliseconds: Int64 { slot.receivedMilliseconds }
+    public var admittedMilliseconds: Int64 { slot.admittedMilliseconds }
+    public var sentMilliseconds: Int64 { slot.sentMilliseconds }
+    public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
+
+    public var isStart: Bool { slot.event == .start }
+    /// The command brings its token, which counts as a registration.
+    public var suppliesToken: Bool { slot.suppliesToken }
+    /// The token was called dead: it is to leave the hash that it came from.
+    public var retiresToken: Bool { slot.retiresToken }
+    public var retiresTokenUnconditionally: Bool { slot.retiresTokenUnconditionally }
+    /// The dead letter goes without its value, which is over the broker's limit.
+    public var isTruncated: Bool { slot.isTruncated }
+
+    /// The activity's id; empty where the record names none.
+    public var activity: UnsafeRawBufferPointer { slot.bytes(slot.subject) }
+    public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
+    public var device: UnsafeRawBufferPointer { slot.bytes(slot.device) }
+    public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
+    public var token: UnsafeRawBufferPointer { slot.bytes(slot.token) }
+    /// APNs' reason, or the code of what is wrong with the record.
+    public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
+    public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
+    /// The request body; it stays where it is until the push was answered.
+    public var body: UnsafeRawBufferPointer { slot.bytes(slot.body) }
+
+    /// Apple's dictionary, as it came but for its timestamp.
+    public var aps: UnsafeRawBufferPointer {
+        let start = BodyLayout.apsOffset
+        return UnsafeRawBufferPointer(rebasing: body[start..<start + Int(slot.apsCount)])
+    }
+    /// The members beside `aps`, without braces; empty where there are none.
+    public var payloadMembers: UnsafeRawBufferPointer {
+        let start = BodyLayout.apsOffset + Int(slot.apsCount) + 1
+        guard start < body.count - 1 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        return UnsafeRawBufferPointer(rebasing: body[start..<body.count - 1])
+    }
+
+    /// The command as a record, which is how one that has no token yet is kept in Redis.
+    public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
+        var record = CommandRecord(app: app, activity: activity, aps: aps)
+        if isStart { record.device = device }
+        record.payloadMembers = payloadMembers
+        // A default id that a long topic name makes longer than an id may be is left to the registration that sets it free.
+        if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
+        record.sequence = version.sequence
+        record.priority = priority
+        record.expiration = expiration
+        return record
+    }
+
+    /// A dead letter's key and value as they came; nil where the record had none.
+    public var deadLetterKey: UnsafeRawBufferPointer? { slot.lacksKey ? nil : slot.bytes(slot.recordKey) }
+    public var deadLetterValue: UnsafeRawBufferPointer? {
+        slot.lacksValue || slot.isTruncated ? nil : slot.bytes(slot.body)
+    }
+}
+
+/// A body is `{"aps":`, the dictionary, and then either `}` or `,`, the members beside it, and `}`.
+enum BodyLayout {
+    static let apsOffset = 7
+}
+
+extension Delivery {
+    public func view(_ record: UInt32) -> RecordView { RecordView(records.address(of: record)) }
+}

@@ -1,0 +1,101 @@
+/// Finds an activity's record by its hash: open addressing with linear probing, at most half full, over indices.
+///
+/// The table knows hashes and indices only; whether two ids are equal is asked of the caller, who owns their bytes.
+struct ActivityTable: ~Copyable {
+    private struct Bucket: BitwiseCopyable {
+        var hash: UInt64
+        var index: UInt32
+    }
+
+    private var buckets: UnsafeMutablePointer<Bucket>
+    private var capacity: Int
+    private(set) var count = 0
+
+    init() {
+        capacity = 4096
+        buckets = .allocate(capacity: capacity)
+        buckets.initialize(repeating: Self.empty, count: capacity)
+    }
+
+    deinit { buckets.deallocate() }
+
+    func find(_ hash: UInt64, where isSame: (UInt32) -> Bool) -> UInt32? {
+        var position = Int(truncatingIfNeeded: hash) & (capacity - 1)
+        while buckets[position].index != .max {
+            if buckets[position].hash == hash, isSame(buckets[position].index) { return buckets[position].index }
+            position = (position + 1) & (capacity - 1)
+        }
+        return nil
+    }
+
+    mutating func insert(_ hash: UInt64, index: UInt32) {
+        if (count + 1) * 2 > capacity { grow() }
+        place(Bucket(hash: hash, index: index))
+        count += 1
+    }
+
+    /// Removes by moving later members of the probe run back, so that no tombstones build up.
+    mutating func remove(_ hash: UInt64, index: UInt32) {
+        var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
+        while buckets[hole].index != index {
+            precondition(buckets[hole].index != .max, "an activity was removed that the table does not hold")
+            hole = (hole + 1) & (capacity - 1)
+        }
+        var position = hole
+        while true {
+            position = (position + 1) & (capacity - 1)
+            guard buckets[position].index != .max else { break }
+            let home = Int(truncatingIfNeeded: buckets[position].hash) & (capacity - 1)
+            let distanceFromHome = (position - home) & (capacity - 1)
+            let distanceFromHole = (position - hole) & (capacity - 1)
+            if distanceFromHome >= distanceFromHole {
+                buckets[hole] = buckets[position]
+                hole = position
+            }
+        }
+        buckets[hole] = Self.empty
+        count -= 1
+    }
+
+    private func place(_ bucket: Bucket) {
+        var position = Int(truncatingIfNeeded: bucket.hash) & (capacity - 1)
+        while buckets[position].index != .max { position = (position + 1) & (capacity - 1) }
+        buckets[position] = bucket
+    }
+
+    private mutating func grow() {
+        let old = buckets
+        let oldCapacity = capacity
+        capacity *= 2
+        buckets = .allocate(capacity: capacity)
+        buckets.initialize(repeating: Self.empty, count: capacity)
+        for position in 0..<oldCapacity where old[position].index != .max { place(old[position]) }
+        old.deallocate()
+    }
+
+    private static var empty: Bucket { Bucket(hash: 0, index: .max) }
+}
+
+/// Mixes an app's index and an activity's id into a table hash. Equality is always checked on the bytes, so its quality is a matter of
+/// speed only; the seed keeps producers from choosing ids that collide.
+func activityHash(seed: UInt64, application: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
+    var hash = seed ^ (UInt64(application) &* 0x9E37_79B9_7F4A_7C15)
+    var position = 0
+    while position + 8 <= identifier.count {
+        hash = mixed(hash ^ identifier.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+        position += 8
+    }
+    var tail = UInt64(truncatingIfNeeded: identifier.count) << 56
+    var shift: UInt64 = 0
+    while position < identifier.count {
+        tail |= UInt64(identifier[position]) << shift
+        shift += 8
+        position += 1
+    }
+    return mixed(hash ^ tail)
+}
+
+private func mixed(_ value: UInt64) -> UInt64 {
+    let product = value.multipliedFullWidth(by: 0xD6E8_FEB8_6659_FD93)
+    return product.high ^ product.low
+}

@@ -1,0 +1,59 @@
+/// A first-in first-out ring of trivial values that keeps its capacity: it grows to the largest count it has seen and never shrinks.
+///
+/// The owner bounds what it puts in; the ring itself stops at `limit`, which is a broken invariant and not a condition of the outside.
+struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
+    private var storage: UnsafeMutablePointer<Element>
+    private var capacity: Int
+    private var head = 0
+    private let limit: Int
+    private(set) var count = 0
+
+    /// - Parameter limit: the most elements the owner can ever hold in it; computed at start.
+    init(limit: Int) {
+        precondition(limit > 0)
+        self.limit = limit
+        capacity = 16
+        storage = .allocate(capacity: capacity)
+    }
+
+    deinit { storage.deallocate() }
+
+    var isEmpty: Bool { count == 0 }
+
+    mutating func append(_ element: Element) {
+        precondition(count < limit, "a queue of the core outgrew its limit")
+        if count == capacity { grow() }
+        storage[(head &+ count) & (capacity &- 1)] = element
+        count &+= 1
+    }
+
+    mutating func prepend(_ element: Element) {
+        precondition(count < limit, "a queue of the core outgrew its limit")
+        if count == capacity { grow() }
+        head = (head &- 1) & (capacity &- 1)
+        storage[head] = element
+        count &+= 1
+    }
+
+    /// The oldest element, left in place.
+    var first: Element? { count == 0 ? nil : storage[head] }
+
+    mutating func popFirst() -> Element? {
+        guard count > 0 else { return nil }
+        let element = storage[head]
+        head = (head &+ 1) & (capacity &- 1)
+        count &-= 1
+        return element
+    }
+
+    private mutating func grow() {
+        let larger = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
+        for position in 0..<count {
+            (larger + position).initialize(to: storage[(head + position) & (capacity - 1)])
+        }
+        storage.deallocate()
+        storage = larger
+        capacity *= 2
+        head = 0
+    }
+}

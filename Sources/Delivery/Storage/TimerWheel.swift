@@ -1,0 +1,122 @@
+/// When each resting activity is due: one wheel of slots, each a doubly linked list through the activities' indices.
+///
+/// A due time beyond the horizon waits in the last slot it can reach and is put on again from there, so a wait may be long but never
+/// lost. Precision is one slot; nothing fires early.
+struct TimerWheel: ~Copyable {
+    static var slotCount: Int { 4096 }
+    static var slotMilliseconds: Int64 { 8 }
+
+    private struct Entry: BitwiseCopyable {
+        var dueMilliseconds: Int64
+        var next: UInt32
+        var previous: UInt32
+        var slot: UInt32
+    }
+
+    private var slots: UnsafeMutablePointer<UInt32>
+    private var entries: UnsafeMutablePointer<Entry>
+    private var capacity: Int
+    /// The wheel has fired all slots up to and including this tick.
+    private var firedTick: Int64
+    private(set) var count = 0
+
+    init(startMilliseconds: Int64) {
+        slots = .allocate(capacity: Self.slotCount)
+        slots.initialize(repeating: .max, count: Self.slotCount)
+        capacity = 1024
+        entries = .allocate(capacity: capacity)
+        entries.initialize(repeating: Self.unset, count: capacity)
+        firedTick = startMilliseconds / Self.slotMilliseconds
+    }
+
+    deinit {
+        slots.deallocate()
+        entries.deallocate()
+    }
+
+    func isSet(_ index: UInt32) -> Bool { Int(index) < capacity && entries[Int(index)].slot != .max }
+
+    mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
+        if Int(index) >= capacity { grow(toHold: Int(index)) }
+        precondition(entries[Int(index)].slot == .max, "an activity has one timer")
+        // The slot after the due time's own: a slot fires when its whole span is over.
+        let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
+        let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
+        let slot = Int(tick) & (Self.slotCount - 1)
+        let first = slots[slot]
+        entries[Int(index)] = Entry(dueMilliseconds: dueMilliseconds, next: first, previous: .max, slot: UInt32(slot))
+        if first != .max { entries[Int(first)].previous = index }
+        slots[slot] = index
+        count += 1
+    }
+
+    mutating func clear(_ index: UInt32) {
+        guard isSet(index) else { return }
+        let entry = entries[Int(index)]
+        if entry.previous == .max {
+            slots[Int(entry.slot)] = entry.next
+        } else {
+            entries[Int(entry.previous)].next = entry.next
+        }
+        if entry.next != .max { entries[Int(entry.next)].previous = entry.previous }
+        entries[Int(index)] = Self.unset
+        count -= 1
+    }
+
+    /// Moves everything that is due at `nowMilliseconds` to `due`.
+    mutating func fire(nowMilliseconds: Int64, into due: inout IndexQueue<UInt32>) {
+        let nowTick = nowMilliseconds / Self.slotMilliseconds
+        guard nowTick > firedTick else { return }
+        if count == 0 {
+            firedTick = nowTick
+            return
+        }
+        // More ticks than slots would only walk the same slots again.
+        let lastTick = min(nowTick, firedTick + Int64(Self.slotCount))
+        var tick = firedTick + 1
+        firedTick = nowTick
+        while tick <= lastTick {
+            fireSlot(Int(tick) & (Self.slotCount - 1), nowMilliseconds: nowMilliseconds, into: &due)
+            tick += 1
+        }
+    }
+
+    /// The time of the next slot that may hold something due, or nil if nothing is set. Never later than the true next due time's slot.
+    func nextFireMilliseconds(searchSlots: Int) -> Int64? {
+        guard count > 0 else { return nil }
+        for ahead in 1...searchSlots {
+            let tick = firedTick + Int64(ahead)
+            if slots[Int(tick) & (Self.slotCount - 1)] != .max { return tick * Self.slotMilliseconds }
+        }
+        return (firedTick + Int64(searchSlots)) * Self.slotMilliseconds
+    }
+
+    private mutating func fireSlot(_ slot: Int, nowMilliseconds: Int64, into due: inout IndexQueue<UInt32>) {
+        var index = slots[slot]
+        slots[slot] = .max
+        while index != .max {
+            let entry = entries[Int(index)]
+            entries[Int(index)] = Self.unset
+            count -= 1
+            if entry.dueMilliseconds <= nowMilliseconds {
+                due.append(index)
+            } else {
+                set(index, dueMilliseconds: entry.dueMilliseconds)
+            }
+            index = entry.next
+        }
+    }
+
+    private mutating func grow(toHold index: Int) {
+        var larger = capacity
+        while larger <= index { larger *= 2 }
+        let newEntries = UnsafeMutablePointer<Entry>.allocate(capacity: larger)
+        newEntries.update(from: entries, count: capacity)
+        (newEntries + capacity).initialize(repeating: Self.unset, count: larger - capacity)
+        entries.deallocate()
+        entries = newEntries
+        capacity = larger
+    }
+
+    private static var unset: Entry { Entry(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
+}

@@ -1,0 +1,54 @@
+import Delivery
+import LiveActivity
+
+/// One worker with one lane: the real core, and in place of its shells queues of what is under way, each thing with a due time.
+final class SimulatedWorker {
+    struct Assigned {
+        var place: UInt32
+        var nextOffset: Int64
+    }
+
+    enum PushFate { case answered, refused(status: UInt16), lostBefore, lostAfter }
+
+    var delivery: Delivery
+    let clockSkew: Int64
+    var assigned: [SimulatedLog.Place: Assigned] = [:]
+    /// In the order in which they were sent: a connection keeps it.
+    var redisCalls: [(dueMilliseconds: Int64, call: RedisCall)] = []
+    var pushes: [(dueMilliseconds: Int64, record: UInt32, fate: PushFate)] = []
+    var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
+
+    init(swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
+        self.clockSkew = clockSkew
+        var configuration = DeliveryConfiguration(
+            applications: [
+                .init(bundleIdentifier: Array(SimulatedRedis.application.utf8), hasProduction: true, hasSandbox: false)
+            ],
+            seed: seed
+        )
+        configuration.recordsMax = swarm.recordsMax
+        configuration.inFlightMaxPerApplication = swarm.inFlightMax
+        configuration.ledgerWindowOffsets = 64
+        configuration.attemptsMax = 6
+        delivery = Delivery(
+            configuration: configuration,
+            now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew))
+    }
+
+    func moment(_ nowMilliseconds: Int64) -> Moment {
+        Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)
+    }
+
+    /// The next time at which something of this worker is due.
+    var nextDueMilliseconds: Int64 {
+        var due = delivery.nextDueMilliseconds ?? .max
+        if let first = redisCalls.first { due = min(due, first.dueMilliseconds) }
+        for push in pushes { due = min(due, push.dueMilliseconds) }
+        for production in productions { due = min(due, production.dueMilliseconds) }
+        return due
+    }
+
+    var isIdle: Bool {
+        delivery.recordsHeld == 0 && redisCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+    }
+}

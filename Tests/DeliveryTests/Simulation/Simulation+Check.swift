@@ -1,0 +1,85 @@
+import Delivery
+import LiveActivity
+import ScriptModel
+
+/// The laws, read off the world when all is quiet.
+extension Simulation {
+    func check() {
+        for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
+            guard let phone = phones[activity] else { continue }
+            checkFinal(activity, final, phone)
+            let isStartUnknown = results["\(activity)#1"]?.contains(.unknown) ?? false
+            if phone.device != nil, isStartUnknown, everyStartIsKnown {
+                violations.append("\(activity): its start is unknown, though no answer was lost and no worker")
+            }
+            if phone.starts > 1, !wasWiped { violations.append("\(activity): started \(phone.starts) times") }
+        }
+        for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) where outcomes.isEmpty {
+            violations.append("\(command): no result")
+        }
+        for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
+            for outcome in outcomes where outcome == .invalid || outcome == .failed && isCalm {
+                violations.append("\(command): \(outcome)")
+            }
+        }
+    }
+
+    /// Nothing was drawn that may end a push for good.
+    private var isCalm: Bool { swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 }
+
+    /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.
+    private var everyStartIsKnown: Bool { swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 }
+
+    /// Once a tombstone's call is answered, nothing is admitted to the token that it took away, unless the token comes again later.
+    func checkUnregistered(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        let at = view.registeredAtMilliseconds
+        if call.kind == .unregisterActivity, reply.verdict == .unregistered {
+            for (token, owner) in tokens where owner == activity && tokensGivenAt[token] ?? 0 <= at {
+                unregisteredTokens[token] = at
+            }
+        }
+        let isUpdate = call.kind == .admit && !view.isStart
+        if isUpdate, view.suppliesToken {
+            let token = String(decoding: view.token, as: UTF8.self)
+            if let since = unregisteredTokens[token], at >= since { unregisteredTokens[token] = nil }
+        }
+        if isUpdate, reply.verdict == .send, let token = reply.token,
+            unregisteredTokens[String(decoding: token.token, as: UTF8.self)] != nil
+        {
+            violations.append("\(activity): admitted to a token that was unregistered")
+        }
+    }
+
+    private func checkFinal(
+        _ activity: String, _ final: (version: Version, content: Int, ends: Bool), _ phone: SimulatedPhone
+    ) {
+        // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
+        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
+        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
+        // The same, when the worker that knew died after it had settled the start and before it said so.
+        if phone.device != nil, phone.starts == 0, swarm.crash > 0, results["\(activity)#1"]?.contains(.duplicate) ?? false {
+            return
+        }
+        // A start that comes to its turn only after the whole activity is over is not sent.
+        if phone.device != nil, phone.starts == 0, final.ends { return }
+        if mayHaveLostFinal(activity) { return }
+        if phone.shown?.content != final.content {
+            violations.append("\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))")
+        }
+        if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
+    }
+
+    private func outcomes(_ activity: String) -> String {
+        results.filter { $0.key.hasPrefix(activity + "#") }
+            .sorted { $0.key < $1.key }
+            .map { "\($0.key)=\($0.value.map { "\($0.name)" })" }
+            .joined(separator: " ")
+    }
+
+    /// Whether what was said of the activity's commands admits that the phone does not show the last of them: its push failed for good.
+    private func mayHaveLostFinal(_ activity: String) -> Bool {
+        results.contains { $0.key.hasPrefix(activity + "#") && ($0.value.contains(.failed) || $0.value.contains(.unregistered)) }
+            || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
+    }
+}

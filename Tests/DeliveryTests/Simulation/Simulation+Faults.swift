@@ -1,0 +1,103 @@
+import Delivery
+import LiveActivity
+import ScriptModel
+
+extension Simulation {
+    func injectFaults() {
+        if random.chance(swarm.rebalance) { moveAPartition() }
+        if random.chance(swarm.crash) { crash(random.number(0...swarm.workers - 1)) }
+        if random.chance(swarm.tokenRotation) { rotateAToken() }
+        if swarm.tombstone > 0, random.chance(swarm.tombstone) { unregisterAnActivity() }
+        if swarm.wipesRedis, !wasWiped, random.chance(100) {
+            wasWiped = true
+            redis.model.flushAll()
+            unregisteredTokens = [:]
+        }
+    }
+
+    private func rotateAToken() {
+        guard let activity = phones.keys.sorted().randomElement(using: &random), phones[activity]?.token != nil else { return }
+        registerActivity(activity)
+    }
+
+    /// A tombstone; mostly the app registers anew some time later.
+    private func unregisterAnActivity() {
+        guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
+        _ = log.append(topic: 1, key: activity, value: nil, at: now)
+        if random.chance(300) {
+            forsaken.insert(activity)
+        } else {
+            script.append((now + Int64(random.number(1...3_000)), { [self] in registerActivity(activity) }))
+        }
+    }
+
+    func assign(_ place: SimulatedLog.Place, to owner: Int) {
+        guard let worker = workers[owner] else { return }
+        let topic: RecordTopic = place.topic == 0 ? .commands : .registrations
+        guard let number = worker.delivery.assign(topic: topic, number: Int32(place.partition)) else { return }
+        trace?("\(now % 1_000_000) \(place) to \(owner) from \(log.committed[place] ?? 0)")
+        worker.assigned[place] = .init(place: number, nextOffset: log.committed[place] ?? 0)
+        owners[place] = owner
+    }
+
+    /// A partition goes to another worker (or comes back): drained, or given up in the middle, or lost without a word.
+    private func moveAPartition() {
+        guard let place = log.places.randomElement(using: &random), let owner = owners[place],
+            let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
+        else { return }
+        worker.assigned[place]?.nextOffset = .max
+        if random.chance(250) { return give(place, of: worker, entry.place) }
+        worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
+        let patience = Int64(random.number(0...3_000))
+        script.append((now + patience, { [self] in
+            guard workers[owner] === worker else { return }
+            commit(worker)
+            give(place, of: worker, entry.place)
+        }))
+    }
+
+    private func give(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
+        worker.delivery.release(partition: number, now: worker.moment(now))
+        worker.assigned[place] = nil
+        assign(place, to: random.number(0...swarm.workers - 1))
+    }
+
+    /// SIGKILL: what was under way is decided by chance, and another process takes over from the committed offsets.
+    private func crash(_ number: Int) {
+        guard let worker = workers[number] else { return }
+        for entry in worker.redisCalls where random.chance(500) {
+            perform(entry.call, worker)
+        }
+        for entry in worker.pushes where random.chance(500) {
+            trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
+            _ = push(worker.delivery.view(entry.record))
+        }
+        for entry in worker.productions where entry.isAppended && entry.production.kind == .result && random.chance(500) {
+            results[String(decoding: worker.delivery.view(entry.production.record).commandIdentifier, as: UTF8.self), default: []]
+                .append(worker.delivery.view(entry.production.record).outcome)
+        }
+        trace?("\(now % 1_000_000) crash of \(number)")
+        let places = worker.assigned.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
+        workers[number] = makeWorker(number)
+        for place in places { assign(place, to: number) }
+    }
+
+    func commit(_ worker: SimulatedWorker) {
+        for (place, entry) in worker.assigned {
+            guard let offset = worker.delivery.committableOffset(entry.place) else { continue }
+            let committed = log.committed[place] ?? 0
+            if offset < committed { continue }
+            log.committed[place] = offset
+            guard place.topic == 0 else { continue }
+            for settled in committed..<offset where !(acknowledged[place]?.contains(settled) ?? false) {
+                violations.append("offset \(settled) of \(place) was committed without an acknowledged result")
+            }
+        }
+    }
+}
+
+extension Array {
+    func randomElement(using random: inout SimulationRandom) -> Element? {
+        isEmpty ? nil : self[random.number(0...count - 1)]
+    }
+}

@@ -1,0 +1,177 @@
+import Delivery
+import LiveActivity
+
+/// What happens in a run: who starts, what is sent, what the phones do, and what goes wrong.
+extension Simulation {
+    func makeScenario() {
+        for number in 0..<swarm.activities { makeActivity("match-\(number)") }
+    }
+
+    private func makeActivity(_ activity: String) {
+        let byServer = random.chance(500)
+        let isSilent = swarm.silentApp > 0 && !byServer && random.chance(swarm.silentApp)
+        var time = now + Int64(random.number(0...500))
+        var sequence: UInt64 = 0
+        if byServer {
+            let device = "device-\(activity)"
+            phones[activity] = SimulatedPhone(activity: activity, device: device)
+            registerStart(device, activity: activity, at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100))
+            sequence += 1
+            send(activity, .start, sequence: sequence, content: 0, at: time)
+        } else if isSilent {
+            phones[activity] = SimulatedPhone(activity: activity, device: nil)
+            script.append((time - 100, { [self] in giveToken(activity) }))
+        } else {
+            phones[activity] = SimulatedPhone(activity: activity, device: nil)
+            // The app may post its token long after the first update was sent.
+            let delay = random.chance(300) ? random.number(0...9_000) : -100
+            script.append((time + Int64(delay), { [self] in registerActivity(activity) }))
+        }
+        let count = random.number(1...swarm.commandsPerActivity)
+        for content in 1...count {
+            time += Int64(random.number(0...swarm.commandGap))
+            sequence += 1
+            let isLast = content == count
+            let ends = isLast && random.chance(800)
+            if isLast {
+                finals[activity] = (Version(timestamp: time / 1_000, sequence: sequence), content, ends)
+            }
+            let supplies = isSilent && (content == 1 || random.chance(swarm.suppliedToken))
+            let event = ends ? Event.end : .update
+            send(activity, event, sequence: sequence, content: content, suppliesToken: supplies, at: time)
+        }
+    }
+
+    private func send(
+        _ activity: String, _ event: Event, sequence: UInt64, content: Int, suppliesToken: Bool = false, at time: Int64
+    ) {
+        let repeats = random.chance(50) ? 2 : 1
+        let identifier = "\(activity)#\(sequence)"
+        commandsSent += 1
+        results[identifier] = []
+        let start = """
+            "attributes-type":"Match","attributes":{"id":"\(activity)"},\
+            "alert":{"title":"Start","body":"\(activity)"},
+            """
+        let value = """
+            {"app":"\(SimulatedRedis.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
+            \(event == .start ? "\"device\":\"device-\(activity)\"," : "")\
+            "aps":{"event":"\(event.name)","timestamp":\(time / 1_000),\(event == .start ? start : "")\
+            "content-state":{"sequence":\(sequence),"timestamp":\(time / 1_000),"content":\(content)}}}
+            """
+        for _ in 0..<repeats {
+            script.append((time, { [self] in
+                var value = value
+                if suppliesToken, let token = phones[activity]?.token {
+                    value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
+                }
+                _ = log.append(topic: 0, key: activity, value: value, at: time)
+            }))
+        }
+    }
+
+    // MARK: - Phones
+
+    private func registerStart(_ device: String, activity: String, at time: Int64) {
+        script.append((time, { [self] in
+            nextToken += 1
+            let token = "ffff" + hex(nextToken)
+            startTokens[token] = activity
+            nextRegistration += 1
+            let value = """
+                {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(registeredAt()),\
+                "device":"\(device)","attributesType":"Match","token":"\(token)"}
+                """
+            _ = log.append(topic: 1, key: device, value: value, at: now)
+        }))
+    }
+
+    func registerActivity(_ activity: String) {
+        guard let phone = giveToken(activity), let token = phone.token else { return }
+        forsaken.remove(activity)
+        let value = """
+            {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(phone.registeredAt),\
+            "activity":"\(activity)","token":"\(token)"}
+            """
+        _ = log.append(topic: 1, key: activity, value: value, at: now)
+    }
+
+    /// The phone has a new token, of which nobody is told yet. nil if the activity is over there.
+    @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
+        guard var phone = phones[activity], !phone.hasEnded else { return nil }
+        nextToken += 1
+        let token = "aaaa" + hex(nextToken)
+        if let old = phone.token { phone.deadTokens[old] = now }
+        phone.token = token
+        phone.registeredAt = registeredAt()
+        phones[activity] = phone
+        tokens[token] = activity
+        tokensGivenAt[token] = phone.registeredAt
+        return phone
+    }
+
+    /// Later than every registration before it: the phone's own clock orders its tokens.
+    private func registeredAt() -> Int64 {
+        nextRegistration = max(nextRegistration + 1, now)
+        return nextRegistration
+    }
+
+    private func hex(_ number: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 12 - digits.count) + digits
+    }
+
+    /// What APNs answers, and what the phone makes of the push.
+    func push(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
+        let token = String(decoding: view.token, as: UTF8.self)
+        let body = String(decoding: view.body, as: UTF8.self)
+        let shown = SimulatedPhone.Shown(
+            timestamp: view.sentTimestamp,
+            version: Version(timestamp: Int64(number("timestamp\":", after: "content-state", in: body)),
+                sequence: UInt64(number("sequence\":", after: "content-state", in: body))),
+            content: number("content\":", after: "content-state", in: body)
+        )
+        guard number("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
+            violations.append("a body does not carry the timestamp that was admitted: \(body)")
+            return (.rejected, 400, -1)
+        }
+        if let activity = startTokens[token] { return start(activity, shown, view) }
+        guard let activity = tokens[token], var phone = phones[activity] else {
+            violations.append("a push to a token that was never given out")
+            return (.rejected, 400, -1)
+        }
+        if let deadSince = phone.deadTokens[token] { return (.tokenDead, 410, deadSince) }
+        phone.receive(view.event, shown)
+        // A Redis that forgot everything may repeat a push, with the timestamp of another; a phone that is told so is not wrong.
+        if !wasWiped { violations.append(contentsOf: phone.violations) }
+        phone.violations = []
+        phones[activity] = phone
+        return (.accepted, 200, -1)
+    }
+
+    private func start(
+        _ activity: String, _ shown: SimulatedPhone.Shown, _ view: RecordView
+    ) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
+        guard view.isStart else {
+            violations.append("\(activity): a push-to-start token was sent something else than a start")
+            return (.rejected, 400, -1)
+        }
+        phones[activity]?.start(shown)
+        let delay = Int64(random.number(0...3_000))
+        script.append((now + delay, { [self] in registerActivity(activity) }))
+        return (.accepted, 200, -1)
+    }
+
+    /// The number behind `key`, in the part of a body that begins with `mark`.
+    private func number(_ key: String, after mark: String, in body: String) -> Int {
+        guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
+        else { return -1 }
+        return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1
+    }
+}
+
+extension String {
+    fileprivate func range(of text: String, in range: Range<Index>? = nil) -> Range<Index>? {
+        self[range ?? startIndex..<endIndex].firstRange(of: text)
+    }
+}

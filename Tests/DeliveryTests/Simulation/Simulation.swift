@@ -1,0 +1,278 @@
+import Delivery
+import LiveActivity
+import ScriptModel
+
+/// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed, one run.
+final class Simulation {
+    /// Sends, settles and everything else end within this much virtual time after the last fault, or the run has failed.
+    static let quietLimitMilliseconds: Int64 = 900_000
+    static let pool = PoolIndex(application: 0, environment: .production)
+
+    let seed: UInt64
+    var random: SimulationRandom
+    let swarm: Swarm
+    var now: Int64 = 1_790_000_000_000
+    let faultsUntil: Int64
+    var log: SimulatedLog
+    var redis: SimulatedRedis
+    var workers: [SimulatedWorker?] = []
+    var owners: [SimulatedLog.Place: Int] = [:]
+    var phones: [String: SimulatedPhone] = [:]
+    /// By token: whose it is.
+    var tokens: [String: String] = [:]
+    /// By push-to-start token.
+    var startTokens: [String: String] = [:]
+    var script: [(at: Int64, action: () -> Void)] = []
+    /// The command that each activity must show when all is quiet.
+    var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
+    var results: [String: [Outcome]] = [:]
+    var commandsSent = 0
+    var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
+    var violations: [String] = []
+    var wasWiped = false
+    var nextToken = 0
+    /// Told of every step, for whoever looks into a seed that failed.
+    var trace: ((String) -> Void)?
+    var nextRegistration: Int64 = 0
+    /// When the phone was given each token.
+    var tokensGivenAt: [String: Int64] = [:]
+    /// By token: since which registration time Redis knows that it is not to be used.
+    var unregisteredTokens: [String: Int64] = [:]
+    /// Activities whose token was taken away and never replaced.
+    var forsaken: Set<String> = []
+
+    init(seed: UInt64, bringsTokens: Bool = false) {
+        self.seed = seed
+        random = SimulationRandom(seed: seed)
+        swarm = Swarm(&random, bringsTokens: bringsTokens)
+        log = SimulatedLog(partitions: swarm.partitions)
+        redis = SimulatedRedis(model: ScriptModel(nowMilliseconds: now))
+        faultsUntil = now + Int64(swarm.commandGap * swarm.commandsPerActivity) + 4_000
+        for number in 0..<swarm.workers { workers.append(makeWorker(number)) }
+        for place in log.places { owners[place] = random.number(0...swarm.workers - 1) }
+        for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) }) {
+            assign(place, to: owner)
+        }
+        makeScenario()
+    }
+
+    func makeWorker(_ number: Int) -> SimulatedWorker {
+        let skew = swarm.clockSkew == 0 ? 0 : Int64(random.number(-swarm.clockSkew...swarm.clockSkew))
+        return SimulatedWorker(swarm: swarm, seed: random.next(), clockSkew: skew, nowMilliseconds: now)
+    }
+
+    // MARK: - Running
+
+    /// - Returns: what was violated; empty for a good run.
+    func run() -> [String] {
+        var nextFault = now
+        let limit = faultsUntil + Self.quietLimitMilliseconds
+        while now < limit {
+            step()
+            if now >= nextFault, now < faultsUntil {
+                injectFaults()
+                nextFault = now + 100
+            }
+            if now >= faultsUntil, isQuiet { break }
+            advance(nextFault: nextFault)
+        }
+        if !isQuiet { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms") }
+        check()
+        return violations
+    }
+
+    private func advance(nextFault: Int64) {
+        var due = Int64.max
+        if now < faultsUntil { due = min(nextFault, faultsUntil) }
+        for event in script { due = min(due, event.at) }
+        for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
+        if hasUnreadRecords { due = min(due, now + 1) }
+        now = max(now + 1, min(due, now + 10_000))
+        redis.model.nowMilliseconds = now
+    }
+
+    private var hasUnreadRecords: Bool {
+        workers.contains { worker in
+            worker?.assigned.contains { place, entry in entry.nextOffset < log.records[place]?.count ?? 0 } ?? false
+        }
+    }
+
+    private var isQuiet: Bool {
+        script.isEmpty && !hasUnreadRecords && workers.allSatisfy { $0?.isIdle ?? true }
+    }
+
+    private func step() {
+        let due = script.filter { $0.at <= now }
+        script.removeAll { $0.at <= now }
+        for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
+        for worker in workers {
+            guard let worker else { continue }
+            feed(worker)
+            deliverReplies(worker)
+            deliverAnswers(worker)
+            deliverReports(worker)
+            worker.delivery.endBatch(now: worker.moment(now))
+            worker.delivery.advance(now: worker.moment(now))
+            perform(worker)
+            commit(worker)
+        }
+    }
+
+    private func feed(_ worker: SimulatedWorker) {
+        let most = random.number(1...20)
+        for place in worker.assigned.keys.sorted(by: { ($0.topic, $0.partition) < ($1.topic, $1.partition) }) {
+            var taken = 0
+            while taken < most, worker.delivery.canReceive, let entry = worker.assigned[place],
+                let records = log.records[place], entry.nextOffset < records.count,
+                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.place)
+            {
+                let record = records[Int(entry.nextOffset)]
+                receive(record, at: entry, by: worker)
+                worker.assigned[place]?.nextOffset += 1
+                taken += 1
+            }
+        }
+    }
+
+    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Assigned, by worker: SimulatedWorker) {
+        record.key.withUnsafeBytes { key in
+            (record.value ?? []).withUnsafeBytes { value in
+                worker.delivery.receive(
+                    IncomingRecord(
+                        partition: entry.place,
+                        offset: entry.nextOffset,
+                        timestampMilliseconds: record.timestampMilliseconds,
+                        key: key,
+                        value: record.value == nil ? nil : value
+                    ),
+                    now: worker.moment(now)
+                )
+            }
+        }
+    }
+
+    private func perform(_ worker: SimulatedWorker) {
+        let moment = worker.moment(now)
+        while let call = worker.delivery.nextRedisCall(now: moment) {
+            worker.delivery.redisCallTaken()
+            let earliest = worker.redisCalls.last?.dueMilliseconds ?? now
+            let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
+            worker.redisCalls.append((due, call))
+        }
+        while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
+            let due = now + Int64(random.number(0...swarm.latencyMax))
+            worker.pushes.append((due, record, fate()))
+        }
+        while let production = worker.delivery.nextProduction(now: moment) {
+            worker.delivery.productionTaken()
+            let fails = now < faultsUntil && random.chance(swarm.productionFailure)
+            let due = now + Int64(random.number(0...swarm.latencyMax))
+            worker.productions.append((due, production, !fails, !fails || random.chance(500)))
+        }
+    }
+
+    private func fate() -> SimulatedWorker.PushFate {
+        guard now < faultsUntil else { return .answered }
+        if random.chance(swarm.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
+        if random.chance(swarm.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
+        return .answered
+    }
+
+    // MARK: - Replies
+
+    private func deliverReplies(_ worker: SimulatedWorker) {
+        while let first = worker.redisCalls.first, first.dueMilliseconds <= now {
+            if now < faultsUntil, random.chance(swarm.redisLoss) { return loseConnection(of: worker) }
+            worker.redisCalls.removeFirst()
+            let reply = perform(first.call, worker)
+            note(first.call, reply, worker)
+            reply.with { worker.delivery.redisReplied(first.call, $0, now: worker.moment(now)) }
+        }
+    }
+
+    /// Redis performs a call, whether or not its reply will arrive.
+    @discardableResult func perform(_ call: RedisCall, _ worker: SimulatedWorker) -> SimulatedRedis.Reply {
+        let view = worker.delivery.view(call.record)
+        let reply = redis.perform(call, view)
+        checkUnregistered(call, view, reply)
+        return reply
+    }
+
+    /// Of what was under way the first few were performed and their replies lost; the rest never arrived.
+    private func loseConnection(of worker: SimulatedWorker) {
+        let lost = worker.redisCalls
+        worker.redisCalls.removeAll()
+        let performed = random.number(0...lost.count)
+        for (position, entry) in lost.enumerated() where position < performed {
+            perform(entry.call, worker)
+        }
+        for entry in lost {
+            worker.delivery.redisFailed(entry.call, pauses: random.chance(300), now: worker.moment(now))
+        }
+    }
+
+    private func deliverAnswers(_ worker: SimulatedWorker) {
+        let due = worker.pushes.filter { $0.dueMilliseconds <= now }
+        worker.pushes.removeAll { $0.dueMilliseconds <= now }
+        for push in due { answer(push.record, push.fate, worker) }
+    }
+
+    private func answer(_ record: UInt32, _ fate: SimulatedWorker.PushFate, _ worker: SimulatedWorker) {
+        switch fate {
+        case .answered:
+            let verdict = push(worker.delivery.view(record))
+            answer(record, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
+        case .refused(let status): answer(record, worker, .retryLater, status, invalidAt: -1)
+        case .lostBefore: answer(record, worker, .ambiguous, 0, invalidAt: -1)
+        case .lostAfter:
+            _ = push(worker.delivery.view(record))
+            answer(record, worker, .ambiguous, 0, invalidAt: -1)
+        }
+    }
+
+    private func answer(
+        _ record: UInt32, _ worker: SimulatedWorker, _ disposition: PushResult.Disposition, _ status: UInt16,
+        invalidAt: Int64
+    ) {
+        let moment = worker.moment(now)
+        trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(record))) \(disposition)")
+        worker.delivery.answered(
+            record,
+            PushResult(
+                disposition: disposition,
+                status: status,
+                reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                invalidAtMilliseconds: invalidAt,
+                sentMilliseconds: moment.wallMilliseconds,
+                answeredMilliseconds: moment.wallMilliseconds
+            ),
+            now: moment
+        )
+    }
+
+    private func deliverReports(_ worker: SimulatedWorker) {
+        let due = worker.productions.filter { $0.dueMilliseconds <= now }
+        worker.productions.removeAll { $0.dueMilliseconds <= now }
+        for entry in due {
+            if entry.isAppended, entry.production.kind == .result { note(worker.delivery.view(entry.production.record)) }
+            worker.delivery.produced(
+                entry.production, entry.isAcknowledged ? .acknowledged : .failed, now: worker.moment(now))
+        }
+    }
+
+    private func note(_ call: RedisCall, _ reply: SimulatedRedis.Reply, _ worker: SimulatedWorker) {
+        guard let trace else { return }
+        let view = worker.delivery.view(call.record)
+        trace("\(now % 1_000_000) \(identifier(view)) \(call.kind) \(view.settlement) \(reply.verdict) \(reply.number)")
+    }
+
+    func identifier(_ view: RecordView) -> String { String(decoding: view.commandIdentifier, as: UTF8.self) }
+
+    private func note(_ view: RecordView) {
+        let identifier = identifier(view)
+        trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
+        results[identifier, default: []].append(view.outcome)
+        let place = SimulatedLog.Place(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
+        acknowledged[place, default: []].insert(view.offset)
+    }
+}
