@@ -42,70 +42,82 @@ extension ReactorTests {
             #expect(access(path, F_OK) != 0)
         }
 
-        @Test func `out of descriptors, accepting pauses without spinning and goes on later`() throws {
-            let loop = try EventLoop()
-            let server = try TestServer(loop: loop)
-            let recorder = StreamRecorder()
-            let client = Stream(loop: loop, handler: recorder)
-            client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
-            var limit = rlimit()
-            #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
-            let next = dup(0)
-            close(next)
-            var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
-            #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
-            turn(loop) { recorder.connectedCount == 1 }
-            turn(loop, forMilliseconds: 20)
-            #expect(server.connections.isEmpty)
-            // While accepting rests, a turn sleeps.
-            let start = loop.nowMilliseconds
-            loop.turn(waitMilliseconds: 30)
-            #expect(loop.nowMilliseconds - start >= 30)
-            #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
-            turn(loop) { server.connections.count == 1 }
-            client.close()
-            server.close()
+        // These two are in processes of their own: descriptors and their limit are the process', and other tests use them meanwhile.
+
+        @Test func `out of descriptors, accepting pauses without spinning and goes on later`() async {
+            await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }
         }
 
-        @Test(arguments: [StreamPair.Kind.tcp, .tls13])
-        func `a thousand connections leave no descriptor behind`(kind: StreamPair.Kind) throws {
-            let loop = try EventLoop()
-            let certificates = try TestCertificates()
-            let server = try TestServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
-            let tls = kind.isTLS ? try certificates.client() : nil
-            var before = 0
-            for round in 0..<1_000 {
-                let recorder = StreamRecorder()
-                let client = Stream(loop: loop, handler: recorder)
-                client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-                // Each third is given up half-way, each third is ended by the server.
-                if round % 3 != 0 {
-                    turn(loop) {
-                        recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
-                    }
-                }
-                if round % 3 == 1 {
-                    server.forgetConnections()
-                    turn(loop) { recorder.isClosed }
-                } else {
-                    client.close()
-                    turn(loop) {
-                        server.connections.allSatisfy { $0.recorder.isClosed }
-                            && (round % 3 == 0 || !server.connections.isEmpty)
-                    }
-                }
-                server.forgetConnections()
-                // Let what was given up half-way arrive and end.
-                for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
-                server.forgetConnections()
-                if round == 20 { before = openDescriptorCount() }
+        @Test func `a thousand connections leave no descriptor behind`() async {
+            await #expect(processExitsWith: .success) {
+                try ReactorTests.comeAndGo(kind: .tcp)
+                try ReactorTests.comeAndGo(kind: .tls13)
             }
-            turn(loop, forMilliseconds: 5)
-            server.forgetConnections()
-            #expect(openDescriptorCount() <= before)
-            #expect(loop.timerCount == 0)
-            server.close()
         }
+    }
+
+    fileprivate static func runOutOfDescriptors() throws {
+        let loop = try EventLoop()
+        let server = try TestServer(loop: loop)
+        let recorder = StreamRecorder()
+        let client = Stream(loop: loop, handler: recorder)
+        client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
+        var limit = rlimit()
+        #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
+        let next = dup(0)
+        close(next)
+        var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
+        #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
+        turn(loop) { recorder.connectedCount == 1 }
+        turn(loop, forMilliseconds: 20)
+        #expect(server.connections.isEmpty)
+        // While accepting rests, a turn sleeps.
+        let start = loop.nowMilliseconds
+        loop.turn(waitMilliseconds: 30)
+        #expect(loop.nowMilliseconds - start >= 30)
+        #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
+        turn(loop) { server.connections.count == 1 }
+        client.close()
+        server.close()
+    }
+
+    fileprivate static func comeAndGo(kind: StreamPair.Kind) throws {
+        let loop = try EventLoop()
+        let certificates = try TestCertificates()
+        let server = try TestServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
+        let tls = kind.isTLS ? try certificates.client() : nil
+        var before = 0
+        for round in 0..<1_000 {
+            let recorder = StreamRecorder()
+            let client = Stream(loop: loop, handler: recorder)
+            client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
+            // Each third is given up half-way, each third is ended by the server.
+            if round % 3 != 0 {
+                turn(loop) {
+                    recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
+                }
+            }
+            if round % 3 == 1 {
+                server.forgetConnections()
+                turn(loop) { recorder.isClosed }
+            } else {
+                client.close()
+                turn(loop) {
+                    server.connections.allSatisfy { $0.recorder.isClosed }
+                        && (round % 3 == 0 || !server.connections.isEmpty)
+                }
+            }
+            server.forgetConnections()
+            // Let what was given up half-way arrive and end.
+            for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
+            server.forgetConnections()
+            if round == 20 { before = openDescriptorCount() }
+        }
+        turn(loop, forMilliseconds: 5)
+        server.forgetConnections()
+        #expect(openDescriptorCount() <= before)
+        #expect(loop.timerCount == 0)
+        server.close()
     }
 
     @Suite struct Addresses {
