@@ -15,9 +15,18 @@ let settings: [SwiftSetting] = [
 let package = Package(
     name: "causeway",
     products: [
+        .executable(name: "causeway", targets: ["causeway"]),
         // The benchmarks, a package of their own, measure these two.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         .systemLibrary(name: "CRdkafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
@@ -31,6 +40,36 @@ let package = Package(
         .target(name: "Kafka", dependencies: ["CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
         .target(name: "APNs", dependencies: ["CNghttp2", "COpenSSL", "Reactor"], swiftSettings: settings),
+        .target(
+            name: "CausewayWorker",
+            dependencies: [
+                "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis", "APNs",
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNsSimulator",
+            dependencies: [
+                "CNghttp2", "COpenSSL", "Reactor", "LiveActivity",
+                .product(name: "FlyingFox", package: "FlyingFox"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "causeway",
+            dependencies: [
+                "CausewayWorker", "APNsSimulator", "Kafka", "LiveActivity",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
 
         // The scripts of Redis as a model in Swift: the core's simulation runs it, and a test holds it against a real server.
         .target(name: "ScriptModel", dependencies: ["Redis"], path: "Tests/ScriptModel", swiftSettings: settings),
@@ -45,5 +84,20 @@ let package = Package(
             name: "RedisTests", dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel"], swiftSettings: settings),
         .testTarget(
             name: "APNsTests", dependencies: ["APNs", "Reactor", "CNghttp2", "COpenSSL"], swiftSettings: settings),
+        .testTarget(
+            name: "APNsSimulatorTests", dependencies: ["APNsSimulator", "CNghttp2", "COpenSSL", "Reactor"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "ConfigurationTests",
+            dependencies: [
+                "CausewayWorker", .product(name: "Logging", package: "swift-log"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "CommandLineTests", dependencies: ["causeway", "Kafka"], swiftSettings: settings),
+        .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity"], swiftSettings: settings),
+        .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
+        .testTarget(name: "EndToEndTests", dependencies: ["causeway", "Kafka", "LiveActivity"], swiftSettings: settings),
     ]
 )

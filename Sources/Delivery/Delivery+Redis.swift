@@ -112,9 +112,7 @@ extension Delivery {
             return endTurn(activity, now: now)
         }
         records[record].sentTimestamp = reply.number
-        let body = UnsafeMutableRawBufferPointer(
-            start: slot.block.base + Int(slot.body.offset), count: Int(slot.body.count))
-        Body.setTimestamp(reply.number, in: body, at: Int(slot.bodyTimestampOffset))
+        setBodyTimestamp(reply.number, of: record)
         if records[record].expiration < 0 { records[record].expiration = defaultExpiration(of: slot.event, now: now) }
         records[record].apnsIdentifier = randomness.nextIdentifier()
         activities[activity].phase = .ready
@@ -135,7 +133,16 @@ extension Delivery {
         records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
     }
 
+    private func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
+        let slot = records[record]
+        let body = UnsafeMutableRawBufferPointer(
+            start: slot.block.base + Int(slot.body.offset), count: Int(slot.body.count))
+        Body.setTimestamp(timestamp, in: body, at: Int(slot.bodyTimestampOffset))
+    }
+
     private mutating func hold(_ record: UInt32, of activity: UInt32) {
+        // An attempt before this may have raised it. What is held must come back as the version that it is.
+        setBodyTimestamp(records[record].version.timestamp, of: record)
         activities[activity].phase = .holding
         call(.hold, record)
     }

@@ -43,13 +43,16 @@ extension Delivery {
         let (event, olderEvent) = (records[record].event, records[tail].event)
         if version == olderVersion {
             countCoalesced()
+            passToken(from: record, to: tail)
             finish(record, .duplicate)
         } else if version < olderVersion {
             mergeLate(record, behind: tail, of: activity)
         } else if olderEvent == .end, event != .start {
+            passToken(from: record, to: tail)
             finish(record, .ended)
         } else if replaces(event, olderEvent) {
             countCoalesced()
+            passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
             finish(tail, .superseded)
@@ -64,6 +67,7 @@ extension Delivery {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
             countCoalesced()
+            passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
             finish(tail, .ended)
@@ -73,8 +77,25 @@ extension Delivery {
             activities[activity].head = record
         default:
             countCoalesced()
+            passToken(from: record, to: tail)
             finish(record, .superseded)
         }
+    }
+
+    /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one
+    /// brings a later one or is for another address: a token that came with a command counts as registered whatever becomes of it.
+    private mutating func passToken(from leaving: UInt32, to staying: UInt32) {
+        guard records[leaving].suppliesToken else { return }
+        let (from, to) = (records[leaving], records[staying])
+        guard (from.event == .start) == (to.event == .start),
+            isEqual(from.bytes(from.device), to.bytes(to.device)),
+            isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
+        else { return }
+        if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
+        records[staying].suppliesToken = true
+        records[staying].setToken(from.bytes(from.token))
+        records[staying].environment = from.environment
+        records[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
     /// Whether a newer command makes an older one, which nobody has sent, needless.

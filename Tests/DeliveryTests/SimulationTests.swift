@@ -6,6 +6,7 @@ import Testing
     static let seedsWithTokens = 5_000
     static let seedsPerChunk = 250
     /// Seeds that found something once.
+    static let regressionsWithTokens: [UInt64] = [119, 301, 351, 1340, 2203, 3159, 4532]
     static let regressions: [UInt64] = [5, 65, 165, 367, 622, 892, 969, 1408, 5163, 6127]
 
     @Test(arguments: 0..<seedsInAll / seedsPerChunk) func everySeedKeepsTheLaws(chunk: Int) {
@@ -19,7 +20,8 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<seedsWithTokens / seedsPerChunk) func everySeedKeepsTheLawsWithTokensInCommandsAndTombstones(chunk: Int) {
+    @Test(arguments: 0..<seedsWithTokens / seedsPerChunk)
+    func everySeedWithTokensInCommandsAndTombstonesKeepsTheLaws(chunk: Int) {
         let first = UInt64(chunk * Self.seedsPerChunk + 1)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
             let violations = Simulation(seed: seed, bringsTokens: true).run()
@@ -32,6 +34,10 @@ import Testing
 
     @Test(arguments: regressions) func seedThatFoundSomething(seed: UInt64) {
         #expect(Simulation(seed: seed).run() == [])
+    }
+
+    @Test(arguments: regressionsWithTokens) func seedWithTokensThatFoundSomething(seed: UInt64) {
+        #expect(Simulation(seed: seed, bringsTokens: true).run() == [])
     }
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names.

@@ -8,9 +8,11 @@ extension Simulation {
         for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
+            // A start that was held may be in two hands: with the registration that set it free, and still with its own record.
+            // One of them is told `unknown` while the other sends.
             let isStartUnknown = results["\(activity)#1"]?.contains(.unknown) ?? false
-            if phone.device != nil, isStartUnknown, everyStartIsKnown {
-                violations.append("\(activity): its start is unknown, though no answer was lost and no worker")
+            if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
+                violations.append("\(activity): its start was not sent, though no answer was lost and no worker")
             }
             if phone.starts > 1, !wasWiped { violations.append("\(activity): started \(phone.starts) times") }
         }

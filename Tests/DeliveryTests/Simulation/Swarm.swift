@@ -53,6 +53,8 @@ struct Swarm {
         guard bringsTokens else { return }
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
+        // A token is passed on in memory only when its command is merged into a newer one, so a worker that goes away may lose it.
+        if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
     }
 }

@@ -1,0 +1,274 @@
+/// What happens on the phones without a push: apps are installed, start activities and post tokens, people dismiss them.
+extension DeviceModel {
+    /// An app's kind of Live Activity, for `declare`.
+    public struct TypeDeclaration: Sendable {
+        public var name: String
+        public var attributes: Shape
+        public var contentState: Shape
+        /// The attribute that holds the activity's id.
+        public var identifierAttribute: String?
+
+        public init(name: String, attributes: Shape, contentState: Shape, identifierAttribute: String? = nil) {
+            self.name = name
+            self.attributes = attributes
+            self.contentState = contentState
+            self.identifierAttribute = identifierAttribute
+        }
+    }
+
+    /// What becomes of a token that is replaced.
+    public enum OldToken: String, Sendable {
+        /// APNs answers 410.
+        case retired
+        /// APNs goes on answering 200, and nobody hears of it.
+        case void
+    }
+
+    /// An activity that the app starts by itself.
+    public struct LocalStart: Sendable {
+        public var activity: String
+        public var device: String
+        public var attributesType: String
+        /// JSON.
+        public var attributes: String
+        /// JSON.
+        public var contentState: String
+        /// UNIX seconds; nil: now.
+        public var timestamp: Int64?
+        public var audiences: [String]
+
+        public init(
+            activity: String, device: String, attributesType: String, attributes: String, contentState: String,
+            timestamp: Int64? = nil, audiences: [String] = []
+        ) {
+            self.activity = activity
+            self.device = device
+            self.attributesType = attributesType
+            self.attributes = attributes
+            self.contentState = contentState
+            self.timestamp = timestamp
+            self.audiences = audiences
+        }
+    }
+
+    /// Makes an app known, and with it the topic `<bundle id>.push-type.liveactivity`.
+    public mutating func declare(
+        app bundleIdentifier: String, teamIdentifier: String?, types declared: [TypeDeclaration]
+    ) throws(Fault) {
+        guard !applications.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
+            throw .appExists(bundleIdentifier)
+        }
+        let application = applications.count
+        applications.append(
+            Application(
+                bundleIdentifier: bundleIdentifier, bundleBytes: Array(bundleIdentifier.utf8),
+                teamIdentifier: teamIdentifier))
+        for type in declared {
+            applications[application].types.append(types.count)
+            types.append(
+                AttributesType(
+                    application: application, name: type.name, attributes: type.attributes,
+                    contentState: type.contentState, identifierAttribute: type.identifierAttribute))
+        }
+    }
+
+    /// Installs an app on a device. The app posts a push-to-start token for each of its attributes types.
+    public mutating func install(
+        app: String, device: String, environment: Environment? = nil, frequentUpdates: Bool = false,
+        nowMilliseconds: Int64
+    ) throws(Fault) {
+        let application = try application(app)
+        let key = ActivityKey(application: application, identifier: device)
+        guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
+        guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
+        let index = phones.count
+        let ownEnvironment = environment ?? self.environment
+        phones.append(
+            Phone(
+                application: application, device: device, environment: ownEnvironment, frequentUpdates: frequentUpdates,
+                startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)))
+        phonesByDevice[key] = index
+        applications[application].phones.append(index)
+        for position in applications[application].types.indices {
+            guard let token = issueStartToken(phone: index, type: applications[application].types[position]) else {
+                throw .tooMany("tokens")
+            }
+            phones[index].startTokens.append(token)
+            postStartToken(phone: index, position: position, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    /// Starts an activity as the app does, and posts its update token.
+    public mutating func start(_ start: LocalStart, app: String, nowMilliseconds: Int64) throws(Fault) {
+        let application = try application(app)
+        let phone = try phone(start.device, application: application)
+        let type = try type(start.attributesType, application: application)
+        guard activities.count < Self.activitiesMax else { throw .tooMany("activities") }
+        guard phones[phone].isInstalled else { throw .unknownDevice(start.device) }
+        try check(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
+        try check(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
+        var contentState = start.contentState
+        let attributes = Array(start.attributes.utf8)
+        let index = contentState.withUTF8 { bytes in
+            addActivity(
+                phone: phone, type: type, identifier: start.activity, attributes: attributes,
+                contentState: UnsafeRawBufferPointer(bytes), timestamp: start.timestamp ?? nowMilliseconds / 1_000,
+                isStartedByPush: false, audiences: start.audiences, nowMilliseconds: nowMilliseconds)
+        }
+        postToken(of: index, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// Gives an activity another update token, which the app posts.
+    public mutating func rotateToken(
+        ofActivity identifier: String, app: String, old: OldToken, nowMilliseconds: Int64
+    ) throws(Fault) {
+        let index = try activity(identifier, application: try application(app))
+        advance(index, nowMilliseconds: nowMilliseconds)
+        guard activities[index].isActive, let token = activities[index].token else { throw .activityIsOver(identifier) }
+        tokens.setState(replaced(old, nowMilliseconds: nowMilliseconds), of: token)
+        postToken(of: index, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// Gives a phone another push-to-start token, which the app posts.
+    public mutating func rotateStartToken(
+        device: String, attributesType: String, app: String, old: OldToken, nowMilliseconds: Int64
+    ) throws(Fault) {
+        let application = try application(app)
+        let phone = try phone(device, application: application)
+        let type = try type(attributesType, application: application)
+        guard let position = applications[application].types.firstIndex(of: type),
+            phones[phone].startTokens.indices.contains(position), phones[phone].isInstalled
+        else { throw .unknownDevice(device) }
+        guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
+        tokens.setState(replaced(old, nowMilliseconds: nowMilliseconds), of: phones[phone].startTokens[position])
+        phones[phone].startTokens[position] = token
+        postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// The person swipes an activity away. Its server learns it only from the next 410.
+    public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
+        let index = try activity(identifier, application: try application(app))
+        advance(index, nowMilliseconds: nowMilliseconds)
+        activities[index].remove(atMilliseconds: nowMilliseconds)
+        retireToken(of: index, as: .expiredToken)
+    }
+
+    /// The person removes the app: its activities go, and none of its tokens is good any more.
+    public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
+        let phone = try phone(device, application: try application(app))
+        guard phones[phone].isInstalled else { return }
+        phones[phone].isInstalled = false
+        for index in phones[phone].activities {
+            advance(index, nowMilliseconds: nowMilliseconds)
+            activities[index].remove(atMilliseconds: nowMilliseconds)
+            retireToken(of: index, as: .unregistered)
+        }
+        for token in phones[phone].startTokens {
+            tokens.setState(.retired(.unregistered, atMilliseconds: nowMilliseconds), of: token)
+        }
+    }
+
+    /// The update token of an activity, hexadecimal.
+    public func token(ofActivity identifier: String, app: String) throws(Fault) -> String? {
+        activities[try activity(identifier, application: try application(app))].token.map(tokens.hexadecimal)
+    }
+
+    /// The push-to-start token of a phone for an attributes type, hexadecimal.
+    public func startToken(device: String, attributesType: String, app: String) throws(Fault) -> String {
+        let application = try application(app)
+        let phone = try phone(device, application: application)
+        let type = try type(attributesType, application: application)
+        guard let position = applications[application].types.firstIndex(of: type) else {
+            throw .unknownAttributesType(attributesType)
+        }
+        return tokens.hexadecimal(phones[phone].startTokens[position])
+    }
+
+    private func replaced(_ old: OldToken, nowMilliseconds: Int64) -> TokenTable.State {
+        old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
+    }
+
+    /// An app cannot start an activity with values that are not of its own types.
+    private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
+        let text = Array(json.utf8)
+        let problem: String? = text.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONTape.Fault) {
+                try tape.read(bytes)
+            } catch {
+                return "not JSON: \(error)"
+            }
+            return shape.decode(tape, at: 0, nowMilliseconds: nowMilliseconds).mismatch.map(shape.describe)
+        }
+        if let problem { throw .contentDoesNotDecode(problem) }
+    }
+
+    mutating func addActivity(
+        phone: Int, type: Int, identifier: String, attributes: [UInt8], contentState: UnsafeRawBufferPointer,
+        timestamp: Int64, isStartedByPush: Bool, audiences: [String], nowMilliseconds: Int64
+    ) -> Int {
+        let index = activities.count
+        activities.append(
+            Activity(
+                phone: phone, type: type, identifier: identifier, attributes: attributes, contentState: contentState,
+                timestamp: timestamp, isStartedByPush: isStartedByPush, audiences: audiences,
+                budget: BudgetBucket(rules.updateBudget, nowMilliseconds: nowMilliseconds),
+                nowMilliseconds: nowMilliseconds))
+        phones[phone].activities.append(index)
+        let key = ActivityKey(application: phones[phone].application, identifier: identifier)
+        activitiesByIdentifier[key, default: []].append(index)
+        return index
+    }
+
+    private mutating func issueStartToken(phone: Int, type: Int) -> Int? {
+        tokens.issue(
+            to: .pushToStart(phone: phone, type: type), application: phones[phone].application,
+            state: phones[phone].environment == environment ? .live : .foreign)
+    }
+
+    private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
+        let phoneRecord = phones[phone]
+        let type = types[applications[phoneRecord.application].types[position]]
+        let token = tokens.hexadecimal(phoneRecord.startTokens[position])
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", applications[phoneRecord.application].bundleIdentifier)
+            writer.member("environment", phoneRecord.environment.rawValue)
+            writer.member("registeredAt", nowMilliseconds)
+            writer.member("device", phoneRecord.device)
+            writer.member("attributesType", type.name)
+            writer.member("token", token)
+        }
+        registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
+    }
+
+    /// The system gives the app an update token, and the app posts it. If there are no more tokens, none ever comes: a case
+    /// that servers must live with.
+    mutating func postToken(of index: Int, nowMilliseconds: Int64) {
+        let phone = phones[activities[index].phone]
+        guard
+            let token = tokens.issue(
+                to: .activity(index), application: phone.application,
+                state: phone.environment == environment ? .live : .foreign)
+        else { return }
+        activities[index].token = token
+        let activity = activities[index]
+        let hexadecimal = tokens.hexadecimal(token)
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("environment", phone.environment.rawValue)
+            writer.member("registeredAt", nowMilliseconds)
+            writer.member("activity", activity.identifier)
+            writer.member("token", hexadecimal)
+            if !activity.audiences.isEmpty {
+                writer.member("audiences", array: { writer in activity.audiences.forEach { writer.string($0) } })
+            }
+            writer.member("frequentUpdates", phone.frequentUpdates)
+            if activity.shownTimestamp > 0 {
+                writer.member("shows", object: { writer in writer.member("timestamp", activity.shownTimestamp) })
+            }
+        }
+        registrations.append(RegistrationRecord(key: activity.identifier, value: writer.bytes))
+    }
+}

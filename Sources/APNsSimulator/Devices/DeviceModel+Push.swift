@@ -1,0 +1,227 @@
+/// What APNs says to a push whose headers are in order.
+struct PushVerdict {
+    var reason: Reason
+    /// With a 410: when the token ceased to be good, UNIX milliseconds.
+    var atMilliseconds: Int64 = 0
+}
+
+extension DeviceModel {
+    /// Whether APNs accepts a push for a token on an app's topic.
+    ///
+    /// - Parameters:
+    ///   - token: the raw bytes.
+    ///   - application: nil if the topic is none of a Live Activity.
+    mutating func verdict(
+        token: UnsafeRawBufferPointer, application: Int?, nowMilliseconds: Int64
+    ) -> (verdict: PushVerdict, token: Int) {
+        guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
+        let owner = tokens.entries[index].owner
+        if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
+        let entry = tokens.entries[index]
+        if entry.state == .foreign { return (PushVerdict(reason: .badDeviceToken), index) }
+        guard entry.application == application else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
+        if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + grace(reason) {
+            if case .activity(let activity) = owner, !activities[activity].isActive {
+                activities[activity].effects[.ignoredAfterEnd] += 1
+            }
+            return (PushVerdict(reason: reason, atMilliseconds: at), index)
+        }
+        return (PushVerdict(reason: .success), index)
+    }
+
+    private func grace(_ reason: Reason) -> Int64 {
+        reason == .expiredToken ? rules.endedTokenGraceMilliseconds : 0
+    }
+
+    /// Brings an accepted push to the phone.
+    ///
+    /// - Parameters:
+    ///   - token: as `verdict` gave it.
+    ///   - tape: scratch memory, which the caller keeps from push to push.
+    @discardableResult
+    mutating func deliver(
+        _ body: UnsafeRawBufferPointer, token: Int, priority: UInt8, tape: inout JSONTape, nowMilliseconds: Int64
+    ) -> PushEffect {
+        let entry = tokens.entries[token]
+        if entry.state == .void {
+            voidPushes += 1
+            return .intoTheVoid
+        }
+        let payload: PushPayload
+        do throws(PushPayload.Fault) {
+            payload = try PushPayload(body, tape: &tape)
+        } catch {
+            return record(.malformed, for: entry.owner, problem: "\(error)")
+        }
+        switch entry.owner {
+        case .activity(let activity):
+            return apply(payload, tape, to: activity, priority: priority, nowMilliseconds: nowMilliseconds)
+        case .pushToStart(let phone, let type):
+            return start(payload, tape, on: phone, type: type, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    private mutating func record(
+        _ effect: PushEffect, for owner: TokenTable.Owner, problem: String? = nil
+    ) -> PushEffect {
+        switch owner {
+        case .activity(let activity):
+            activities[activity].effects[effect] += 1
+            if let problem { activities[activity].lastProblem = problem }
+        case .pushToStart(let phone, _):
+            phones[phone].effects[effect] += 1
+            if let problem { phones[phone].lastProblem = problem }
+        }
+        return effect
+    }
+
+    /// An update or an end, in the order of ActivityKit's rules: a push that is dropped for one of them has no effect at all.
+    private mutating func apply(
+        _ payload: PushPayload, _ tape: borrowing JSONTape, to index: Int, priority: UInt8, nowMilliseconds: Int64
+    ) -> PushEffect {
+        let owner = TokenTable.Owner.activity(index)
+        guard activities[index].isActive else { return record(.ignoredAfterEnd, for: owner) }
+        guard payload.event != .start else { return record(.wrongToken, for: owner, problem: "start on an update token") }
+        if priority == 10, !activities[index].budget.take(rules.updateBudget, nowMilliseconds: nowMilliseconds) {
+            return record(.overBudget, for: owner)
+        }
+        if payload.event == .update {
+            if payload.timestamp < activities[index].shownTimestamp { return record(.ignoredOld, for: owner) }
+            guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.futureSeconds else {
+                return record(.ignoredFuture, for: owner)
+            }
+            guard payload.contentState != nil else {
+                return record(.undecodable, for: owner, problem: "update without content-state")
+            }
+        }
+        if let contentState = payload.contentState {
+            let shape = types[activities[index].type].contentState
+            let decoding = shape.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
+            if let mismatch = decoding.mismatch {
+                return record(.undecodable, for: owner, problem: shape.describe(mismatch))
+            }
+            activities[index].suspiciousDates += decoding.suspiciousDates
+        }
+        show(payload, tape, on: index, priority: priority, nowMilliseconds: nowMilliseconds)
+        guard payload.event == .end else { return record(.shown, for: owner) }
+        activities[index].end(
+            atMilliseconds: nowMilliseconds, dismissalMilliseconds: payload.dismissalDate.map(Self.milliseconds))
+        retireToken(of: index, as: .expiredToken)
+        return record(.ended, for: owner)
+    }
+
+    /// An end works however old its timestamp is; what it would show is shown only if it is not older.
+    private mutating func show(
+        _ payload: PushPayload, _ tape: borrowing JSONTape, on index: Int, priority: UInt8, nowMilliseconds: Int64
+    ) {
+        if payload.timestamp >= activities[index].shownTimestamp {
+            if let contentState = payload.contentState {
+                activities[index].show(
+                    tape.bytes(contentState), timestamp: payload.timestamp, nowMilliseconds: nowMilliseconds)
+            } else {
+                activities[index].touch(timestamp: payload.timestamp)
+            }
+            activities[index].staleDate = payload.staleDate
+            if let score = payload.relevanceScore { activities[index].relevanceScore = score }
+        } else {
+            activities[index].effects[.ignoredOld] += 1
+        }
+        if let alert = payload.alert, tape[alert].kind == .object {
+            ring(tape.bytes(alert), on: index, timestamp: payload.timestamp, priority: priority, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    private mutating func ring(
+        _ alert: UnsafeRawBufferPointer, on index: Int, timestamp: Int64, priority: UInt8, nowMilliseconds: Int64
+    ) {
+        activities[index].alertCount += 1
+        guard activities[index].alerts.count < Activity.alertsMax else { return }
+        activities[index].alerts.append(
+            Alert(atMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert)))
+    }
+
+    /// A push-to-start: a new activity, or nothing at all.
+    private mutating func start(
+        _ payload: PushPayload, _ tape: borrowing JSONTape, on phone: Int, type: Int, nowMilliseconds: Int64
+    ) -> PushEffect {
+        let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
+        guard payload.event == .start else {
+            return record(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
+        }
+        guard PushPayload.isCompleteAlert(tape, at: payload.alert) else {
+            return record(.incompleteAlert, for: owner, problem: "start without a complete alert")
+        }
+        guard let name = payload.attributesType, tape[name].kind == .string, tape.string(name) == types[type].name else {
+            return record(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
+        }
+        guard let attributes = payload.attributes, let contentState = payload.contentState else {
+            return record(.undecodable, for: owner, problem: "start without attributes or content-state")
+        }
+        let attributesDecoding = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
+        if let mismatch = attributesDecoding.mismatch {
+            let problem = "attributes: " + types[type].attributes.describe(mismatch)
+            return record(.undecodable, for: owner, problem: problem)
+        }
+        let decoding = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
+        if let mismatch = decoding.mismatch {
+            return record(.undecodable, for: owner, problem: types[type].contentState.describe(mismatch))
+        }
+        guard activities.count < Self.activitiesMax,
+            phones[phone].startBudget.take(rules.startBudget, nowMilliseconds: nowMilliseconds)
+        else { return record(.overBudget, for: owner) }
+        if hasActive(tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
+            phones[phone].duplicateStarts += 1
+        }
+        let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
+        let index = addActivity(
+            phone: phone, type: type, identifier: identifier, attributes: Array(tape.bytes(attributes)),
+            contentState: tape.bytes(contentState), timestamp: payload.timestamp, isStartedByPush: true, audiences: [], nowMilliseconds: nowMilliseconds)
+        activities[index].suspiciousDates += decoding.suspiciousDates + attributesDecoding.suspiciousDates
+        activities[index].staleDate = payload.staleDate
+        activities[index].relevanceScore = payload.relevanceScore
+        if let alert = payload.alert {
+            ring(tape.bytes(alert), on: index, timestamp: payload.timestamp, priority: 10, nowMilliseconds: nowMilliseconds)
+        }
+        if !payload.usesChannel { postToken(of: index, nowMilliseconds: nowMilliseconds) }
+        activities[index].effects[.started] += 1
+        return record(.started, for: owner)
+    }
+
+    /// Whether the phone has an active activity with these attributes.
+    private mutating func hasActive(
+        _ tape: borrowing JSONTape, attributes: Int, on phone: Int, type: Int, nowMilliseconds: Int64
+    ) -> Bool {
+        var other = JSONTape()
+        for index in phones[phone].activities where activities[index].type == type {
+            advance(index, nowMilliseconds: nowMilliseconds)
+            guard activities[index].isActive else { continue }
+            let isSame = activities[index].attributes.withUnsafeBytes { bytes in
+                do throws(JSONTape.Fault) {
+                    try other.read(bytes)
+                } catch {
+                    return false
+                }
+                return isSameJSON(tape, at: attributes, other, at: 0)
+            }
+            if isSame { return true }
+        }
+        return false
+    }
+
+    /// The app's id of an activity that a push started: from its attributes, or made up.
+    private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
+        if var name = types[type].identifierAttribute,
+            let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })
+        {
+            if tape[value].kind == .string { return tape.string(value) }
+            if tape[value].kind == .number { return String(decoding: tape.bytes(value), as: UTF8.self) }
+        }
+        return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activities.count)"
+    }
+
+    /// Seconds that came from outside, as milliseconds; what does not fit stands at the end of the range.
+    private static func milliseconds(seconds: Int64) -> Int64 {
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        return overflow ? (seconds < 0 ? .min : .max) : product
+    }
+}

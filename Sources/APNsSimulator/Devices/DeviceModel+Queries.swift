@@ -1,0 +1,272 @@
+/// What each phone shows, and what became of the pushes.
+extension DeviceModel {
+    /// How one activity differs from what was expected of it.
+    public struct Mismatch: Sendable, Equatable {
+        public var activity: String
+        /// The content state on the Lock Screen, JSON; nil if there is none.
+        public var shows: String?
+        /// UNIX seconds; 0 if nothing is shown.
+        public var timestamp: Int64
+        /// `unknown`, `active`, `ended` or `gone`.
+        public var state: String
+    }
+
+    /// What the activities with given ids show, as against what was expected.
+    public struct Comparison: Sendable, Equatable {
+        public var matching = 0
+        public var mismatches: [Mismatch] = []
+    }
+
+    /// Sums over all phones.
+    public struct Summary: Sendable, Equatable {
+        public var phones = 0
+        public var active = 0
+        public var ended = 0
+        public var gone = 0
+        public var effects = EffectCounts()
+        public var alerts = 0
+        /// Starts by push of what was on the phone already.
+        public var duplicateStarts = 0
+        public var suspiciousDates = 0
+        public var equalTimestamps = 0
+        public var regressions = 0
+        public var registrations = 0
+    }
+
+    /// Compares many activities at once: a map from id to the content state that is expected on the Lock Screen, or nil for
+    /// nothing at all. Two content states are the same if they are the same JSON, whatever the spaces and the order of keys.
+    public mutating func compare(
+        app: String, expected: [(activity: String, contentState: [UInt8]?)], nowMilliseconds: Int64
+    ) throws(Fault) -> Comparison {
+        let application = try application(app)
+        var comparison = Comparison()
+        var expectation = JSONTape()
+        var screen = JSONTape()
+        for (identifier, contentState) in expected {
+            let key = ActivityKey(application: application, identifier: identifier)
+            guard let index = activitiesByIdentifier[key]?.last else {
+                comparison.mismatches.append(Mismatch(activity: identifier, shows: nil, timestamp: 0, state: "unknown"))
+                continue
+            }
+            advance(index, nowMilliseconds: nowMilliseconds)
+            let shown = activities[index].isVisible ? activities[index].shown : nil
+            let isSame: Bool
+            if let contentState, let shown {
+                isSame = contentState == shown || isSameText(contentState, shown, &expectation, &screen)
+            } else {
+                isSame = contentState == nil && shown == nil
+            }
+            if isSame {
+                comparison.matching += 1
+            } else {
+                comparison.mismatches.append(
+                    Mismatch(
+                        activity: identifier, shows: shown.map { String(decoding: $0, as: UTF8.self) },
+                        timestamp: shown == nil ? 0 : activities[index].shownTimestamp,
+                        state: activities[index].state.word))
+            }
+        }
+        return comparison
+    }
+
+    private func isSameText(
+        _ left: [UInt8], _ right: [UInt8], _ leftTape: inout JSONTape, _ rightTape: inout JSONTape
+    ) -> Bool {
+        left.withUnsafeBytes { leftBytes in
+            right.withUnsafeBytes { rightBytes in
+                do throws(JSONTape.Fault) {
+                    try leftTape.read(leftBytes)
+                    try rightTape.read(rightBytes)
+                } catch {
+                    return false
+                }
+                return isSameJSON(leftTape, at: 0, rightTape, at: 0)
+            }
+        }
+    }
+
+    public mutating func summary(nowMilliseconds: Int64) -> Summary {
+        var summary = Summary()
+        summary.phones = phones.count
+        summary.registrations = registrations.count
+        summary.effects[.intoTheVoid] = voidPushes
+        for index in activities.indices {
+            advance(index, nowMilliseconds: nowMilliseconds)
+            switch activities[index].state {
+            case .active: summary.active += 1
+            case .ended: summary.ended += 1
+            case .gone: summary.gone += 1
+            }
+            // A start is counted where it arrived, on the phone.
+            for effect in PushEffect.allCases where effect != .started {
+                summary.effects[effect] += activities[index].effects[effect]
+            }
+            summary.alerts += activities[index].alertCount
+            summary.suspiciousDates += activities[index].suspiciousDates
+            summary.equalTimestamps += activities[index].equalTimestamps
+            summary.regressions += activities[index].regressions
+        }
+        for phone in phones {
+            for effect in PushEffect.allCases { summary.effects[effect] += phone.effects[effect] }
+            summary.duplicateStarts += phone.duplicateStarts
+        }
+        return summary
+    }
+
+    /// Registrations from a cursor on, at most `limit`.
+    public func registrations(since cursor: Int, limit: Int) -> [RegistrationRecord]? {
+        registrations.page(since: cursor, limit: limit).map(Array.init)
+    }
+
+    /// One activity as JSON. Of several with this id the youngest.
+    public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
+        let index = try activity(identifier, application: try application(app))
+        advance(index, nowMilliseconds: nowMilliseconds)
+        var writer = JSONWriter()
+        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
+        return writer.bytes
+    }
+
+    /// A phone and all its activities as JSON.
+    public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
+        let index = try phone(device, application: try application(app))
+        for activity in phones[index].activities { advance(activity, nowMilliseconds: nowMilliseconds) }
+        let phone = phones[index]
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("device", phone.device)
+            writer.member("environment", phone.environment.rawValue)
+            writer.member("frequentUpdates", phone.frequentUpdates)
+            writer.member("installed", phone.isInstalled)
+            writer.member(
+                "pushToStartTokens",
+                object: { writer in
+                    for (position, token) in phone.startTokens.enumerated() {
+                        let type = types[applications[phone.application].types[position]]
+                        writer.member(type.name, tokens.hexadecimal(token))
+                    }
+                })
+            write(phone.effects, to: &writer)
+            writer.member("duplicateStarts", phone.duplicateStarts)
+            if let problem = phone.lastProblem { writer.member("lastProblem", problem) }
+            writer.member(
+                "activities",
+                array: { writer in
+                    for activity in phone.activities {
+                        write(activity: activity, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
+                    }
+                })
+        }
+        return writer.bytes
+    }
+
+    /// Activities of an app in the order of their birth, without their alerts, from a position on.
+    public mutating func activitiesJSON(
+        app: String, since position: Int, limit: Int, nowMilliseconds: Int64
+    ) throws(Fault) -> [UInt8] {
+        let application = try application(app)
+        var written = 0
+        var next = max(0, position)
+        var indices: [Int] = []
+        while next < activities.count, written < limit {
+            if phones[activities[next].phone].application == application {
+                advance(next, nowMilliseconds: nowMilliseconds)
+                indices.append(next)
+                written += 1
+            }
+            next += 1
+        }
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("next", next)
+            writer.member(
+                "activities",
+                array: { writer in
+                    for index in indices {
+                        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: false)
+                    }
+                })
+        }
+        return writer.bytes
+    }
+
+    private func write(
+        activity index: Int, to writer: inout JSONWriter, nowMilliseconds: Int64, withAlerts: Bool
+    ) {
+        let activity = activities[index]
+        writer.object { writer in
+            writer.member("activity", activity.identifier)
+            writer.member("device", phones[activity.phone].device)
+            writer.member("attributesType", types[activity.type].name)
+            writer.member("startedBy", activity.isStartedByPush ? "push" : "app")
+            writer.member("startedAt", activity.startedAtMilliseconds)
+            writer.member("state", activity.state.word)
+            if let ended = activity.endedAtMilliseconds { writer.member("endedAt", ended) }
+            if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
+            writer.member("attributes", json: activity.attributes)
+            writer.member("contentState", json: activity.shown)
+            writer.member("timestamp", activity.shownTimestamp)
+            writer.member("shownAt", activity.shownAtMilliseconds)
+            if let stale = activity.staleDate {
+                writer.member("staleDate", stale)
+                writer.member("isStale", nowMilliseconds / 1_000 >= stale)
+            }
+            if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
+            if let token = activity.token { writer.member("token", tokens.hexadecimal(token)) }
+            write(activity.effects, to: &writer)
+            writer.member("suspiciousDates", activity.suspiciousDates)
+            writer.member("equalTimestamps", activity.equalTimestamps)
+            writer.member("regressions", activity.regressions)
+            if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
+            writer.member("alertCount", activity.alertCount)
+            if withAlerts { write(activity.alerts, to: &writer) }
+        }
+    }
+
+    private func write(_ effects: EffectCounts, to writer: inout JSONWriter) {
+        writer.member("effects", object: { writer in effects.write(to: &writer) })
+    }
+
+    private func write(_ alerts: [Alert], to writer: inout JSONWriter) {
+        writer.member(
+            "alerts",
+            array: { writer in
+                for alert in alerts {
+                    writer.object { writer in
+                        writer.member("at", alert.atMilliseconds)
+                        writer.member("priority", alert.priority)
+                        writer.member("timestamp", alert.timestamp)
+                        writer.member("alert", json: alert.json)
+                    }
+                }
+            })
+    }
+}
+
+extension EffectCounts {
+    /// The counts that are not 0, by name.
+    func write(to writer: inout JSONWriter) {
+        for effect in PushEffect.allCases where self[effect] > 0 {
+            writer.member(String(describing: effect), self[effect])
+        }
+    }
+}
+
+extension Activity {
+    /// Whether it is on the Lock Screen.
+    var isVisible: Bool {
+        if case .gone = state { return false }
+        return true
+    }
+}
+
+extension ActivityState {
+    var word: String {
+        switch self {
+        case .active: "active"
+        case .ended: "ended"
+        case .gone: "gone"
+        }
+    }
+}

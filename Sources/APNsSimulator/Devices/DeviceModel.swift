@@ -1,0 +1,148 @@
+/// Everything behind the simulated service: apps, phones, their Live Activities and the tokens that reach them.
+///
+/// A state machine without I/O: time is an argument, tokens come from a seeded generator, so the same calls give the same world.
+/// Three sides touch it: APNs asks for a token and hands over a push (`DeviceModel+Push`), the app on a phone starts
+/// activities and posts tokens (`DeviceModel+App`), and whoever runs the simulation asks what each phone shows
+/// (`DeviceModel+Queries`).
+public struct DeviceModel: ~Copyable {
+    public static let phonesMax = 2_000_000
+    public static let activitiesMax = 4_000_000
+
+    /// A kind of Live Activity that an app declares.
+    struct AttributesType {
+        var application: Int
+        var name: String
+        var attributes: Shape
+        var contentState: Shape
+        /// The attribute that holds the activity's id, by which the app knows an activity that was started by a push.
+        var identifierAttribute: String?
+    }
+
+    struct Application {
+        var bundleIdentifier: String
+        /// The same as bytes, which is what every push is compared with.
+        var bundleBytes: [UInt8]
+        /// Nil: any team whose key the service knows may push to it.
+        var teamIdentifier: String?
+        var types: [Int] = []
+        var phones: [Int] = []
+    }
+
+    /// An app installed on a device.
+    struct Phone {
+        var application: Int
+        var device: String
+        var environment: Environment
+        var frequentUpdates: Bool
+        var isInstalled = true
+        /// By position in the app's list of types.
+        var startTokens: [Int] = []
+        var startBudget: BudgetBucket
+        var activities: [Int] = []
+        var effects = EffectCounts()
+        var duplicateStarts = 0
+        var lastProblem: String?
+    }
+
+    /// What the app or whoever runs the simulation asked for cannot be.
+    public enum Fault: Error, Sendable, Equatable {
+        case unknownApp(String)
+        case unknownDevice(String)
+        case unknownActivity(String)
+        case unknownAttributesType(String)
+        case appExists(String)
+        case deviceExists(String)
+        case contentDoesNotDecode(String)
+        case activityIsOver(String)
+        case tooMany(String)
+    }
+
+    struct ActivityKey: Hashable {
+        var application: Int
+        var identifier: String
+    }
+
+    public let environment: Environment
+    public var rules: DeviceRules
+
+    var applications: [Application] = []
+    var types: [AttributesType] = []
+    var phones: [Phone] = []
+    var activities: [Activity] = []
+    var tokens: TokenTable
+    var registrations = RegistrationLog()
+    var phonesByDevice: [ActivityKey: Int] = [:]
+    /// More than one where a start was repeated.
+    var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
+    /// Pushes accepted on tokens that lead nowhere.
+    var voidPushes = 0
+
+    public init(environment: Environment, rules: DeviceRules = DeviceRules(), seed: UInt64) {
+        self.environment = environment
+        self.rules = rules
+        tokens = TokenTable(random: RandomSource(seed: seed))
+    }
+
+    /// Registrations posted so far: the cursor of a reader that has seen them all.
+    public var registrationCount: Int { registrations.count }
+
+    /// The app of a topic's bundle id.
+    func application(bundle: UnsafeRawBufferPointer) -> Int? {
+        for index in applications.indices
+        where applications[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
+            return index
+        }
+        return nil
+    }
+
+    /// Whether a team's keys are good for an app.
+    func mayPush(team: String, to application: Int) -> Bool {
+        guard let own = applications[application].teamIdentifier else { return true }
+        return own == team
+    }
+
+    func application(_ bundleIdentifier: String) throws(Fault) -> Int {
+        guard let index = applications.firstIndex(where: { $0.bundleIdentifier == bundleIdentifier }) else {
+            throw .unknownApp(bundleIdentifier)
+        }
+        return index
+    }
+
+    func phone(_ device: String, application: Int) throws(Fault) -> Int {
+        guard let index = phonesByDevice[ActivityKey(application: application, identifier: device)] else {
+            throw .unknownDevice(device)
+        }
+        return index
+    }
+
+    func type(_ name: String, application: Int) throws(Fault) -> Int {
+        guard let index = applications[application].types.first(where: { types[$0].name == name }) else {
+            throw .unknownAttributesType(name)
+        }
+        return index
+    }
+
+    /// The youngest activity with an id: if a start was repeated, that is the one whose token the app posted last.
+    func activity(_ identifier: String, application: Int) throws(Fault) -> Int {
+        let key = ActivityKey(application: application, identifier: identifier)
+        guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
+        return index
+    }
+
+    /// Lets time pass for one activity.
+    mutating func advance(_ activity: Int, nowMilliseconds: Int64) {
+        if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
+    }
+
+    /// The activity is over, and so is its token.
+    mutating func retireToken(of activity: Int, as reason: Reason) {
+        guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else { return }
+        guard tokens.entries[token].state == .live else { return }
+        tokens.setState(.retired(reason, atMilliseconds: ended), of: token)
+    }
+}
+
+/// The two services of Apple, and of tokens.
+public enum Environment: String, Sendable, CaseIterable {
+    case production, sandbox
+}

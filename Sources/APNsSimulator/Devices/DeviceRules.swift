@@ -1,0 +1,59 @@
+/// What ActivityKit holds phones to, where Apple leaves it open.
+public struct DeviceRules: Sendable, Equatable {
+    /// A number of pushes that a phone lets through, one more after each interval.
+    public struct Budget: Sendable, Equatable {
+        public var capacity: Int
+        public var refillMilliseconds: Int64
+
+        public init(capacity: Int, refillMilliseconds: Int64) {
+            self.capacity = max(0, capacity)
+            self.refillMilliseconds = max(1, refillMilliseconds)
+        }
+    }
+
+    /// Priority 10 pushes of one activity; over it they are dropped in silence. Nil: as many as come.
+    public var updateBudget: Budget?
+    /// Starts by push of one phone's app; likewise.
+    public var startBudget: Budget?
+    /// How long APNs goes on answering 200 for the token of an ended activity.
+    public var endedTokenGraceMilliseconds: Int64
+
+    public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {
+        self.updateBudget = updateBudget
+        self.startBudget = startBudget
+        self.endedTokenGraceMilliseconds = max(0, endedTokenGraceMilliseconds)
+    }
+
+    /// The system ends an activity after 8 h.
+    static let activeMilliseconds: Int64 = 8 * 3_600_000
+    /// An ended one stays on the Lock Screen for 4 h at most.
+    static let lingerMilliseconds: Int64 = 4 * 3_600_000
+    /// Nothing stays longer than 12 h.
+    static let totalMilliseconds: Int64 = 12 * 3_600_000
+    /// An update with a timestamp further ahead is dropped.
+    static let futureSeconds: Int64 = 8 * 3_600
+}
+
+/// What a budget has left.
+struct BudgetBucket {
+    private var left: Int
+    private var refilledAtMilliseconds: Int64
+
+    init(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) {
+        left = budget?.capacity ?? 0
+        refilledAtMilliseconds = nowMilliseconds
+    }
+
+    /// Takes one if there is one. Without a budget there always is.
+    mutating func take(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
+        guard let budget else { return true }
+        let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds
+        if intervals > 0 {
+            left = Int(min(Int64(budget.capacity), Int64(left) + min(intervals, Int64(budget.capacity))))
+            refilledAtMilliseconds += intervals * budget.refillMilliseconds
+        }
+        guard left > 0 else { return false }
+        left -= 1
+        return true
+    }
+}

@@ -1,0 +1,102 @@
+/// What a phone finds in the body of a push, as places in its JSON.
+///
+/// Nothing is judged here but the form: what the values mean for an activity is `DeviceModel`'s to say.
+struct PushPayload {
+    enum Event: UInt8 {
+        case start, update, end
+    }
+
+    /// A body that no phone can make anything of. APNs does not look this far and answers 200.
+    enum Fault: Error {
+        case notJSON, noAps, noEvent, unknownEvent, noTimestamp
+    }
+
+    var event: Event
+    /// UNIX seconds.
+    var timestamp: Int64
+    /// Places of the values on the tape.
+    var contentState: Int?
+    var attributes: Int?
+    var attributesType: Int?
+    var alert: Int?
+    /// UNIX seconds.
+    var staleDate: Int64?
+    /// UNIX seconds.
+    var dismissalDate: Int64?
+    var relevanceScore: Double?
+    /// Started on a broadcast channel: such an activity gets no update token of its own.
+    var usesChannel = false
+
+    /// Reads a body into the tape and finds its parts.
+    init(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) throws(Fault) {
+        do throws(JSONTape.Fault) {
+            try tape.read(body)
+        } catch {
+            throw .notJSON
+        }
+        guard let aps = tape.member("aps", of: 0), tape[aps].kind == .object else { throw .noAps }
+        try self.init(aps: aps, tape)
+    }
+
+    private init(aps: Int, _ tape: borrowing JSONTape) throws(Fault) {
+        var eventIndex: Int?
+        var timestampIndex: Int?
+        event = .update
+        timestamp = 0
+        let end = Int(tape[aps].next)
+        var index = aps + 1
+        while index < end {
+            let key = tape.bytes(index)
+            let value = index + 1
+            // By length first: one comparison for each key of the push.
+            switch key.count {
+            case 5:
+                if isEqual(key, "event") { eventIndex = eventIndex ?? value }
+                if isEqual(key, "alert") { alert = alert ?? value }
+            case 9: if isEqual(key, "timestamp") { timestampIndex = timestampIndex ?? value }
+            case 10:
+                if isEqual(key, "attributes") { attributes = attributes ?? value }
+                if isEqual(key, "stale-date") { staleDate = staleDate ?? tape.integer(value) }
+            case 13: if isEqual(key, "content-state") { contentState = contentState ?? value }
+            case 14: if isEqual(key, "dismissal-date") { dismissalDate = dismissalDate ?? tape.integer(value) }
+            case 15:
+                if isEqual(key, "attributes-type") { attributesType = attributesType ?? value }
+                if isEqual(key, "relevance-score") { relevanceScore = relevanceScore ?? tape.double(value) }
+            case 18: if isEqual(key, "input-push-channel") { usesChannel = true }
+            default: break
+            }
+            index = Int(tape[value].next)
+        }
+        guard let eventIndex, tape[eventIndex].kind == .string else { throw .noEvent }
+        let word = tape.bytes(eventIndex)
+        if isEqual(word, "update") {
+            event = .update
+        } else if isEqual(word, "start") {
+            event = .start
+        } else if isEqual(word, "end") {
+            event = .end
+        } else {
+            throw .unknownEvent
+        }
+        guard let timestampIndex, let seconds = tape.integer(timestampIndex) else { throw .noTimestamp }
+        timestamp = seconds
+    }
+
+    /// Whether an alert has what a start needs: a title and a body, each a text that is not empty or an object with a
+    /// `loc-key`.
+    static func isCompleteAlert(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
+        guard let index, tape[index].kind == .object else { return false }
+        return isText(tape, at: tape.member("title", of: index)) && isText(tape, at: tape.member("body", of: index))
+    }
+
+    private static func isText(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
+        guard let index else { return false }
+        switch tape[index].kind {
+        case .string: return !tape.bytes(index).isEmpty
+        case .object:
+            guard let key = tape.member("loc-key", of: index) else { return false }
+            return tape[key].kind == .string && !tape.bytes(key).isEmpty
+        default: return false
+        }
+    }
+}

@@ -1,0 +1,134 @@
+/// What became of decoding a value against a shape.
+struct Decoding {
+    /// Why `JSONDecoder` would throw; nil if it would not.
+    var mismatch: Mismatch?
+    /// Dates that lie further ahead than any app means.
+    var suspiciousDates = 0
+
+    struct Mismatch: Equatable {
+        /// The declared field, as an index of the shape's nodes.
+        var node: Int
+        var problem: Problem
+    }
+
+    enum Problem: UInt8 {
+        case missing, isNull, wrongType, numberDoesNotFit, notOneOfTheCases, notTwoDates, boundsOutOfOrder
+    }
+}
+
+extension Shape {
+    /// Dates are counted from here: 2001-01-01 00:00:00 UTC as UNIX seconds.
+    static let referenceDateUnixSeconds: Int64 = 978_307_200
+    /// No Live Activity is about something that far away: whoever sends such a date has most likely sent UNIX seconds, which
+    /// land 31 years ahead.
+    static let suspiciousDateSeconds = 20 * 365.25 * 86_400
+
+    /// Decodes as Swift's `JSONDecoder` with default strategies does for a synthesized `Codable` struct: unknown keys are
+    /// ignored, a missing key fails unless the field is optional, null is nothing for an optional, and an `Int` takes any
+    /// number that is whole.
+    func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
+        var decoding = Decoding()
+        let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
+        nodes.withUnsafeBufferPointer { nodes in
+            decode(nodes, 0, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
+        }
+        return decoding
+    }
+
+    /// Says a mismatch in words: the path of the field and what was wrong with it.
+    func describe(_ mismatch: Decoding.Mismatch) -> String {
+        var path: [String] = []
+        var node = mismatch.node
+        while node != 0 {
+            path.append(nodes[node].name >= 0 ? String(decoding: names[nodes[node].name], as: UTF8.self) : "[]")
+            guard let parent = nodes.indices.first(where: { isParent($0, of: node) }) else { break }
+            node = parent
+        }
+        let place = path.isEmpty ? "the value itself" : path.reversed().joined(separator: ".")
+        return "\(place): \(mismatch.problem)"
+    }
+
+    private func isParent(_ candidate: Int, of node: Int) -> Bool {
+        let kind = nodes[candidate].kind
+        return (kind == .object || kind == .array) && nodes[candidate].children.contains(node)
+    }
+
+    /// The depth is that of the declared shape, so what is sent cannot make it deeper.
+    private func decode(
+        _ nodes: UnsafeBufferPointer<Node>, _ node: Int, _ tape: borrowing JSONTape, at index: Int, nowSeconds: Double,
+        into decoding: inout Decoding
+    ) {
+        func fail(_ problem: Decoding.Problem) {
+            decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
+        }
+        let declared = nodes[node]
+        let kind = tape[index].kind
+        if kind == .null {
+            if !declared.isOptional { fail(.isNull) }
+            return
+        }
+        switch declared.kind {
+        case .string:
+            if kind != .string { fail(.wrongType) }
+        case .int:
+            if kind != .number { fail(.wrongType) } else if tape.integer(index) == nil { fail(.numberDoesNotFit) }
+        case .double:
+            if kind != .number { fail(.wrongType) } else if tape.double(index) == nil { fail(.numberDoesNotFit) }
+        case .bool:
+            if kind != .yes, kind != .no { fail(.wrongType) }
+        case .date:
+            guard kind == .number else { return fail(.wrongType) }
+            guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }
+            if seconds - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
+        case .dateRange:
+            decodeRange(tape, at: index, node: node, nowSeconds: nowSeconds, into: &decoding)
+        case .enumeration:
+            guard kind == .string else { return fail(.wrongType) }
+            let isCase = names[declared.children].contains { raw in
+                raw.withUnsafeBytes { tape.stringEquals(index, $0) }
+            }
+            if !isCase { fail(.notOneOfTheCases) }
+        case .array:
+            guard kind == .array else { return fail(.wrongType) }
+            var element = index + 1
+            while element < Int(tape[index].next), decoding.mismatch == nil {
+                decode(nodes, declared.children.lowerBound, tape, at: element, nowSeconds: nowSeconds, into: &decoding)
+                element = Int(tape[element].next)
+            }
+        case .object:
+            guard kind == .object else { return fail(.wrongType) }
+            decodeFields(nodes, node, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
+        }
+    }
+
+    private func decodeFields(
+        _ nodes: UnsafeBufferPointer<Node>, _ node: Int, _ tape: borrowing JSONTape, at index: Int, nowSeconds: Double,
+        into decoding: inout Decoding
+    ) {
+        for field in nodes[node].children {
+            let value = names[nodes[field].name].withUnsafeBytes { tape.member($0, of: index) }
+            if let value {
+                decode(nodes, field, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
+            } else if !nodes[field].isOptional {
+                decoding.mismatch = Decoding.Mismatch(node: field, problem: .missing)
+            }
+            if decoding.mismatch != nil { return }
+        }
+    }
+
+    private func decodeRange(
+        _ tape: borrowing JSONTape, at index: Int, node: Int, nowSeconds: Double, into decoding: inout Decoding
+    ) {
+        func fail(_ problem: Decoding.Problem) {
+            decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
+        }
+        guard tape[index].kind == .array else { return fail(.wrongType) }
+        // Two are taken; what stands behind them is not looked at.
+        guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
+        let second = Int(tape[index + 1].next)
+        guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
+        guard lower <= upper else { return fail(.boundsOutOfOrder) }
+        // The bounds are in order, so the upper one tells.
+        if upper - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
+    }
+}

@@ -1,0 +1,156 @@
+/// The shape of a Swift `Codable` struct as an app declares it: what its attributes or its content state decode to.
+///
+/// Written as JSON, a shape is an object of fields. The value of a field is
+/// - `"string"`, `"int"`, `"double"`, `"bool"`,
+/// - `"date"`: a `Date`, in JSON a number of seconds since 2001-01-01,
+/// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two such numbers,
+/// - `{"enum": ["a", "b"]}`: a `String` enum with these raw values,
+/// - `{"array": <field>}`,
+/// - `{"object": {…}}`: a nested struct,
+/// - `{"optional": <field>}`; a question mark behind a name of the first kinds means the same: `"string?"`.
+///
+/// The nodes lie in one flat array, children of a node behind one another, so that decoding follows no references.
+public struct Shape: Sendable {
+    /// Nodes of one shape at most.
+    public static let nodesMax = 4_096
+
+    enum Kind: UInt8 {
+        case string, int, double, bool, date, dateRange, enumeration, array, object
+    }
+
+    struct Node {
+        var kind: Kind
+        var isOptional: Bool
+        /// Fields of an object, or the one element of an array: a range of `nodes`. Raw values of an enumeration: a range of
+        /// `names`.
+        var children: Range<Int>
+        /// The field's name, in `names`; -1 for an element and for the root.
+        var name: Int
+    }
+
+    /// Why a text is no shape.
+    public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
+        /// Names of the fields down to the fault, joined by dots.
+        public var place: String
+        public var reason: String
+        public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
+    }
+
+    private(set) var nodes: [Node] = []
+    private(set) var names: [[UInt8]] = []
+
+    /// A shape from its JSON.
+    public init(json: String) throws(Fault) {
+        let text = Array(json.utf8)
+        var fault: Fault?
+        var shape: Shape?
+        text.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONTape.Fault) {
+                try tape.read(bytes)
+            } catch {
+                fault = Fault(place: "", reason: "not JSON: \(error)")
+                return
+            }
+            do throws(Fault) {
+                shape = try Shape(tape, at: 0)
+            } catch {
+                fault = error
+            }
+        }
+        guard let shape else { throw fault ?? Fault(place: "", reason: "not JSON") }
+        self = shape
+    }
+
+    /// A shape from the fields object at an index of a tape.
+    init(_ tape: borrowing JSONTape, at index: Int) throws(Fault) {
+        guard tape[index].kind == .object else { throw Fault(place: "", reason: "a shape is an object of fields") }
+        nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
+        try addFields(tape, of: index, to: 0, place: "")
+    }
+
+    private mutating func addFields(
+        _ tape: borrowing JSONTape, of object: Int, to parent: Int, place: String
+    ) throws(Fault) {
+        let first = nodes.count
+        nodes[parent].children = first..<first + tape.childCount(object)
+        guard nodes[parent].children.upperBound <= Self.nodesMax else { throw Fault(place: place, reason: "too many fields") }
+        var declared: [(name: String, value: Int)] = []
+        tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
+        // The children's places come first, all in a row; what is in them follows.
+        for field in declared {
+            names.append(Array(field.name.utf8))
+            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))
+        }
+        for (offset, field) in declared.enumerated() {
+            let fieldPlace = place.isEmpty ? field.name : "\(place).\(field.name)"
+            try set(first + offset, tape, at: field.value, place: fieldPlace)
+        }
+    }
+
+    private mutating func set(_ node: Int, _ tape: borrowing JSONTape, at index: Int, place: String) throws(Fault) {
+        switch tape[index].kind {
+        case .string:
+            var name = tape.string(index)
+            if name.hasSuffix("?") {
+                name.removeLast()
+                nodes[node].isOptional = true
+            }
+            guard let kind = Self.scalar(name) else { throw Fault(place: place, reason: "unknown type \(name)") }
+            nodes[node].kind = kind
+        case .object:
+            guard tape.childCount(index) == 1 else {
+                throw Fault(place: place, reason: "expected one of enum, array, object, optional")
+            }
+            try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, place: place)
+        default:
+            throw Fault(place: place, reason: "expected the name of a type or an object")
+        }
+    }
+
+    private mutating func setComposite(
+        _ node: Int, _ tape: borrowing JSONTape, key: String, at index: Int, place: String
+    ) throws(Fault) {
+        switch (key, tape[index].kind) {
+        case ("optional", _):
+            try set(node, tape, at: index, place: place)
+            nodes[node].isOptional = true
+        case ("enum", .array):
+            let first = names.count
+            var raws: [[UInt8]] = []
+            var isStrings = true
+            tape.forEachElement(of: index) { element in
+                isStrings = isStrings && tape[element].kind == .string
+                raws.append(isStrings ? Array(tape.string(element).utf8) : [])
+            }
+            guard isStrings, !raws.isEmpty else { throw Fault(place: place, reason: "an enum is a list of strings") }
+            names.append(contentsOf: raws)
+            nodes[node].kind = .enumeration
+            nodes[node].children = first..<names.count
+        case ("array", _):
+            guard nodes.count < Self.nodesMax else { throw Fault(place: place, reason: "too many fields") }
+            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
+            let element = nodes.count - 1
+            nodes[node].kind = .array
+            nodes[node].children = element..<element + 1
+            try set(element, tape, at: index, place: "\(place)[]")
+        case ("object", .object):
+            nodes[node].kind = .object
+            try addFields(tape, of: index, to: node, place: place)
+        default:
+            throw Fault(place: place, reason: "expected one of enum, array, object, optional")
+        }
+    }
+
+    private static func scalar(_ name: String) -> Kind? {
+        switch name {
+        case "string": .string
+        case "int": .int
+        case "double": .double
+        case "bool": .bool
+        case "date": .date
+        case "dateRange": .dateRange
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,123 @@
+/// Device tokens as APNs knows them: whose they are, and since when they are no longer good.
+///
+/// Open addressing over flat arrays; the tokens' bytes lie in one pool. Tokens are never forgotten, since APNs says *410* for a
+/// retired one, not *400*.
+struct TokenTable {
+    /// Bytes of a live activity's update token, and of a push-to-start token: 160 hexadecimal digits.
+    static let tokenBytes = 80
+    static let tokensMax = 8_000_000
+
+    enum Owner: Equatable {
+        /// A push-to-start token of a phone's attributes type.
+        case pushToStart(phone: Int, type: Int)
+        case activity(Int)
+    }
+
+    enum State: Equatable {
+        case live
+        /// APNs answers 410 with this reason, and says since when (UNIX milliseconds).
+        case retired(Reason, atMilliseconds: Int64)
+        /// APNs answers 200, and no phone hears of it: as stale tokens do for a while, sometimes for weeks.
+        case void
+        /// A token of the other environment.
+        case foreign
+    }
+
+    struct Entry {
+        var owner: Owner
+        /// The application, which fixes the topic.
+        var application: Int
+        var state: State
+    }
+
+    private(set) var entries: [Entry] = []
+    private var pool: [UInt8] = []
+    /// Index of an entry plus one; 0 is free. At most half full.
+    private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
+    private var random: RandomSource
+
+    init(random: RandomSource) {
+        self.random = random
+    }
+
+    /// Makes a token; nil if there are too many.
+    mutating func issue(to owner: Owner, application: Int, state: State = .live) -> Int? {
+        guard entries.count < Self.tokensMax else { return nil }
+        if (entries.count + 1) * 2 > slots.count { rehash() }
+        let index = entries.count
+        entries.append(Entry(owner: owner, application: application, state: state))
+        for _ in 0..<Self.tokenBytes / 8 {
+            withUnsafeBytes(of: random.next()) { pool.append(contentsOf: $0) }
+        }
+        insert(index)
+        return index
+    }
+
+    /// The token with these bytes.
+    func find(_ token: UnsafeRawBufferPointer) -> Int? {
+        guard token.count == Self.tokenBytes else { return nil }
+        var slot = Int(truncatingIfNeeded: Self.hash(token)) & (slots.count - 1)
+        return pool.withUnsafeBytes { pool in
+            while slots[slot] != 0 {
+                let index = Int(slots[slot]) - 1
+                let start = index * Self.tokenBytes
+                if isEqual(token, UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])) { return index }
+                slot = (slot + 1) & (slots.count - 1)
+            }
+            return nil
+        }
+    }
+
+    mutating func setState(_ state: State, of index: Int) {
+        entries[index].state = state
+    }
+
+    /// Lower-case hexadecimal, as apps send it.
+    func hexadecimal(_ index: Int) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        let bytes = pool[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes]
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    private mutating func insert(_ index: Int) {
+        var slot = pool.withUnsafeBytes { pool in
+            let start = index * Self.tokenBytes
+            let token = UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])
+            return Int(truncatingIfNeeded: Self.hash(token)) & (slots.count - 1)
+        }
+        while slots[slot] != 0 { slot = (slot + 1) & (slots.count - 1) }
+        slots[slot] = UInt32(index + 1)
+    }
+
+    private mutating func rehash() {
+        slots = Array(repeating: 0, count: slots.count * 2)
+        for index in entries.indices { insert(index) }
+    }
+
+    /// Tokens are random, so any few of their bytes would do; all that a client could choose is folded in nevertheless.
+    private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
+        var hash: UInt64 = 0
+        for offset in stride(from: 0, to: tokenBytes, by: 8) {
+            hash = (hash ^ token.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) &* 0x9E37_79B9_7F4A_7C15
+            hash ^= hash >> 29
+        }
+        return hash
+    }
+}
+
+/// SplitMix64: small, fast, repeatable from its seed. For tokens, identifiers and faults, none of which need secrecy.
+struct RandomSource {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
+        return value ^ value >> 31
+    }
+}

@@ -1,0 +1,104 @@
+/// One call of the HTTP interface.
+struct ControlCall: Sendable {
+    var method: String
+    var path: String
+    var query: [String: String]
+    var body: [UInt8]
+
+    /// Reads the body, which must be a JSON object.
+    func read<Value>(
+        _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
+    ) throws(SimulatorError) -> Value {
+        let result = self.body.withUnsafeBytes { bytes -> Result<Value, SimulatorError> in
+            var tape = JSONTape()
+            do throws(JSONTape.Fault) {
+                try tape.read(bytes)
+            } catch {
+                return .failure(SimulatorError(.invalidRequest, "body: not JSON: \(error)"))
+            }
+            guard tape[0].kind == .object else { return .failure(SimulatorError(.invalidRequest, "body: not an object")) }
+            do throws(SimulatorError) {
+                return .success(try body(tape))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    func required(_ name: String) throws(SimulatorError) -> String {
+        guard let value = query[name] else { throw SimulatorError(.invalidRequest, "query: \(name) is missing") }
+        return value
+    }
+
+    /// A whole number from 0 in the query.
+    func number(_ name: String, default standard: Int) throws(SimulatorError) -> Int {
+        guard let text = query[name] else { return standard }
+        guard let value = Int(text), value >= 0 else {
+            throw SimulatorError(.invalidRequest, "query: \(name) is not a whole number from 0")
+        }
+        return value
+    }
+}
+
+/// Members of a request's object, with errors that name them.
+extension JSONTape {
+    func text(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
+        guard let value = try optionalText(name, of: object) else {
+            throw SimulatorError(.invalidRequest, "\(name) is missing")
+        }
+        return value
+    }
+
+    func optionalText(_ name: StaticString, of object: Int) throws(SimulatorError) -> String? {
+        guard let index = member(name, of: object), self[index].kind != .null else { return nil }
+        guard self[index].kind == .string else { throw SimulatorError(.invalidRequest, "\(name) is not a string") }
+        return string(index)
+    }
+
+    func optionalNumber(_ name: StaticString, of object: Int) throws(SimulatorError) -> Int64? {
+        guard let index = member(name, of: object), self[index].kind != .null else { return nil }
+        guard let value = integer(index) else { throw SimulatorError(.invalidRequest, "\(name) is not a whole number") }
+        return value
+    }
+
+    func optionalDouble(_ name: StaticString, of object: Int) throws(SimulatorError) -> Double? {
+        guard let index = member(name, of: object), self[index].kind != .null else { return nil }
+        guard let value = double(index) else { throw SimulatorError(.invalidRequest, "\(name) is not a number") }
+        return value
+    }
+
+    func optionalFlag(_ name: StaticString, of object: Int) throws(SimulatorError) -> Bool? {
+        guard let index = member(name, of: object), self[index].kind != .null else { return nil }
+        switch self[index].kind {
+        case .yes: return true
+        case .no: return false
+        default: throw SimulatorError(.invalidRequest, "\(name) is not true or false")
+        }
+    }
+
+    func optionalTexts(_ name: StaticString, of object: Int) throws(SimulatorError) -> [String]? {
+        guard let index = member(name, of: object), self[index].kind != .null else { return nil }
+        guard self[index].kind == .array else { throw SimulatorError(.invalidRequest, "\(name) is not a list") }
+        var texts: [String] = []
+        try forEachElement(of: index) { (element) throws(SimulatorError) in
+            guard self[element].kind == .string else {
+                throw SimulatorError(.invalidRequest, "\(name) is not a list of strings")
+            }
+            texts.append(string(element))
+        }
+        return texts
+    }
+
+    /// A member of any kind, as JSON text, the quotes of a string included.
+    func optionalJSON(_ name: StaticString, of object: Int) -> String? {
+        member(name, of: object).map { String(decoding: json($0), as: UTF8.self) }
+    }
+
+    /// The bytes of any value, the quotes of a string included.
+    func json(_ index: Int) -> UnsafeRawBufferPointer {
+        let value = self[index]
+        guard value.kind == .string else { return bytes(index) }
+        return UnsafeRawBufferPointer(rebasing: text[Int(value.start) - 1..<Int(value.end) + 1])
+    }
+}

@@ -1,0 +1,241 @@
+/// Endpoints that change or show apps, phones and activities.
+extension ControlHandler {
+    /// Made in one call at most.
+    private static let bulkMax = 1_000_000
+
+    func declareApps(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, team, types) = try call.read { tape throws(SimulatorError) in
+            var types: [DeviceModel.TypeDeclaration] = []
+            if let list = tape.member("attributesTypes", of: 0), tape[list].kind == .array {
+                var element = list + 1
+                while element < Int(tape[list].next) {
+                    types.append(try Self.type(tape, at: element))
+                    element = Int(tape[element].next)
+                }
+            }
+            return (try tape.text("app", of: 0), try tape.optionalText("teamId", of: 0), types)
+        }
+        try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+            try devices.declare(app: app, teamIdentifier: team, types: types)
+        }
+        return Self.object { $0.member("app", app) }
+    }
+
+    private static func type(
+        _ tape: borrowing JSONTape, at index: Int
+    ) throws(SimulatorError) -> DeviceModel.TypeDeclaration {
+        guard tape[index].kind == .object else { throw SimulatorError(.invalidRequest, "attributesTypes: not objects") }
+        let name = try tape.text("name", of: index)
+        return DeviceModel.TypeDeclaration(
+            name: name, attributes: try shape("attributes", tape, of: index),
+            contentState: try shape("contentState", tape, of: index),
+            identifierAttribute: try tape.optionalText("identifierAttribute", of: index))
+    }
+
+    private static func shape(
+        _ name: StaticString, _ tape: borrowing JSONTape, of object: Int
+    ) throws(SimulatorError) -> Shape {
+        guard let index = tape.member(name, of: object) else { throw SimulatorError(.invalidRequest, "\(name) is missing") }
+        do throws(Shape.Fault) {
+            return try Shape(tape, at: index)
+        } catch {
+            throw SimulatorError(.invalidRequest, "\(name): \(error)")
+        }
+    }
+
+    func installPhones(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, names, environment, frequent) = try call.read { tape throws(SimulatorError) in
+            let environmentName = try tape.optionalText("environment", of: 0)
+            let environment = environmentName.flatMap(Environment.init(rawValue:))
+            if environmentName != nil, environment == nil {
+                throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
+            }
+            let names = try Self.names("devices", prefix: "prefix", tape)
+            return (
+                try tape.text("app", of: 0), names, environment, try tape.optionalFlag("frequentUpdates", of: 0) ?? false
+            )
+        }
+        let next = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            for name in names {
+                try devices.install(
+                    app: app, device: name, environment: environment, frequentUpdates: frequent, nowMilliseconds: now)
+            }
+            return devices.registrationCount
+        }
+        return Self.object { writer in
+            writer.member("installed", names.count)
+            writer.member("next", next)
+        }
+    }
+
+    /// A list of names, or `count` names made of a prefix and a number from 0.
+    private static func names(
+        _ list: StaticString, prefix: StaticString, _ tape: borrowing JSONTape
+    ) throws(SimulatorError) -> [String] {
+        if let names = try tape.optionalTexts(list, of: 0) { return names }
+        guard let count = try tape.optionalNumber("count", of: 0), (1...Int64(bulkMax)).contains(count) else {
+            throw SimulatorError(.invalidRequest, "\(list), or count from 1 to \(bulkMax), is missing")
+        }
+        let prefix = try tape.optionalText(prefix, of: 0) ?? ""
+        return (0..<count).map { "\(prefix)\($0)" }
+    }
+
+    func startActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, starts) = try call.read { tape throws(SimulatorError) in
+            (try tape.text("app", of: 0), try Self.starts(tape))
+        }
+        let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let before = devices.registrationCount
+            for start in starts { try devices.start(start, app: app, nowMilliseconds: now) }
+            return devices.registrations(since: before, limit: .max) ?? []
+        }
+        return Self.object { Self.write(records, to: &$0) }
+    }
+
+    private static func starts(_ tape: borrowing JSONTape) throws(SimulatorError) -> [DeviceModel.LocalStart] {
+        guard let list = tape.member("activities", of: 0) else {
+            let devices = try names("devices", prefix: "devicePrefix", tape)
+            let prefix = try tape.optionalText("prefix", of: 0) ?? ""
+            var starts: [DeviceModel.LocalStart] = []
+            starts.reserveCapacity(devices.count)
+            let model = try start(tape, at: 0, activity: "", device: "")
+            for (number, device) in devices.enumerated() {
+                var start = model
+                start.activity = "\(prefix)\(number)"
+                start.device = device
+                starts.append(start)
+            }
+            return starts
+        }
+        guard tape[list].kind == .array else { throw SimulatorError(.invalidRequest, "activities is not a list") }
+        var starts: [DeviceModel.LocalStart] = []
+        var element = list + 1
+        while element < Int(tape[list].next) {
+            guard tape[element].kind == .object else { throw SimulatorError(.invalidRequest, "activities: not objects") }
+            let (activity, device) = (try tape.text("activity", of: element), try tape.text("device", of: element))
+            starts.append(try start(tape, at: element, activity: activity, device: device))
+            element = Int(tape[element].next)
+        }
+        return starts
+    }
+
+    /// One start; what it leaves out is taken from the request itself.
+    private static func start(
+        _ tape: borrowing JSONTape, at index: Int, activity: String, device: String
+    ) throws(SimulatorError) -> DeviceModel.LocalStart {
+        let (ownType, commonType) = (
+            try tape.optionalText("attributesType", of: index), try tape.optionalText("attributesType", of: 0)
+        )
+        let attributes = tape.optionalJSON("attributes", of: index) ?? tape.optionalJSON("attributes", of: 0)
+        let content = tape.optionalJSON("contentState", of: index) ?? tape.optionalJSON("contentState", of: 0)
+        let (ownTimestamp, commonTimestamp) = (
+            try tape.optionalNumber("timestamp", of: index), try tape.optionalNumber("timestamp", of: 0)
+        )
+        let (ownAudiences, commonAudiences) = (
+            try tape.optionalTexts("audiences", of: index), try tape.optionalTexts("audiences", of: 0)
+        )
+        guard let type = ownType ?? commonType else { throw SimulatorError(.invalidRequest, "attributesType is missing") }
+        guard let content else { throw SimulatorError(.invalidRequest, "contentState is missing") }
+        return DeviceModel.LocalStart(
+            activity: activity, device: device, attributesType: type, attributes: attributes ?? "{}",
+            contentState: content, timestamp: ownTimestamp ?? commonTimestamp,
+            audiences: ownAudiences ?? commonAudiences ?? [])
+    }
+
+    func listActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let app = try call.required("app")
+        let (since, limit) = (try call.number("since", default: 0), try call.number("limit", default: 1_000))
+        return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.activitiesJSON(app: app, since: since, limit: limit, nowMilliseconds: now)
+        }
+    }
+
+    func showActivity(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, identifier) = (try call.required("app"), try call.required("activity"))
+        return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.activityJSON(identifier, app: app, nowMilliseconds: now)
+        }
+    }
+
+    func showPhone(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, device) = (try call.required("app"), try call.required("device"))
+        return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.phoneJSON(device, app: app, nowMilliseconds: now)
+        }
+    }
+
+    func listRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (records, next) = try await simulator.registrations(
+            since: try call.number("since", default: 0), limit: try call.number("limit", default: 1_000),
+            waitMilliseconds: try call.number("waitMilliseconds", default: 0))
+        return Self.object { writer in
+            writer.member("next", next)
+            Self.write(records, to: &writer)
+        }
+    }
+
+    func rotate(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, activity, device, type, old) = try call.read { tape throws(SimulatorError) in
+            let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.OldToken.retired.rawValue
+            guard let old = DeviceModel.OldToken(rawValue: name) else {
+                throw SimulatorError(.invalidRequest, "oldToken is not retired or void")
+            }
+            return (
+                try tape.text("app", of: 0), try tape.optionalText("activity", of: 0),
+                try tape.optionalText("device", of: 0), try tape.optionalText("attributesType", of: 0), old
+            )
+        }
+        if let activity {
+            try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.rotateToken(ofActivity: activity, app: app, old: old, nowMilliseconds: now)
+            }
+        } else if let device, let type {
+            try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.rotateStartToken(
+                    device: device, attributesType: type, app: app, old: old, nowMilliseconds: now)
+            }
+        } else {
+            throw SimulatorError(.invalidRequest, "activity, or device and attributesType, is missing")
+        }
+        return Self.object { _ in }
+    }
+
+    func dismiss(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, activity) = try call.read { tape throws(SimulatorError) in
+            (try tape.text("app", of: 0), try tape.text("activity", of: 0))
+        }
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.dismiss(activity: activity, app: app, nowMilliseconds: now)
+        }
+        return Self.object { _ in }
+    }
+
+    func uninstall(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, device) = try call.read { tape throws(SimulatorError) in
+            (try tape.text("app", of: 0), try tape.text("device", of: 0))
+        }
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.uninstall(app: app, device: device, nowMilliseconds: now)
+        }
+        return Self.object { _ in }
+    }
+
+    static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object(body)
+        return writer.bytes
+    }
+
+    static func write(_ records: [RegistrationRecord], to writer: inout JSONWriter) {
+        writer.member(
+            "registrations",
+            array: { writer in
+                for record in records {
+                    writer.object { writer in
+                        writer.member("key", record.key)
+                        writer.member("value", json: record.value)
+                    }
+                }
+            })
+    }
+}

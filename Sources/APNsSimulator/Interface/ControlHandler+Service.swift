@@ -1,0 +1,173 @@
+/// Endpoints about the service: what it counted, its faults, its clock; and what the phones show in sum.
+extension ControlHandler {
+    func describe() async throws(SimulatorError) -> [UInt8] {
+        Self.object { writer in
+            writer.member("host", simulator.configuration.host)
+            writer.member("port", simulator.port)
+            writer.member("environment", simulator.configuration.environment.rawValue)
+            if let caFile = simulator.caFile { writer.member("caFile", caFile) }
+        }
+    }
+
+    func expect(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, expected) = try call.read { tape throws(SimulatorError) in
+            guard let map = tape.member("activities", of: 0), tape[map].kind == .object else {
+                throw SimulatorError(.invalidRequest, "activities is not an object")
+            }
+            var expected: [(activity: String, contentState: [UInt8]?)] = []
+            tape.forEachMember(of: map) { key, value in
+                let contentState = tape[value].kind == .null ? nil : Array(tape.json(value))
+                expected.append((tape.string(key), contentState))
+            }
+            return (try tape.text("app", of: 0), expected)
+        }
+        let comparison = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.compare(app: app, expected: expected, nowMilliseconds: now)
+        }
+        return Self.object { writer in
+            writer.member("matching", comparison.matching)
+            writer.member(
+                "mismatches",
+                array: { writer in
+                    for mismatch in comparison.mismatches {
+                        writer.object { writer in
+                            writer.member("activity", mismatch.activity)
+                            writer.member("state", mismatch.state)
+                            writer.member("timestamp", mismatch.timestamp)
+                            if let shows = mismatch.shows { writer.member("shows", json: Array(shows.utf8)) }
+                        }
+                    }
+                })
+        }
+    }
+
+    func summarize() async throws(SimulatorError) -> [UInt8] {
+        let summary = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            devices.summary(nowMilliseconds: now)
+        }
+        return Self.object { writer in
+            writer.member("phones", summary.phones)
+            writer.member(
+                "activities",
+                object: { writer in
+                    writer.member("active", summary.active)
+                    writer.member("ended", summary.ended)
+                    writer.member("gone", summary.gone)
+                })
+            writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
+            writer.member("alerts", summary.alerts)
+            writer.member("duplicateStarts", summary.duplicateStarts)
+            writer.member("suspiciousDates", summary.suspiciousDates)
+            writer.member("equalTimestamps", summary.equalTimestamps)
+            writer.member("regressions", summary.regressions)
+            writer.member("registrations", summary.registrations)
+        }
+    }
+
+    func countService() async throws(SimulatorError) -> [UInt8] {
+        let statistics = try await simulator.statistics()
+        return Self.object { writer in
+            writer.member("requests", statistics.requests)
+            writer.member("requestsLastSecond", statistics.requestsLastSecond)
+            writer.member("requestsPerSecondMost", statistics.requestsPerSecondMost)
+            writer.member("accepted", statistics[.success])
+            writer.member(
+                "acceptedByPriority",
+                object: { writer in
+                    writer.member("5", statistics.priority5)
+                    writer.member("10", statistics.priority10)
+                })
+            writer.member(
+                "refused",
+                object: { writer in
+                    for reason in Reason.allCases where reason != .success && statistics[reason] > 0 {
+                        writer.member("\(reason.status) \(reason.word)", statistics[reason])
+                    }
+                })
+            writer.member("streamsRefused", statistics.streamsRefused)
+            writer.member("streamsReset", statistics.streamsReset)
+            writer.member("requestsUnanswered", statistics.requestsUnanswered)
+            writer.member("goAways", statistics.goAways)
+            writer.member("connectionsAccepted", statistics.connectionsAccepted)
+            writer.member("connectionsOpen", statistics.connectionsOpen)
+            writer.member("tokenVerifications", statistics.tokenVerifications)
+        }
+    }
+
+    func showFaults() async throws(SimulatorError) -> [UInt8] {
+        let faults = try await simulator.faults()
+        return Self.object { writer in
+            writer.member("latencyMillisecondsLeast", faults.latencyMilliseconds.lowerBound)
+            writer.member("latencyMillisecondsMost", faults.latencyMilliseconds.upperBound)
+            writer.member("internalServerErrorShare", faults.internalServerErrorShare)
+            writer.member("serviceUnavailableShare", faults.serviceUnavailableShare)
+            writer.member("tooManyRequestsShare", faults.tooManyRequestsShare)
+            writer.member("refusedShare", faults.refusedShare)
+            writer.member("resetShare", faults.resetShare)
+            writer.member("unansweredShare", faults.unansweredShare)
+            writer.member("lostAnswersAreApplied", faults.lostAnswersAreApplied)
+            writer.member("goAwayAfterRequests", faults.goAwayAfterRequests)
+            if let limit = faults.concurrentStreams { writer.member("concurrentStreams", limit) }
+        }
+    }
+
+    /// What the request leaves out is not faulty.
+    func putFaults(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
+        try await simulator.setFaults(faults)
+        return try await showFaults()
+    }
+
+    func clearFaults() async throws(SimulatorError) -> [UInt8] {
+        try await simulator.setFaults(Faults())
+        return try await showFaults()
+    }
+
+    func goAway() async throws(SimulatorError) -> [UInt8] {
+        try await simulator.sendGoAway()
+        return Self.object { _ in }
+    }
+
+    func advanceClock(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let milliseconds = try call.read { tape throws(SimulatorError) in
+            try tape.optionalNumber("advanceMilliseconds", of: 0)
+        }
+        guard let milliseconds, milliseconds >= 0 else {
+            throw SimulatorError(.invalidRequest, "advanceMilliseconds is not a whole number from 0")
+        }
+        try await simulator.advanceClock(milliseconds: milliseconds)
+        return Self.object { _ in }
+    }
+
+    func reset() async throws(SimulatorError) -> [UInt8] {
+        try await simulator.reset()
+        return Self.object { _ in }
+    }
+}
+
+extension Faults {
+    /// From a request's object.
+    fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
+        self.init()
+        internalServerErrorShare = try tape.optionalDouble("internalServerErrorShare", of: 0) ?? 0
+        serviceUnavailableShare = try tape.optionalDouble("serviceUnavailableShare", of: 0) ?? 0
+        tooManyRequestsShare = try tape.optionalDouble("tooManyRequestsShare", of: 0) ?? 0
+        refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
+        resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
+        unansweredShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
+        let lower = try tape.optionalNumber("latencyMillisecondsLeast", of: 0) ?? 0
+        let upper = max(lower, try tape.optionalNumber("latencyMillisecondsMost", of: 0) ?? 0)
+        guard lower >= 0, let least = Int(exactly: lower), let most = Int(exactly: upper) else {
+            throw SimulatorError(.invalidRequest, "latencyMillisecondsLeast is negative")
+        }
+        latencyMilliseconds = least...most
+        lostAnswersAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
+        goAwayAfterRequests = Int(try tape.optionalNumber("goAwayAfterRequests", of: 0) ?? 0)
+        if let limit = try tape.optionalNumber("concurrentStreams", of: 0) {
+            guard let limit = UInt32(exactly: limit) else {
+                throw SimulatorError(.invalidRequest, "concurrentStreams does not fit")
+            }
+            concurrentStreams = limit
+        }
+    }
+}

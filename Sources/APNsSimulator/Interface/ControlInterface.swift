@@ -1,0 +1,120 @@
+import FlyingFox
+import FlyingSocks
+import FoundationEssentials
+import Glibc
+
+/// The simulator over HTTP/1.1, on 127.0.0.1 only: for demonstrations, and for tests that are other processes.
+final class ControlInterface: Sendable {
+    /// Bodies are read whole; more is refused.
+    static let bodyBytesMax = JSONTape.textBytesMax
+    /// Longer than the longest long poll.
+    private static let timeoutSeconds = 90.0
+
+    let port: UInt16
+    private let server: HTTPServer
+    private let task: Task<Void, any Error>
+
+    private init(port: UInt16, server: HTTPServer, task: Task<Void, any Error>) {
+        self.port = port
+        self.server = server
+        self.task = task
+    }
+
+    static func start(port: UInt16, simulator: Simulator) async throws(SimulatorError) -> ControlInterface {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
+        let configuration = HTTPServer.Configuration(
+            address: address, timeout: timeoutSeconds, sharedRequestBufferSize: 65_536, logger: .disabled)
+        let server = HTTPServer(config: configuration, handler: ControlHandler(simulator: simulator))
+        let task = Task { try await server.run() }
+        do {
+            try await server.waitUntilListening()
+            guard case .ip4(_, let port) = await server.listeningAddress else {
+                throw SimulatorError(.cannotListen, "the HTTP interface has no port")
+            }
+            return ControlInterface(port: port, server: server, task: task)
+        } catch {
+            task.cancel()
+            throw SimulatorError(.cannotListen, "HTTP interface: \(error)")
+        }
+    }
+
+    func stop() async {
+        await server.stop()
+        task.cancel()
+    }
+}
+
+/// Finds the endpoint of a request, and turns errors into answers.
+struct ControlHandler: HTTPHandler {
+    let simulator: Simulator
+
+    func handleRequest(_ request: HTTPRequest) async throws -> HTTPResponse {
+        do {
+            guard (request.bodySequence.count ?? 0) <= ControlInterface.bodyBytesMax else {
+                throw SimulatorError(.limitReached, "the body is too long")
+            }
+            let body = [UInt8](try await request.bodyData)
+            let call = ControlCall(
+                method: request.method.rawValue, path: request.path, query: Self.parameters(request), body: body)
+            return response(200, try await answer(call))
+        } catch let error as SimulatorError {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("error", error.code.rawValue)
+                writer.member("reason", error.reason)
+            }
+            return response(error.status, writer.bytes)
+        }
+    }
+
+    private static func parameters(_ request: HTTPRequest) -> [String: String] {
+        Dictionary(request.query.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    private func response(_ status: Int, _ body: [UInt8]) -> HTTPResponse {
+        HTTPResponse(
+            statusCode: HTTPStatusCode(status, phrase: status == 200 ? "OK" : "Error"),
+            headers: [.contentType: "application/json"], body: Data(body))
+    }
+
+    private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        switch (call.method, call.path) {
+        case ("GET", "/"): try await describe()
+        case ("POST", "/apps"): try await declareApps(call)
+        case ("POST", "/phones"): try await installPhones(call)
+        case ("POST", "/activities"): try await startActivities(call)
+        case ("GET", "/activities"): try await listActivities(call)
+        case ("GET", "/activity"): try await showActivity(call)
+        case ("GET", "/phone"): try await showPhone(call)
+        case ("GET", "/registrations"): try await listRegistrations(call)
+        case ("POST", "/rotate"): try await rotate(call)
+        case ("POST", "/dismiss"): try await dismiss(call)
+        case ("POST", "/uninstall"): try await uninstall(call)
+        case ("POST", "/expect"): try await expect(call)
+        case ("GET", "/summary"): try await summarize()
+        case ("GET", "/stats"): try await countService()
+        case ("GET", "/faults"): try await showFaults()
+        case ("PUT", "/faults"): try await putFaults(call)
+        case ("DELETE", "/faults"): try await clearFaults()
+        case ("POST", "/goaway"): try await goAway()
+        case ("POST", "/clock"): try await advanceClock(call)
+        case ("POST", "/reset"): try await reset()
+        default: throw SimulatorError(.notFound, "no such endpoint: \(call.method) \(call.path)")
+        }
+    }
+}
+
+extension SimulatorError {
+    var status: Int {
+        switch code {
+        case .invalidRequest, .invalidConfiguration: 400
+        case .notFound: 404
+        case .conflict: 409
+        case .limitReached: 413
+        case .cannotListen, .notRunning: 503
+        }
+    }
+}

@@ -1,0 +1,176 @@
+import Glibc
+
+extension JSONTape {
+    /// The bytes of a value as they stand in the text; a string's without its quotes.
+    func bytes(_ index: Int) -> UnsafeRawBufferPointer {
+        let value = self[index]
+        return UnsafeRawBufferPointer(rebasing: text[Int(value.start)..<Int(value.end)])
+    }
+
+    /// The value of a key. Of equal keys the first counts, as in Foundation's decoder.
+    func member(_ key: UnsafeRawBufferPointer, of object: Int) -> Int? {
+        guard self[object].kind == .object else { return nil }
+        let end = Int(self[object].next)
+        var index = object + 1
+        while index < end {
+            if stringEquals(index, key) { return index + 1 }
+            index = Int(self[index + 1].next)
+        }
+        return nil
+    }
+
+    func member(_ key: StaticString, of object: Int) -> Int? {
+        member(UnsafeRawBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount), of: object)
+    }
+
+    /// Calls for every member of an object with the indices of its key and its value.
+    func forEachMember<Failure: Error>(
+        of object: Int, _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
+    ) throws(Failure) {
+        let end = Int(self[object].next)
+        var index = object + 1
+        while index < end {
+            try body(index, index + 1)
+            index = Int(self[index + 1].next)
+        }
+    }
+
+    /// Calls for every element of an array.
+    func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure) {
+        let end = Int(self[array].next)
+        var index = array + 1
+        while index < end {
+            try body(index)
+            index = Int(self[index].next)
+        }
+    }
+
+    /// Number of members of an object or elements of an array.
+    func childCount(_ container: Int) -> Int {
+        var count = 0
+        if self[container].kind == .object {
+            forEachMember(of: container) { _, _ in count += 1 }
+        } else {
+            forEachElement(of: container) { _ in count += 1 }
+        }
+        return count
+    }
+
+    /// Whether a string's value is exactly these UTF-8 bytes.
+    func stringEquals(_ index: Int, _ expected: UnsafeRawBufferPointer) -> Bool {
+        guard self[index].isEscaped else { return isEqual(bytes(index), expected) }
+        return string(index).utf8.elementsEqual(expected)
+    }
+
+    /// A string's value, escapes resolved.
+    func string(_ index: Int) -> String {
+        let raw = bytes(index)
+        guard self[index].isEscaped else { return String(decoding: raw, as: UTF8.self) }
+        var units: [UInt8] = []
+        units.reserveCapacity(raw.count)
+        var offset = 0
+        while offset < raw.count {
+            guard raw[offset] == UInt8(ascii: "\\") else {
+                units.append(raw[offset])
+                offset += 1
+                continue
+            }
+            switch raw[offset + 1] {
+            case UInt8(ascii: "b"): units.append(0x08)
+            case UInt8(ascii: "f"): units.append(0x0C)
+            case UInt8(ascii: "n"): units.append(0x0A)
+            case UInt8(ascii: "r"): units.append(0x0D)
+            case UInt8(ascii: "t"): units.append(0x09)
+            case UInt8(ascii: "u"):
+                offset = appendEscapedScalar(raw, at: offset, to: &units)
+                continue
+            default: units.append(raw[offset + 1])
+            }
+            offset += 2
+        }
+        return String(decoding: units, as: UTF8.self)
+    }
+
+    /// Appends the character of a `\u` escape, of two for a surrogate pair, and gives the offset behind it. The scanner has
+    /// seen that both halves are there.
+    private func appendEscapedScalar(_ raw: UnsafeRawBufferPointer, at offset: Int, to units: inout [UInt8]) -> Int {
+        func unit(_ start: Int) -> UInt32 {
+            (0..<4).reduce(0) { $0 << 4 | UInt32(hexDigitValue(raw[start + $1]) ?? 0) }
+        }
+        let first = unit(offset + 2)
+        let isPair = first & 0xFC00 == 0xD800
+        let scalar = isPair ? 0x10000 + ((first & 0x3FF) << 10 | unit(offset + 8) & 0x3FF) : first
+        units.append(contentsOf: String(Character(Unicode.Scalar(scalar) ?? "\u{FFFD}")).utf8)
+        return offset + (isPair ? 12 : 6)
+    }
+
+    /// A number as a Double; nil if it is none, or too large for one.
+    func double(_ index: Int) -> Double? {
+        guard self[index].kind == .number else { return nil }
+        if let integer = shortInteger(index) { return Double(integer) }
+        let raw = bytes(index)
+        // strtod needs an end: numbers of sensible length go through a buffer on the stack.
+        return withUnsafeTemporaryAllocation(byteCount: raw.count + 1, alignment: 1) { copy -> Double? in
+            copy.copyMemory(from: raw)
+            copy[raw.count] = 0
+            guard let start = copy.baseAddress else { return nil }
+            let value = strtod(start.assumingMemoryBound(to: CChar.self), nil)
+            return value.isFinite ? value : nil
+        }
+    }
+
+    /// A number that is whole and fits, written in whatever way (`3`, `3.0`, `30e-1`), as `JSONDecoder` takes an `Int`.
+    func integer(_ index: Int) -> Int64? {
+        guard self[index].kind == .number else { return nil }
+        if let short = shortInteger(index) { return short }
+        let raw = bytes(index)
+        if raw.allSatisfy({ $0 == UInt8(ascii: "-") || $0 &- UInt8(ascii: "0") < 10 }) {
+            return Int64(String(decoding: raw, as: UTF8.self))
+        }
+        return double(index).flatMap { Int64(exactly: $0) }
+    }
+
+    private func shortInteger(_ index: Int) -> Int64? {
+        let raw = bytes(index)
+        guard raw.first == UInt8(ascii: "-") else { return unsignedDecimal(raw) }
+        // "-0" is a floating-point zero with a sign, and an integer zero all the same.
+        return unsignedDecimal(UnsafeRawBufferPointer(rebasing: raw.dropFirst())).map { -$0 }
+    }
+}
+
+/// Whether two JSON values are the same: objects whatever the order of their keys, numbers by value.
+func isSameJSON(
+    _ left: borrowing JSONTape, at leftIndex: Int, _ right: borrowing JSONTape, at rightIndex: Int
+) -> Bool {
+    if left[leftIndex].kind == right[rightIndex].kind, isEqual(left.bytes(leftIndex), right.bytes(rightIndex)) {
+        return true
+    }
+    switch (left[leftIndex].kind, right[rightIndex].kind) {
+    case (.object, .object):
+        guard left.childCount(leftIndex) == right.childCount(rightIndex) else { return false }
+        var index = leftIndex + 1
+        while index < Int(left[leftIndex].next) {
+            var key = left.string(index)
+            let found = key.withUTF8 { right.member(UnsafeRawBufferPointer($0), of: rightIndex) }
+            guard let found, isSameJSON(left, at: index + 1, right, at: found) else { return false }
+            index = Int(left[index + 1].next)
+        }
+        return true
+    case (.array, .array):
+        guard left.childCount(leftIndex) == right.childCount(rightIndex) else { return false }
+        var (one, other) = (leftIndex + 1, rightIndex + 1)
+        while one < Int(left[leftIndex].next) {
+            guard isSameJSON(left, at: one, right, at: other) else { return false }
+            (one, other) = (Int(left[one].next), Int(right[other].next))
+        }
+        return true
+    case (.string, .string):
+        return left.string(leftIndex) == right.string(rightIndex)
+    case (.number, .number):
+        if let one = left.integer(leftIndex), let other = right.integer(rightIndex) { return one == other }
+        guard let one = left.double(leftIndex), let other = right.double(rightIndex) else { return false }
+        return one == other
+    default:
+        return false
+    }
+}

@@ -1,0 +1,279 @@
+/// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
+///
+/// A push is read in place: no string, array or dictionary is made, and the tape is used again for the next push. A key
+/// precedes its value; `next` of a container jumps behind all that is in it.
+struct JSONTape: ~Copyable {
+    /// As deep as Foundation's decoder goes.
+    static let depthMax = 512
+    /// The largest text read: bulk requests on the control interface. Offsets fit 32 bits.
+    static let textBytesMax = 64 * 1_024 * 1_024
+
+    enum Kind: UInt8 {
+        case object, array, string, number, yes, no, null
+    }
+
+    struct Value {
+        var kind: Kind
+        /// A string that holds a backslash, and so cannot be compared byte by byte.
+        var isEscaped: Bool
+        /// The bytes of the value; a string's are without its quotes.
+        var start: UInt32
+        var end: UInt32
+        /// Index of the value after this one and all that it contains. While a container is open: its parent plus one.
+        var next: UInt32
+    }
+
+    enum Fault: Error, Equatable {
+        case tooLong
+        case tooDeep
+        case unexpectedByte(offset: Int)
+        case unexpectedEnd
+        case notUTF8
+    }
+
+    private var values: UnsafeMutableBufferPointer<Value>
+    private(set) var count = 0
+    private(set) var text = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    init(capacity: Int = 256) {
+        values = .allocate(capacity: capacity)
+    }
+
+    deinit {
+        values.deallocate()
+    }
+
+    /// Reads a text, which must stay where it is for as long as the tape is asked about it.
+    mutating func read(_ text: UnsafeRawBufferPointer) throws(Fault) {
+        count = 0
+        self.text = text
+        guard text.count <= Self.textBytesMax else { throw .tooLong }
+        guard isUTF8(text) else { throw .notUTF8 }
+        var scanner = JSONScanner(text: text)
+        try scanner.value(into: &self)
+        scanner.skipSpace()
+        guard scanner.isAtEnd else { throw .unexpectedByte(offset: scanner.offset) }
+    }
+
+    subscript(index: Int) -> Value {
+        precondition(index >= 0 && index < count)
+        return values[index]
+    }
+
+    mutating func append(_ value: Value) {
+        if count == values.count { grow() }
+        values[count] = value
+        count += 1
+    }
+
+    mutating func finish(_ index: Int, end: Int) {
+        values[index].end = UInt32(truncatingIfNeeded: end)
+        values[index].next = UInt32(truncatingIfNeeded: count)
+    }
+
+    private mutating func grow() {
+        let larger = UnsafeMutableBufferPointer<Value>.allocate(capacity: max(256, values.count * 2))
+        _ = larger.update(fromContentsOf: UnsafeBufferPointer(rebasing: UnsafeBufferPointer(values)[..<count]))
+        values.deallocate()
+        values = larger
+    }
+}
+
+/// One pass over a JSON text; containers are kept on a stack threaded through the tape, so depth costs no memory.
+struct JSONScanner {
+    private let text: UnsafeRawBufferPointer
+    private(set) var offset = 0
+
+    init(text: UnsafeRawBufferPointer) {
+        self.text = text
+    }
+
+    var isAtEnd: Bool { offset == text.count }
+
+    mutating func value(into tape: inout JSONTape) throws(JSONTape.Fault) {
+        var open: UInt32 = 0  // index of the innermost open container plus one
+        var depth = 0
+        while true {
+            skipSpace()
+            let opened = try begin(into: &tape, parent: open)
+            if opened {
+                depth += 1
+                guard depth <= JSONTape.depthMax else { throw .tooDeep }
+                open = UInt32(truncatingIfNeeded: tape.count)
+                if try !isClosing(kind: tape[Int(open) - 1].kind) {
+                    if tape[Int(open) - 1].kind == .object { try key(into: &tape) }
+                    continue
+                }
+                offset += 1
+                open = close(Int(open) - 1, in: &tape)
+                depth -= 1
+            }
+            // A value is complete: what follows belongs to the container around it, or ends the text.
+            while open != 0 {
+                skipSpace()
+                let container = tape[Int(open) - 1].kind
+                let byte = try take()
+                if byte == UInt8(ascii: ",") {
+                    skipSpace()
+                    if container == .object { try key(into: &tape) }
+                    break
+                }
+                guard byte == (container == .object ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
+                    throw .unexpectedByte(offset: offset - 1)
+                }
+                open = close(Int(open) - 1, in: &tape)
+                depth -= 1
+            }
+            if open == 0 { return }
+        }
+    }
+
+    mutating func skipSpace() {
+        while offset < text.count {
+            switch text[offset] {
+            case 0x20, 0x0A, 0x0D, 0x09: offset += 1
+            default: return
+            }
+        }
+    }
+
+    private mutating func take() throws(JSONTape.Fault) -> UInt8 {
+        guard offset < text.count else { throw .unexpectedEnd }
+        offset += 1
+        return text[offset - 1]
+    }
+
+    private mutating func isClosing(kind: JSONTape.Kind) throws(JSONTape.Fault) -> Bool {
+        skipSpace()
+        guard offset < text.count else { throw .unexpectedEnd }
+        return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
+    }
+
+    /// Ends a container and gives back the one around it.
+    private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
+        let parent = tape[index].next
+        tape.finish(index, end: offset)
+        return parent
+    }
+
+    /// Reads a scalar whole, or the opening of a container (then true).
+    private mutating func begin(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
+        guard offset < text.count else { throw .unexpectedEnd }
+        switch text[offset] {
+        case UInt8(ascii: "{"), UInt8(ascii: "["):
+            let kind: JSONTape.Kind = text[offset] == UInt8(ascii: "{") ? .object : .array
+            let start = UInt32(truncatingIfNeeded: offset)
+            tape.append(.init(kind: kind, isEscaped: false, start: start, end: 0, next: parent))
+            offset += 1
+            return true
+        case UInt8(ascii: "\""): try string(into: &tape)
+        case UInt8(ascii: "t"): try word("true", kind: .yes, into: &tape)
+        case UInt8(ascii: "f"): try word("false", kind: .no, into: &tape)
+        case UInt8(ascii: "n"): try word("null", kind: .null, into: &tape)
+        default: try number(into: &tape)
+        }
+        return false
+    }
+
+    private mutating func key(into tape: inout JSONTape) throws(JSONTape.Fault) {
+        guard offset < text.count else { throw .unexpectedEnd }
+        guard text[offset] == UInt8(ascii: "\"") else { throw .unexpectedByte(offset: offset) }
+        try string(into: &tape)
+        skipSpace()
+        guard try take() == UInt8(ascii: ":") else { throw .unexpectedByte(offset: offset - 1) }
+    }
+
+    private mutating func append(_ kind: JSONTape.Kind, from start: Int, to end: Int, escaped: Bool, in tape: inout JSONTape) {
+        tape.append(
+            .init(
+                kind: kind, isEscaped: escaped, start: UInt32(truncatingIfNeeded: start),
+                end: UInt32(truncatingIfNeeded: end), next: UInt32(truncatingIfNeeded: tape.count + 1)))
+    }
+
+    private mutating func word(
+        _ word: StaticString, kind: JSONTape.Kind, into tape: inout JSONTape
+    ) throws(JSONTape.Fault) {
+        let start = offset
+        for index in 0..<word.utf8CodeUnitCount where try take() != word.utf8Start[index] {
+            throw .unexpectedByte(offset: offset - 1)
+        }
+        append(kind, from: start, to: offset, escaped: false, in: &tape)
+    }
+
+    private mutating func string(into tape: inout JSONTape) throws(JSONTape.Fault) {
+        offset += 1
+        let start = offset
+        var escaped = false
+        while offset < text.count {
+            let byte = text[offset]
+            if byte == UInt8(ascii: "\"") {
+                append(.string, from: start, to: offset, escaped: escaped, in: &tape)
+                offset += 1
+                return
+            }
+            guard byte >= 0x20 else { throw .unexpectedByte(offset: offset) }
+            offset += 1
+            if byte == UInt8(ascii: "\\") {
+                escaped = true
+                try escape()
+            }
+        }
+        throw .unexpectedEnd
+    }
+
+    /// What may follow a backslash. A surrogate without its other half is no character, and Foundation refuses it too.
+    private mutating func escape() throws(JSONTape.Fault) {
+        switch try take() {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+            UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+            return
+        case UInt8(ascii: "u"):
+            let unit = try hexUnit()
+            guard unit & 0xF800 == 0xD800 else { return }
+            guard unit < 0xDC00, try take() == UInt8(ascii: "\\"), try take() == UInt8(ascii: "u"),
+                try hexUnit() & 0xFC00 == 0xDC00
+            else { throw .unexpectedByte(offset: offset - 1) }
+        default:
+            throw .unexpectedByte(offset: offset - 1)
+        }
+    }
+
+    private mutating func hexUnit() throws(JSONTape.Fault) -> UInt16 {
+        var unit: UInt16 = 0
+        for _ in 0..<4 {
+            guard let digit = hexDigitValue(try take()) else { throw .unexpectedByte(offset: offset - 1) }
+            unit = unit << 4 | UInt16(digit)
+        }
+        return unit
+    }
+
+    private mutating func number(into tape: inout JSONTape) throws(JSONTape.Fault) {
+        let start = offset
+        if text[offset] == UInt8(ascii: "-") { offset += 1 }
+        let first = try take()
+        switch first {
+        case UInt8(ascii: "0"): break
+        case UInt8(ascii: "1")...UInt8(ascii: "9"): skipDigits()
+        default: throw .unexpectedByte(offset: offset - 1)
+        }
+        if offset < text.count, text[offset] == UInt8(ascii: ".") {
+            offset += 1
+            try digits()
+        }
+        if offset < text.count, text[offset] | 0x20 == UInt8(ascii: "e") {
+            offset += 1
+            if offset < text.count, text[offset] == UInt8(ascii: "+") || text[offset] == UInt8(ascii: "-") { offset += 1 }
+            try digits()
+        }
+        append(.number, from: start, to: offset, escaped: false, in: &tape)
+    }
+
+    private mutating func skipDigits() {
+        while offset < text.count, text[offset] &- UInt8(ascii: "0") < 10 { offset += 1 }
+    }
+
+    private mutating func digits() throws(JSONTape.Fault) {
+        guard try take() &- UInt8(ascii: "0") < 10 else { throw .unexpectedByte(offset: offset - 1) }
+        skipDigits()
+    }
+}

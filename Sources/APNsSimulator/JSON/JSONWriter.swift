@@ -1,0 +1,101 @@
+/// Writes JSON text, for answers of the control interface and for registration records. Nesting is the caller's duty.
+struct JSONWriter {
+    private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    mutating func object(_ body: (inout JSONWriter) -> Void) {
+        open(UInt8(ascii: "{"))
+        body(&self)
+        close(UInt8(ascii: "}"))
+    }
+
+    mutating func array(_ body: (inout JSONWriter) -> Void) {
+        open(UInt8(ascii: "["))
+        body(&self)
+        close(UInt8(ascii: "]"))
+    }
+
+    mutating func key(_ key: String) {
+        string(key)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    mutating func member(_ key: String, _ value: String) {
+        self.key(key)
+        string(value)
+    }
+
+    mutating func member(_ key: String, _ value: some BinaryInteger) {
+        self.key(key)
+        raw(Array(String(value).utf8))
+    }
+
+    mutating func member(_ key: String, _ value: Bool) {
+        self.key(key)
+        raw(Array((value ? "true" : "false").utf8))
+    }
+
+    /// A number; what JSON cannot express becomes null.
+    mutating func member(_ key: String, _ value: Double) {
+        self.key(key)
+        raw(Array((value.isFinite ? "\(value)" : "null").utf8))
+    }
+
+    mutating func member(_ key: String, object body: (inout JSONWriter) -> Void) {
+        self.key(key)
+        object(body)
+    }
+
+    mutating func member(_ key: String, array body: (inout JSONWriter) -> Void) {
+        self.key(key)
+        array(body)
+    }
+
+    /// A value that is JSON already.
+    mutating func member(_ key: String, json: [UInt8]) {
+        self.key(key)
+        raw(json)
+    }
+
+    mutating func raw(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
+    }
+
+    mutating func string(_ value: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        for byte in value.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                bytes.append(UInt8(ascii: "\\"))
+                bytes.append(byte)
+            case 0..<0x20:
+                let digits = Array("0123456789abcdef".utf8)
+                bytes.append(contentsOf: "\\u00".utf8)
+                bytes.append(digits[Int(byte >> 4)])
+                bytes.append(digits[Int(byte & 15)])
+            default:
+                bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+}

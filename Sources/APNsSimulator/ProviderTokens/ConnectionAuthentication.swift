@@ -1,0 +1,101 @@
+import Glibc
+
+/// What one connection knows of the provider tokens it has seen. A state machine without I/O.
+///
+/// - `unauthenticated`: no valid token yet. To `bound` with the first that is.
+/// - `bound`: the connection belongs to the key of its first token. Another token of that key is taken 20 minutes after the last
+///   change; sooner it draws 429 while the one in use goes on to work; one of another key draws `UnrelatedKeyIdInToken`. To
+///   `wedged` with a token that is too old.
+/// - `wedged`: APNs goes on saying `ExpiredProviderToken` whatever comes. A new connection is the only way out.
+struct ConnectionAuthentication: ~Copyable {
+    /// A connection may change its token once in this time.
+    static let changeMilliseconds: Int64 = 20 * 60_000
+
+    enum State {
+        case unauthenticated
+        case bound(ProviderToken, sinceMilliseconds: Int64)
+        case wedged
+    }
+
+    private(set) var state = State.unauthenticated
+    /// The bytes of the token in use: a request that repeats them is not verified again.
+    private let current: UnsafeMutableRawBufferPointer
+    private var currentBytes = 0
+    /// Signatures checked.
+    private(set) var verifications = 0
+
+    init() {
+        current = .allocate(byteCount: ProviderToken.bytesMax, alignment: 8)
+    }
+
+    deinit {
+        current.deallocate()
+    }
+
+    var isAuthenticated: Bool {
+        if case .bound = state { return true }
+        return false
+    }
+
+    /// Index of the key that the connection is bound to.
+    var key: Int? {
+        if case .bound(let token, _) = state { return token.key }
+        return nil
+    }
+
+    /// Judges an `authorization` field.
+    mutating func present(
+        _ authorization: UnsafeRawBufferPointer, keys: [VerifyingKey], environment: Environment, nowMilliseconds: Int64
+    ) -> Reason {
+        if case .wedged = state { return .expiredProviderToken }
+        guard let token = Self.bearer(authorization) else { return .invalidProviderToken }
+        if case .bound(let known, _) = state,
+            isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(current)[..<currentBytes]))
+        {
+            return checkAge(known, nowMilliseconds: nowMilliseconds)
+        }
+        let verified: ProviderToken
+        verifications += 1
+        do throws(ProviderToken.Fault) {
+            verified = try ProviderToken(token, keys: keys, environment: environment)
+        } catch {
+            return error == .otherEnvironment ? .badEnvironmentKeyIdInToken : .invalidProviderToken
+        }
+        return adopt(verified, token, nowMilliseconds: nowMilliseconds)
+    }
+
+    private mutating func adopt(
+        _ verified: ProviderToken, _ bytes: UnsafeRawBufferPointer, nowMilliseconds: Int64
+    ) -> Reason {
+        if case .bound(let known, let since) = state {
+            guard verified.key == known.key else { return .unrelatedKeyIdInToken }
+            guard nowMilliseconds - since >= Self.changeMilliseconds else { return .tooManyProviderTokenUpdates }
+        }
+        let reason = checkAge(verified, nowMilliseconds: nowMilliseconds)
+        guard reason == .success else { return reason }
+        state = .bound(verified, sinceMilliseconds: nowMilliseconds)
+        current.copyMemory(from: bytes)
+        currentBytes = bytes.count
+        return .success
+    }
+
+    private mutating func checkAge(_ token: ProviderToken, nowMilliseconds: Int64) -> Reason {
+        let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAt)
+        guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
+        guard ageSeconds <= ProviderToken.ageSecondsMax else {
+            state = .wedged
+            return .expiredProviderToken
+        }
+        return .success
+    }
+
+    /// What stands behind `bearer `, the scheme in any case (RFC 9110 §11.1).
+    private static func bearer(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        let scheme: StaticString = "bearer "
+        let length = scheme.utf8CodeUnitCount
+        guard authorization.count > length, let start = authorization.baseAddress,
+            strncasecmp(start.assumingMemoryBound(to: CChar.self), "bearer ", length) == 0
+        else { return nil }
+        return UnsafeRawBufferPointer(rebasing: authorization[length...])
+    }
+}

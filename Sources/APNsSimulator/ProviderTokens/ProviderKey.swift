@@ -1,0 +1,104 @@
+import COpenSSL
+import Glibc
+
+/// A signing key that could not be made or read.
+public struct ProviderKeyError: Error, Sendable, Equatable, CustomStringConvertible {
+    public var reason: String
+    public var description: String { reason }
+}
+
+/// Signing keys as Apple gives them out: P-256, in a `.p8` file (PKCS #8, PEM).
+public enum ProviderKey {
+    /// A fresh `.p8`, for demonstrations and tests.
+    public static func makeP8() throws(ProviderKeyError) -> String {
+        guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { throw failure("EVP_PKEY_CTX_new_id") }
+        defer { EVP_PKEY_CTX_free(context) }
+        var key: OpaquePointer?
+        guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_group_name(context, "P-256") == 1,
+            EVP_PKEY_keygen(context, &key) == 1, let key
+        else { throw failure("EVP_PKEY_keygen") }
+        defer { EVP_PKEY_free(key) }
+        guard let bio = BIO_new(BIO_s_mem()) else { throw failure("BIO_new") }
+        defer { BIO_free(bio) }
+        guard PEM_write_bio_PKCS8PrivateKey(bio, key, nil, nil, 0, nil, nil) == 1 else {
+            throw failure("PEM_write_bio_PKCS8PrivateKey")
+        }
+        var bytes: UnsafeMutablePointer<CChar>?
+        let count = COpenSSL_BIO_get_mem_data(bio, &bytes)
+        guard let bytes, count > 0 else { throw failure("BIO_get_mem_data") }
+        return String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self)
+    }
+
+    private static func failure(_ operation: String) -> ProviderKeyError {
+        ProviderKeyError(reason: "\(operation) failed")
+    }
+}
+
+/// The public half of a signing key, which verifies provider tokens.
+final class VerifyingKey {
+    let keyIdentifier: String
+    let teamIdentifier: String
+    /// Nil: good for both.
+    let environment: Environment?
+    private let key: OpaquePointer
+
+    /// - Parameter pem: a public key, or a `.p8`.
+    init(pem: String, keyIdentifier: String, teamIdentifier: String, environment: Environment?) throws(ProviderKeyError) {
+        self.keyIdentifier = keyIdentifier
+        self.teamIdentifier = teamIdentifier
+        self.environment = environment
+        var pem = pem
+        let read = pem.withUTF8 { bytes -> OpaquePointer? in
+            Self.read(bytes) { PEM_read_bio_PUBKEY($0, nil, nil, nil) }
+                ?? Self.read(bytes) { PEM_read_bio_PrivateKey($0, nil, nil, nil) }
+        }
+        guard let read else { throw ProviderKeyError(reason: "key \(keyIdentifier): neither a public key nor a .p8") }
+        guard EVP_PKEY_get_base_id(read) == EVP_PKEY_EC, EVP_PKEY_get_bits(read) == 256 else {
+            EVP_PKEY_free(read)
+            throw ProviderKeyError(reason: "key \(keyIdentifier): not a P-256 key")
+        }
+        key = read
+    }
+
+    deinit {
+        EVP_PKEY_free(key)
+    }
+
+    private static func read(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ reader: (OpaquePointer) -> OpaquePointer?
+    ) -> OpaquePointer? {
+        guard let count = Int32(exactly: bytes.count), let bio = BIO_new_mem_buf(bytes.baseAddress, count) else { return nil }
+        defer {
+            BIO_free(bio)
+            ERR_clear_error()
+        }
+        return reader(bio)
+    }
+
+    /// Whether R‖S, 64 bytes, is this key's signature of the text (RFC 7518 §3.4).
+    func verifies(_ text: UnsafeRawBufferPointer, signature: [UInt8]) -> Bool {
+        guard signature.count == 64, let parts = ECDSA_SIG_new() else { return false }
+        defer { ECDSA_SIG_free(parts) }
+        let isSet = signature.withUnsafeBufferPointer { bytes -> Bool in
+            guard let start = bytes.baseAddress else { return false }
+            let (r, s) = (BN_bin2bn(start, 32, nil), BN_bin2bn(start + 32, 32, nil))
+            if ECDSA_SIG_set0(parts, r, s) == 1 { return true }
+            BN_free(r)
+            BN_free(s)
+            return false
+        }
+        guard isSet else { return false }
+        var encoded: UnsafeMutablePointer<UInt8>?
+        let length = i2d_ECDSA_SIG(parts, &encoded)
+        guard length > 0, let encoded else { return false }
+        defer { CRYPTO_free(encoded, nil, 0) }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer {
+            EVP_MD_CTX_free(context)
+            ERR_clear_error()
+        }
+        return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
+            && EVP_DigestVerify(
+                context, encoded, Int(length), text.bindMemory(to: UInt8.self).baseAddress, text.count) == 1
+    }
+}

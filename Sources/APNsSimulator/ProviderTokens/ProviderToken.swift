@@ -1,0 +1,96 @@
+/// A provider token (RFC 7519, in the form Apple asks for) that has been verified.
+struct ProviderToken {
+    /// Longer ones are refused unread.
+    static let bytesMax = 2_048
+    /// APNs refuses a token that is older.
+    static let ageSecondsMax: Int64 = 3_600
+
+    /// Index of the key among the service's.
+    var key: Int
+    /// UNIX seconds.
+    var issuedAt: Int64
+
+    enum Fault: Error {
+        case invalid
+        case otherEnvironment
+    }
+
+    /// Verifies all but the age, which changes.
+    init(
+        _ token: UnsafeRawBufferPointer, keys: [VerifyingKey], environment: Environment
+    ) throws(Fault) {
+        guard token.count <= Self.bytesMax else { throw .invalid }
+        let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3,
+            let header = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[0])),
+            let claims = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[1])),
+            let signature = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[2]))
+        else { throw .invalid }
+        guard let (algorithm, keyIdentifier) = Self.header(header), algorithm == "ES256",
+            let (issuer, issuedAt) = Self.claims(claims),
+            let index = keys.firstIndex(where: { $0.keyIdentifier == keyIdentifier }),
+            keys[index].teamIdentifier == issuer
+        else { throw .invalid }
+        let signed = UnsafeRawBufferPointer(rebasing: token[..<(parts[0].count + 1 + parts[1].count)])
+        guard keys[index].verifies(signed, signature: signature) else { throw .invalid }
+        if let keyEnvironment = keys[index].environment, keyEnvironment != environment { throw .otherEnvironment }
+        key = index
+        self.issuedAt = issuedAt
+    }
+
+    private static func header(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
+        json.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONTape.Fault) {
+                try tape.read(bytes)
+            } catch {
+                return nil
+            }
+            guard let algorithm = tape.member("alg", of: 0), tape[algorithm].kind == .string,
+                let key = tape.member("kid", of: 0), tape[key].kind == .string
+            else { return nil }
+            return (tape.string(algorithm), tape.string(key))
+        }
+    }
+
+    private static func claims(_ json: [UInt8]) -> (issuer: String, issuedAt: Int64)? {
+        json.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONTape.Fault) {
+                try tape.read(bytes)
+            } catch {
+                return nil
+            }
+            guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
+                let issued = tape.member("iat", of: 0), let seconds = tape.integer(issued)
+            else { return nil }
+            return (tape.string(issuer), seconds)
+        }
+    }
+}
+
+/// Base64url without padding (RFC 4648 §5); nil if it is none.
+func base64URLDecoded(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
+    guard text.count % 4 != 1 else { return nil }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.count * 3 / 4)
+    var (bits, bitCount): (UInt32, UInt32) = (0, 0)
+    for character in text {
+        let value: UInt8
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): value = character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"): value = 62
+        case UInt8(ascii: "_"): value = 63
+        default: return nil
+        }
+        bits = bits << 6 | UInt32(value)
+        bitCount += 6
+        if bitCount >= 8 {
+            bitCount -= 8
+            bytes.append(UInt8(truncatingIfNeeded: bits >> bitCount))
+        }
+    }
+    return bytes
+}

@@ -1,0 +1,68 @@
+import CNghttp2
+
+/// Header fields of answers, made once. Names and values point at memory that outlives the frame: constants, or the memory of the
+/// request, whose slot is kept until its stream is closed.
+final class AnswerFields {
+    private static let fieldsMax = 3
+
+    private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: AnswerFields.fieldsMax)
+    private let statuses: [nghttp2_nv]
+    private let identifierName = AnswerFields.bytes("apns-id")
+    private let uniqueName = AnswerFields.bytes("apns-unique-id")
+
+    init() {
+        fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
+        let name = Self.bytes(":status")
+        statuses = Reason.allCases.map { reason in
+            Self.field(name, Self.bytes(Self.status(reason.status)), isIndexed: true)
+        }
+    }
+
+    deinit {
+        fields.deallocate()
+    }
+
+    /// The fields of one answer, valid until the next call.
+    func fill(
+        _ reason: Reason, identifier: UnsafeRawBufferPointer, unique: UnsafeRawBufferPointer?
+    ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
+        fields[0] = statuses[Int(reason.rawValue)]
+        fields[1] = Self.field(identifierName, identifier, isIndexed: false)
+        guard let unique else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
+        fields[2] = Self.field(uniqueName, unique, isIndexed: false)
+        return UnsafeMutableBufferPointer(start: fields, count: 3)
+    }
+
+    private static func bytes(_ text: StaticString) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+    }
+
+    private static func status(_ status: Int) -> StaticString {
+        switch status {
+        case 200: "200"
+        case 400: "400"
+        case 403: "403"
+        case 404: "404"
+        case 405: "405"
+        case 410: "410"
+        case 413: "413"
+        case 429: "429"
+        case 500: "500"
+        default: "503"
+        }
+    }
+
+    private static func field(
+        _ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, isIndexed: Bool
+    ) -> nghttp2_nv {
+        var flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
+        if !isIndexed { flags |= NGHTTP2_NV_FLAG_NO_INDEX.rawValue }
+        return nghttp2_nv(
+            name: UnsafeMutableRawPointer(mutating: name.baseAddress)?.assumingMemoryBound(to: UInt8.self),
+            value: UnsafeMutableRawPointer(mutating: value.baseAddress)?.assumingMemoryBound(to: UInt8.self),
+            namelen: name.count, valuelen: value.count, flags: UInt8(truncatingIfNeeded: flags))
+    }
+}
+
+/// `{"reason":"…"}` for every reason, as bytes.
+let answerBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }

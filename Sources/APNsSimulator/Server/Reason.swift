@@ -1,0 +1,39 @@
+/// An answer of APNs on `/3/device`: success, or one of the reasons of Apple's table.
+public enum Reason: UInt8, Sendable, CaseIterable {
+    case success
+    case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
+    case duplicateHeaders, idleTimeout, invalidPushType, missingDeviceToken, missingTopic, payloadEmpty, topicDisallowed
+    case expiredProviderToken, forbidden, invalidProviderToken, missingProviderToken, unrelatedKeyIdInToken
+    case badEnvironmentKeyIdInToken
+    case badPath, methodNotAllowed, expiredToken, unregistered, payloadTooLarge
+    case tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown
+
+    /// The HTTP status that comes with it.
+    public var status: Int {
+        switch self {
+        case .success: 200
+        case .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
+            .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken, .missingTopic,
+            .payloadEmpty, .topicDisallowed:
+            400
+        case .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken,
+            .badEnvironmentKeyIdInToken:
+            403
+        case .badPath: 404
+        case .methodNotAllowed: 405
+        case .expiredToken, .unregistered: 410
+        case .payloadTooLarge: 413
+        case .tooManyProviderTokenUpdates, .tooManyRequests: 429
+        case .internalServerError: 500
+        case .serviceUnavailable, .shutdown: 503
+        }
+    }
+
+    /// The word in the body; empty for success.
+    public var word: String {
+        switch self {
+        case .success: ""
+        default: String(describing: self).prefix(1).uppercased() + String(describing: self).dropFirst()
+        }
+    }
+}

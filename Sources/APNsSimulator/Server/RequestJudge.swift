@@ -1,0 +1,65 @@
+/// APNs' checks, in this order: method, path, repeated headers, provider token, the other headers, body, device token. What Apple
+/// does first if several things are wrong is not documented.
+enum RequestJudge {
+    /// The body of a device push at most.
+    static let bodyBytesMax = 4_096
+    static let topicSuffix: StaticString = ".push-type.liveactivity"
+
+    /// All that needs no look at the devices.
+    static func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+        let head = slot.pointee.head
+        guard head.isPost else { return .methodNotAllowed }
+        switch head.path {
+        case .unknown: return .badPath
+        case .deviceMissing: return .missingDeviceToken
+        case .device, .deviceMalformed: break
+        }
+        if head.isDuplicated { return .duplicateHeaders }
+        guard head.authorization == .success else { return head.authorization }
+        guard head.isIdentifierValid else { return .badMessageId }
+        guard head.isLiveActivity else { return .invalidPushType }
+        guard head.isPriorityValid else { return .badPriority }
+        guard head.isExpirationValid else { return .badExpirationDate }
+        guard head.isCollapseIdentifierValid else { return .badCollapseId }
+        guard head.seen.contains(.topic) else { return .missingTopic }
+        guard isTopic(slot.pointee.memory.prefix(head.topicBytes, of: RequestMemory.topic)) else { return .badTopic }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= bodyBytesMax else { return .payloadTooLarge }
+        guard head.path == .device else { return .badDeviceToken }
+        return .success
+    }
+
+    /// Topic and device token, against the apps and tokens that there are.
+    ///
+    /// A topic without the suffix names its app all the same; it is no device token's topic here, and APNs says so of the token.
+    static func judge(
+        _ slot: UnsafeMutablePointer<RequestSlot>, teamIdentifier: String, model: inout DeviceModel, nowMilliseconds: Int64
+    ) -> (verdict: PushVerdict, token: Int) {
+        let memory = slot.pointee.memory
+        let topic = memory.prefix(slot.pointee.head.topicBytes, of: RequestMemory.topic)
+        let suffixBytes = topicSuffix.utf8CodeUnitCount
+        let hasSuffix =
+            topic.count > suffixBytes
+            && isEqual(UnsafeRawBufferPointer(rebasing: topic[(topic.count - suffixBytes)...]), topicSuffix)
+        let bundle = hasSuffix ? UnsafeRawBufferPointer(rebasing: topic[..<(topic.count - suffixBytes)]) : topic
+        guard let application = model.application(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: application)
+        else { return (PushVerdict(reason: .topicDisallowed), -1) }
+        let token = memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
+        return model.verdict(token: token, application: hasSuffix ? application : nil, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// A bundle id and what may follow it: letters, digits, hyphens and dots.
+    private static func isTopic(_ topic: UnsafeRawBufferPointer) -> Bool {
+        guard !topic.isEmpty else { return false }
+        for byte in topic {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                continue
+            default: return false
+            }
+        }
+        return true
+    }
+}

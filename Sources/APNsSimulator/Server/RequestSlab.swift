@@ -1,0 +1,123 @@
+/// One request under way, from its first header to the end of its stream.
+struct RequestSlot {
+    let memory: RequestMemory
+    var head = RequestHead()
+    /// Of the body, as received; what is over the limit is counted and not kept.
+    var bodyBytes = 0
+    var streamIdentifier: Int32 = 0
+    /// Raised when the slot is given back, so that an answer that was put off does not go to another request.
+    var generation: UInt32 = 0
+    /// The connection, which gives its slots back before it goes.
+    var connection: Unmanaged<ServerConnection>?
+    var answerBytes = 0
+    var answerBytesSent = 0
+    var reason = Reason.success
+    /// With a 410, UNIX milliseconds.
+    var tokenRetiredAtMilliseconds: Int64 = 0
+    /// Neighbours on the connection's list, or on the slab's free list.
+    var previous: UnsafeMutablePointer<RequestSlot>?
+    var next: UnsafeMutablePointer<RequestSlot>?
+}
+
+/// Memory for requests, never given back to the system before the end, taken and returned without allocation.
+struct RequestSlab: ~Copyable {
+    private static let chunkSlots = 64
+
+    let slotsMax: Int
+    private var chunks: [UnsafeMutablePointer<RequestSlot>] = []
+    private var blocks: [UnsafeMutableRawPointer] = []
+    private var free: UnsafeMutablePointer<RequestSlot>?
+    private(set) var inUse = 0
+
+    init(slotsMax: Int) {
+        self.slotsMax = slotsMax
+    }
+
+    deinit {
+        for chunk in chunks {
+            chunk.deinitialize(count: Self.chunkSlots)
+            chunk.deallocate()
+        }
+        for block in blocks { block.deallocate() }
+    }
+
+    /// Nil if all are in use.
+    mutating func take() -> UnsafeMutablePointer<RequestSlot>? {
+        guard inUse < slotsMax else { return nil }
+        if free == nil { addChunk() }
+        guard let slot = free else { return nil }
+        free = slot.pointee.next
+        slot.pointee.next = nil
+        inUse += 1
+        return slot
+    }
+
+    mutating func give(_ slot: UnsafeMutablePointer<RequestSlot>) {
+        precondition(inUse > 0)
+        slot.pointee.head = RequestHead()
+        slot.pointee.bodyBytes = 0
+        slot.pointee.generation &+= 1
+        slot.pointee.connection = nil
+        slot.pointee.answerBytes = 0
+        slot.pointee.answerBytesSent = 0
+        slot.pointee.tokenRetiredAtMilliseconds = 0
+        slot.pointee.previous = nil
+        slot.pointee.next = free
+        free = slot
+        inUse -= 1
+    }
+
+    private mutating func addChunk() {
+        let block = UnsafeMutableRawPointer.allocate(byteCount: RequestMemory.byteCount * Self.chunkSlots, alignment: 64)
+        let chunk = UnsafeMutablePointer<RequestSlot>.allocate(capacity: Self.chunkSlots)
+        for index in 0..<Self.chunkSlots {
+            let memory = RequestMemory(start: block + index * RequestMemory.byteCount)
+            (chunk + index).initialize(to: RequestSlot(memory: memory))
+            (chunk + index).pointee.next = free
+            free = chunk + index
+        }
+        chunks.append(chunk)
+        blocks.append(block)
+    }
+}
+
+/// Answers that wait for their time: a binary heap by due time.
+struct AnswerQueue {
+    struct Entry {
+        var dueMilliseconds: Int64
+        var slot: UnsafeMutablePointer<RequestSlot>
+        var generation: UInt32
+    }
+
+    private var heap: [Entry] = []
+
+    var earliestMilliseconds: Int64? { heap.first?.dueMilliseconds }
+
+    mutating func push(_ entry: Entry) {
+        heap.append(entry)
+        var child = heap.count - 1
+        while child > 0, heap[child].dueMilliseconds < heap[(child - 1) / 2].dueMilliseconds {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    /// The earliest, if it is due.
+    mutating func pop(nowMilliseconds: Int64) -> Entry? {
+        guard let first = heap.first, first.dueMilliseconds <= nowMilliseconds else { return nil }
+        heap.swapAt(0, heap.count - 1)
+        heap.removeLast()
+        var parent = 0
+        while true {
+            let left = parent * 2 + 1
+            guard left < heap.count else { break }
+            let right = left + 1
+            let least =
+                right < heap.count && heap[right].dueMilliseconds < heap[left].dueMilliseconds ? right : left
+            guard heap[least].dueMilliseconds < heap[parent].dueMilliseconds else { break }
+            heap.swapAt(least, parent)
+            parent = least
+        }
+        return first
+    }
+}

@@ -1,0 +1,210 @@
+import Glibc
+import Reactor
+import Synchronization
+
+/// What the threads of a service have in common and do not change.
+struct ServiceSetup: @unchecked Sendable {
+    // The keys are only read, which OpenSSL allows from several threads.
+    let keys: [VerifyingKey]
+    let environment: Environment
+    let limits: SimulatorConfiguration.Limits
+    let tls: TLSContext?
+    let world: World
+    let bell: RegistrationBell
+}
+
+/// The way into a service thread: work is queued under a lock, and the loop woken. For control only.
+final class Mailbox: Sendable {
+    typealias Work = @Sendable (ServerLoop) -> Void
+
+    /// More than any control interface has under way.
+    private static let workMax = 65_536
+
+    private struct State {
+        var work: [Work] = []
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+    let wakeup: Wakeup
+
+    init() throws(SystemError) {
+        wakeup = try Wakeup()
+    }
+
+    /// False if the thread takes no more work.
+    func post(_ work: @escaping Work) -> Bool {
+        let isPosted = state.withLock { state in
+            guard !state.isClosed, state.work.count < Self.workMax else { return false }
+            state.work.append(work)
+            return true
+        }
+        if isPosted { wakeup.signal() }
+        return isPosted
+    }
+
+    func take() -> [Work] {
+        state.withLock { state in
+            defer { state.work = [] }
+            return state.work
+        }
+    }
+
+    /// What was posted before is still run.
+    func close() {
+        state.withLock { $0.isClosed = true }
+    }
+}
+
+/// One thread of the service: its connections, its requests under way, its answers that wait.
+final class ServerLoop {
+    let loop: EventLoop
+    let setup: ServiceSetup
+    let mailbox: Mailbox
+    var random: RandomSource
+    var plan: FaultPlan
+    var statistics = ServiceStatistics()
+    var slab: RequestSlab
+    var tape = JSONTape()
+    /// Header fields of the answer being written; nghttp2 copies the array.
+    let fields = AnswerFields()
+    private var answers = AnswerQueue()
+    private var connections: [ObjectIdentifier: ServerConnection] = [:]
+    /// Added to the wall clock: whoever runs the simulation may let hours pass at once.
+    private var clockAdvanceMilliseconds: Int64 = 0
+    private var answerTimer = TimerIdentifier.none
+    private var answerTimerDueMilliseconds = Int64.max
+    private var listener: Listener?
+    private var peers: [Mailbox] = []
+    private var nextPeer = 0
+    private var registrationsAnnounced = 0
+
+    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, plan: FaultPlan, seed: UInt64) throws(SystemError) {
+        self.loop = loop
+        self.setup = setup
+        self.mailbox = mailbox
+        self.plan = plan
+        random = RandomSource(seed: seed)
+        slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
+        try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
+    }
+
+    /// UNIX milliseconds of the simulated world.
+    var worldMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
+
+    var faults: Faults { plan.faults }
+
+    /// Listens; connections go round the given threads.
+    func listen(on address: SocketAddress, peers: [Mailbox]) throws(SystemError) -> UInt16 {
+        let listener = try Listener(loop: loop, address: address, handler: self)
+        self.listener = listener
+        self.peers = peers
+        return listener.port
+    }
+
+    func adopt(descriptor: Int32) {
+        guard connections.count < setup.limits.connections, let connection = ServerConnection(descriptor, owner: self) else {
+            close(descriptor)
+            return
+        }
+        connections[ObjectIdentifier(connection)] = connection
+        statistics.connectionsAccepted += 1
+        statistics.connectionsOpen += 1
+    }
+
+    /// A connection is over.
+    func forget(_ connection: ServerConnection) {
+        guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+        statistics.connectionsOpen -= 1
+    }
+
+    func set(_ faults: Faults) {
+        plan = FaultPlan(faults)
+        for connection in connections.values {
+            connection.announceLimit()
+            connection.send()
+        }
+    }
+
+    func advanceClock(milliseconds: Int64) {
+        let (sum, overflow) = clockAdvanceMilliseconds.addingReportingOverflow(milliseconds)
+        if !overflow { clockAdvanceMilliseconds = sum }
+    }
+
+    /// The counts so far, the last second closed.
+    func currentStatistics() -> ServiceStatistics {
+        statistics.advance(nowMilliseconds: loop.wallMilliseconds)
+        return statistics
+    }
+
+    func resetStatistics() {
+        var fresh = ServiceStatistics()
+        fresh.connectionsOpen = statistics.connectionsOpen
+        statistics = fresh
+    }
+
+    /// Ends every connection with GOAWAY, reason `Shutdown`; what is under way is answered.
+    func sendGoAwayToAll() {
+        for connection in connections.values { connection.goAway() }
+    }
+
+    func shutDown() {
+        listener?.close()
+        mailbox.close()
+        for work in mailbox.take() { work(self) }
+        for connection in Array(connections.values) { connection.abandon() }
+        loop.cancel(answerTimer)
+        loop.remove(descriptor: mailbox.wakeup.descriptor)
+        loop.stop()
+    }
+
+    /// Has the answer to a request written at its time.
+    func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) {
+        let due = loop.nowMilliseconds + latency
+        answers.push(AnswerQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
+        armAnswerTimer()
+    }
+
+    private func armAnswerTimer() {
+        guard let earliest = answers.earliestMilliseconds, earliest < answerTimerDueMilliseconds else { return }
+        loop.cancel(answerTimer)
+        answerTimerDueMilliseconds = earliest
+        answerTimer = loop.schedule(
+            afterMilliseconds: max(0, earliest - loop.nowMilliseconds), handler: self, tag: 0)
+    }
+
+    /// Wakes those who wait for registrations, if a push has caused any.
+    func announceRegistrations() {
+        let count = setup.world.use { $0.registrationCount }
+        guard count != registrationsAnnounced else { return }
+        registrationsAnnounced = count
+        setup.bell.ring(count: count)
+    }
+}
+
+extension ServerLoop: TimerHandler {
+    func timerFired(tag: UInt64) {
+        answerTimerDueMilliseconds = .max
+        while let entry = answers.pop(nowMilliseconds: loop.nowMilliseconds) {
+            let slot = entry.slot
+            guard slot.pointee.generation == entry.generation, let connection = slot.pointee.connection else { continue }
+            connection.takeUnretainedValue().submitAndSend(slot)
+        }
+        armAnswerTimer()
+    }
+}
+
+extension ServerLoop: DescriptorHandler {
+    func descriptorReady(_ events: Interest) {
+        mailbox.wakeup.drain()
+        for work in mailbox.take() { work(self) }
+    }
+}
+
+extension ServerLoop: ListenerHandler {
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        guard peers.count > 1 else { return adopt(descriptor: descriptor) }
+        nextPeer = (nextPeer + 1) % peers.count
+        if !peers[nextPeer].post({ $0.adopt(descriptor: descriptor) }) { close(descriptor) }
+    }
+}

@@ -1,0 +1,61 @@
+/// What a service has counted since its start or the last reset.
+public struct ServiceStatistics: Sendable {
+    /// Requests judged, faults included.
+    public internal(set) var requests = 0
+    /// Pushes accepted, by `apns-priority`.
+    public internal(set) var priority5 = 0
+    public internal(set) var priority10 = 0
+    public internal(set) var connectionsAccepted = 0
+    public internal(set) var connectionsOpen = 0
+    /// Signatures of provider tokens checked.
+    public internal(set) var tokenVerifications = 0
+    public internal(set) var goAways = 0
+    public internal(set) var streamsRefused = 0
+    public internal(set) var streamsReset = 0
+    public internal(set) var requestsUnanswered = 0
+    /// Requests of the last whole second, and of the busiest.
+    public internal(set) var requestsLastSecond = 0
+    public internal(set) var requestsPerSecondMost = 0
+    private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)
+    private var second: Int64 = 0
+    private var requestsThisSecond = 0
+
+    /// Answers with a reason; of `success` those with status 200.
+    public internal(set) subscript(reason: Reason) -> Int {
+        get { reasons[Int(reason.rawValue)] }
+        set { reasons[Int(reason.rawValue)] = newValue }
+    }
+
+    mutating func countRequest(nowMilliseconds: Int64) {
+        advance(nowMilliseconds: nowMilliseconds)
+        requests += 1
+        requestsThisSecond += 1
+    }
+
+    /// Closes the second that is over.
+    mutating func advance(nowMilliseconds: Int64) {
+        let now = nowMilliseconds / 1_000
+        if now == second { return }
+        requestsLastSecond = now == second + 1 ? requestsThisSecond : 0
+        requestsPerSecondMost = max(requestsPerSecondMost, requestsThisSecond)
+        requestsThisSecond = 0
+        second = now
+    }
+
+    /// Adds the counts of another thread. The busiest seconds of two threads may be different ones; their sum is a bound.
+    mutating func add(_ other: ServiceStatistics) {
+        requests += other.requests
+        priority5 += other.priority5
+        priority10 += other.priority10
+        connectionsAccepted += other.connectionsAccepted
+        connectionsOpen += other.connectionsOpen
+        tokenVerifications += other.tokenVerifications
+        goAways += other.goAways
+        streamsRefused += other.streamsRefused
+        streamsReset += other.streamsReset
+        requestsUnanswered += other.requestsUnanswered
+        requestsLastSecond += other.requestsLastSecond
+        requestsPerSecondMost += other.requestsPerSecondMost
+        for index in reasons.indices { reasons[index] += other.reasons[index] }
+    }
+}

@@ -1,0 +1,130 @@
+import CNghttp2
+import Glibc
+
+// nghttp2 calls these with the connection as user data. The connection owns the session and frees it before it goes, so the
+// unretained reference is always good. A request's slot is the user data of its stream.
+
+/// The callbacks of a server's session; nil if there is no memory.
+func makeSessionCallbacks() -> OpaquePointer? {
+    var callbacks: OpaquePointer?
+    guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { return nil }
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, beginHeaders)
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, header)
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, dataChunk)
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frameReceived)
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClosed)
+    return callbacks
+}
+
+/// A body this long is not waited for to its end.
+private let bodyBytesReceivedMax = 1 << 20
+
+@inline(__always)
+private func connection(_ userData: UnsafeMutableRawPointer?) -> Unmanaged<ServerConnection>? {
+    userData.map { Unmanaged<ServerConnection>.fromOpaque($0) }
+}
+
+@inline(__always)
+private func slot(_ session: OpaquePointer?, _ stream: Int32) -> UnsafeMutablePointer<RequestSlot>? {
+    nghttp2_session_get_stream_user_data(session, stream)?.assumingMemoryBound(to: RequestSlot.self)
+}
+
+private func beginHeaders(
+    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ userData: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let frame, let connection = connection(userData) else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
+    let stream = frame.pointee.hd.stream_id
+    return connection._withUnsafeGuaranteedRef { connection in
+        // Trailers: nothing in them is looked at.
+        guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
+            connection.reading = nil
+            return 0
+        }
+        guard let slot = connection.begin(streamIdentifier: stream) else {
+            connection.owner.statistics.streamsRefused += 1
+            nghttp2_submit_rst_stream(
+                session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, NGHTTP2_REFUSED_STREAM.rawValue)
+            connection.reading = nil
+            return 0
+        }
+        nghttp2_session_set_stream_user_data(session, stream, slot)
+        connection.reading = slot
+        return 0
+    }
+}
+
+private func header(
+    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafePointer<UInt8>?, _ nameBytes: Int,
+    _ value: UnsafePointer<UInt8>?, _ valueBytes: Int, _ flags: UInt8, _ userData: UnsafeMutableRawPointer?
+) -> Int32 {
+    connection(userData)?._withUnsafeGuaranteedRef { connection in
+        guard let slot = connection.reading else { return }
+        let value = UnsafeRawBufferPointer(start: value, count: valueBytes)
+        let isAuthorization = slot.pointee.head.note(
+            name: UnsafeRawBufferPointer(start: name, count: nameBytes), value: value, memory: slot.pointee.memory)
+        if isAuthorization { connection.noteAuthorization(value, of: slot) }
+    }
+    return 0
+}
+
+private func dataChunk(
+    _ session: OpaquePointer?, _ flags: UInt8, _ stream: Int32, _ data: UnsafePointer<UInt8>?, _ count: Int,
+    _ userData: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let slot = slot(session, stream) else { return 0 }
+    let received = slot.pointee.bodyBytes
+    slot.pointee.bodyBytes = received + count
+    let body = slot.pointee.memory[RequestMemory.body]
+    let kept = min(count, max(0, body.count - received))
+    if kept > 0 {
+        UnsafeMutableRawBufferPointer(rebasing: body[received..<received + kept])
+            .copyMemory(from: UnsafeRawBufferPointer(start: data, count: kept))
+    }
+    if slot.pointee.bodyBytes > bodyBytesReceivedMax {
+        nghttp2_submit_rst_stream(
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
+    }
+    return 0
+}
+
+private func frameReceived(
+    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ userData: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let frame, frame.pointee.hd.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 else { return 0 }
+    let kind = UInt32(frame.pointee.hd.type)
+    guard kind == NGHTTP2_DATA.rawValue || kind == NGHTTP2_HEADERS.rawValue,
+        let slot = slot(session, frame.pointee.hd.stream_id)
+    else { return 0 }
+    connection(userData)?._withUnsafeGuaranteedRef { $0.complete(slot) }
+    return 0
+}
+
+private func streamClosed(
+    _ session: OpaquePointer?, _ stream: Int32, _ code: UInt32, _ userData: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let slot = slot(session, stream) else { return 0 }
+    connection(userData)?._withUnsafeGuaranteedRef { connection in
+        if connection.reading == slot { connection.reading = nil }
+        connection.release(slot)
+    }
+    return 0
+}
+
+/// Reads the body of an answer from its slot.
+func readAnswerBody(
+    _ session: OpaquePointer?, _ stream: Int32, _ buffer: UnsafeMutablePointer<UInt8>?, _ length: Int,
+    _ flags: UnsafeMutablePointer<UInt32>?, _ source: UnsafeMutablePointer<nghttp2_data_source>?,
+    _ userData: UnsafeMutableRawPointer?
+) -> Int {
+    guard let buffer, let flags, let slot = source?.pointee.ptr?.assumingMemoryBound(to: RequestSlot.self) else {
+        return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+    let answer = slot.pointee.memory.prefix(slot.pointee.answerBytes, of: RequestMemory.answer)
+    let sent = slot.pointee.answerBytesSent
+    let count = min(length, answer.count - sent)
+    UnsafeMutableRawBufferPointer(start: buffer, count: count)
+        .copyMemory(from: UnsafeRawBufferPointer(rebasing: answer[sent..<sent + count]))
+    slot.pointee.answerBytesSent = sent + count
+    if sent + count == answer.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+    return count
+}

@@ -1,0 +1,37 @@
+import Glibc
+
+/// The devices behind the service, shared by its threads.
+///
+/// With one thread everything that touches the model runs on that thread, and no lock is taken. With several a lock makes each
+/// touch whole; that, and not the order of threads, is all that is promised then.
+final class World: @unchecked Sendable {
+    private let lock: UnsafeMutablePointer<pthread_mutex_t>?
+    private var model: DeviceModel
+
+    init(model: consuming DeviceModel, isShared: Bool) {
+        self.model = model
+        guard isShared else {
+            lock = nil
+            return
+        }
+        let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+        pthread_mutex_init(mutex, nil)
+        lock = mutex
+    }
+
+    deinit {
+        guard let lock else { return }
+        pthread_mutex_destroy(lock)
+        lock.deallocate()
+    }
+
+    /// From the service's threads only.
+    @inline(__always)
+    func use<Result>(_ body: (inout DeviceModel) -> Result) -> Result {
+        if let lock { pthread_mutex_lock(lock) }
+        defer {
+            if let lock { pthread_mutex_unlock(lock) }
+        }
+        return body(&model)
+    }
+}

@@ -1,0 +1,314 @@
+import Reactor
+import Synchronization
+
+/// An APNs that can be believed, and the phones behind it.
+///
+/// The service speaks HTTP/2 over TLS and makes the checks that APNs makes, with Apple's statuses, reasons and headers. What it
+/// accepts reaches simulated phones, whose Lock Screens follow ActivityKit's rules. So a test asks the one question that matters:
+/// what does each phone show?
+///
+///     let simulator = Simulator(configuration)
+///     try await simulator.start()
+///     try await simulator.withDevices { devices, now in
+///         try devices.declare(app: "com.example.scores", teamIdentifier: nil, types: [match])
+///     }
+///
+/// The same is to be had over HTTP, for other processes: see <doc:ControlInterface>.
+///
+/// Safe to use from any thread. The devices live on the service's thread; closures are brought there.
+public final class Simulator: Sendable {
+    public let configuration: SimulatorConfiguration
+    private let state = Mutex(State.stopped)
+
+    private enum State {
+        /// To `running` by `start`.
+        case stopped
+        /// To `stopped` by `stop`.
+        case running(Running)
+    }
+
+    private struct Running {
+        var mailboxes: [Mailbox]
+        var threads: [LoopThread]
+        var bell: RegistrationBell
+        var port: UInt16
+        var caFile: String?
+        var interface: ControlInterface?
+        var interfacePort: UInt16
+        var environment: Environment
+    }
+
+    public init(_ configuration: SimulatorConfiguration) {
+        self.configuration = configuration
+    }
+
+    /// Port of the service; 0 while it does not run.
+    public var port: UInt16 { running?.port ?? 0 }
+    /// Port of the HTTP interface; 0 if there is none.
+    public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
+    /// The certificate authority to trust, PEM; nil unless the certificate was made by the simulator.
+    public var caFile: String? { running?.caFile }
+
+    private var running: Running? {
+        state.withLock { state in
+            if case .running(let running) = state { return running }
+            return nil
+        }
+    }
+
+    // MARK: - Life
+
+    /// Starts the service, and returns when it accepts connections.
+    public func start() async throws(SimulatorError) {
+        guard running == nil else { throw SimulatorError(.conflict, "the simulator is running") }
+        if let problem = configuration.faults.problem { throw SimulatorError(.invalidConfiguration, problem) }
+        guard (1...64).contains(configuration.threads) else {
+            throw SimulatorError(.invalidConfiguration, "threads: from 1 to 64")
+        }
+        guard let address = SocketAddress(numeric: configuration.host, port: configuration.port) else {
+            throw SimulatorError(.invalidConfiguration, "host: not a numeric address: \(configuration.host)")
+        }
+        let (tls, caFile) = try configuration.security.context(host: configuration.host)
+        let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
+        let bell = RegistrationBell()
+        let model = DeviceModel(environment: configuration.environment, rules: configuration.rules, seed: seed)
+        let setup = ServiceSetup(
+            keys: try verifyingKeys(), environment: configuration.environment, limits: configuration.limits, tls: tls,
+            world: World(model: model, isShared: configuration.threads > 1), bell: bell)
+        var started = Running(
+            mailboxes: [], threads: [], bell: bell, port: 0, caFile: caFile, interface: nil, interfacePort: 0,
+            environment: configuration.environment)
+        do throws(SimulatorError) {
+            try await startThreads(&started, setup: setup, address: address, seed: seed)
+            state.withLock { $0 = .running(started) }
+            if let port = configuration.interfacePort {
+                let interface = try await ControlInterface.start(port: port, simulator: self)
+                started.interface = interface
+                started.interfacePort = interface.port
+                state.withLock { $0 = .running(started) }
+            }
+        } catch {
+            state.withLock { $0 = .stopped }
+            end(started)
+            throw error
+        }
+    }
+
+    /// Ends all connections and threads. What is under way is not answered. Idempotent.
+    public func stop() async {
+        let running = state.withLock { state -> Running? in
+            guard case .running(let running) = state else { return nil }
+            state = .stopped
+            return running
+        }
+        guard let running else { return }
+        running.bell.reset()
+        await running.interface?.stop()
+        end(running)
+    }
+
+    private func end(_ running: Running) {
+        for mailbox in running.mailboxes { _ = mailbox.post { $0.shutDown() } }
+        for thread in running.threads { thread.join() }
+    }
+
+    private func verifyingKeys() throws(SimulatorError) -> [VerifyingKey] {
+        var keys: [VerifyingKey] = []
+        for key in configuration.keys {
+            do throws(ProviderKeyError) {
+                keys.append(
+                    try VerifyingKey(
+                        pem: key.pem, keyIdentifier: key.keyIdentifier, teamIdentifier: key.teamIdentifier,
+                        environment: key.environment))
+            } catch {
+                throw SimulatorError(.invalidConfiguration, error.reason)
+            }
+        }
+        return keys
+    }
+
+    /// The first thread listens and comes last, when the others can take connections.
+    private func startThreads(
+        _ running: inout Running, setup: ServiceSetup, address: SocketAddress, seed: UInt64
+    ) async throws(SimulatorError) {
+        let plan = FaultPlan(configuration.faults)
+        do {
+            for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
+            for index in running.mailboxes.indices.reversed() {
+                let mailboxes = running.mailboxes
+                let listening = index == 0 ? address : nil
+                let (thread, port) = try await startThread(index) { loop throws(SystemError) in
+                    let server = try ServerLoop(
+                        loop: loop, setup: setup, mailbox: mailboxes[index], plan: plan,
+                        seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95)
+                    return (server, try listening.map { address throws(SystemError) in try server.listen(on: address, peers: mailboxes) } ?? 0)
+                }
+                running.threads.append(thread)
+                running.port = port
+            }
+        } catch {
+            // A thread that failed to start takes no work: its mailbox is not asked to end it.
+            throw SimulatorError(.cannotListen, "\(error)")
+        }
+    }
+
+    private func startThread(
+        _ index: Int, _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, UInt16)
+    ) async throws -> (LoopThread, UInt16) {
+        let ports = AsyncStream<Result<UInt16, SystemError>>.makeStream()
+        let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
+            do throws(SystemError) {
+                let (server, port) = try make(loop)
+                ports.continuation.yield(.success(port))
+                ports.continuation.finish()
+                withExtendedLifetime(server) { loop.run() }
+            } catch {
+                ports.continuation.yield(.failure(error))
+                ports.continuation.finish()
+            }
+        }
+        for await port in ports.stream { return (thread, try port.get()) }
+        throw SystemError(code: 0, operation: "thread ended")
+    }
+
+    // MARK: - Devices
+
+    /// Runs a closure on the devices, on the service's thread, and gives back what it returns.
+    ///
+    /// - Parameter body: is given the devices and the time of their world, UNIX milliseconds. Pushes wait while it runs.
+    public func withDevices<Value: Sendable>(
+        _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
+    ) async throws(SimulatorError) -> Value {
+        let result: Result<Value, DeviceModel.Fault> = try await onThread(0) { server in
+            let now = server.worldMilliseconds
+            let result = server.setup.world.use { devices -> Result<Value, DeviceModel.Fault> in
+                do throws(DeviceModel.Fault) {
+                    return .success(try body(&devices, now))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            server.announceRegistrations()
+            return result
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let fault): throw SimulatorError(fault)
+        }
+    }
+
+    /// Registrations from a cursor on, and the cursor behind them. If there are none yet, waits for one.
+    ///
+    /// - Parameters:
+    ///   - cursor: 0 at first, then what the last call gave.
+    ///   - limit: of records, from 1.
+    ///   - waitMilliseconds: from 0, at most 60,000.
+    public func registrations(
+        since cursor: Int, limit: Int = 1_000, waitMilliseconds: Int = 0
+    ) async throws(SimulatorError) -> (records: [RegistrationRecord], next: Int) {
+        guard limit > 0 else { throw SimulatorError(.invalidRequest, "limit: from 1") }
+        let clock = ContinuousClock()
+        let deadline = clock.now + .milliseconds(min(max(0, waitMilliseconds), 60_000))
+        while true {
+            let page = try await withDevices { (devices, _) throws(DeviceModel.Fault) in
+                devices.registrations(since: cursor, limit: limit)
+            }
+            guard let page else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
+            let left = clock.now.duration(to: deadline)
+            if !page.isEmpty || left <= .zero { return (page, cursor + page.count) }
+            guard let bell = running?.bell else { throw SimulatorError(.notRunning, "the simulator does not run") }
+            let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
+            await bell.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1)
+        }
+    }
+
+    /// Forgets all apps, phones, activities, registrations and counts, and clears the faults. Connections stay.
+    public func reset() async throws(SimulatorError) {
+        let (environment, rules) = (configuration.environment, configuration.rules)
+        let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
+        try await withDevices { (devices, _) throws(DeviceModel.Fault) in
+            devices = DeviceModel(environment: environment, rules: rules, seed: seed)
+        }
+        running?.bell.reset()
+        try await onEveryThread { server in
+            server.resetStatistics()
+            server.set(Faults())
+        }
+    }
+
+    // MARK: - The service
+
+    /// What the service has counted, over all threads.
+    public func statistics() async throws(SimulatorError) -> ServiceStatistics {
+        var sum = ServiceStatistics()
+        for statistics in try await onEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
+        return sum
+    }
+
+    /// The faults in force.
+    public func faults() async throws(SimulatorError) -> Faults {
+        try await onThread(0) { $0.faults }
+    }
+
+    /// Puts faults in force for all requests to come.
+    public func setFaults(_ faults: Faults) async throws(SimulatorError) {
+        if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
+        try await onEveryThread { $0.set(faults) }
+    }
+
+    /// Sends GOAWAY, reason `Shutdown`, on all connections there are.
+    public func sendGoAway() async throws(SimulatorError) {
+        try await onEveryThread { $0.sendGoAwayToAll() }
+    }
+
+    /// Lets time pass in the simulated world: activities grow old, provider tokens expire. Latencies are not affected.
+    public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {
+        try await onEveryThread { $0.advanceClock(milliseconds: milliseconds) }
+    }
+
+    @discardableResult
+    private func onEveryThread<Value: Sendable>(
+        _ body: @escaping @Sendable (ServerLoop) -> Value
+    ) async throws(SimulatorError) -> [Value] {
+        var values: [Value] = []
+        for index in 0..<configuration.threads { values.append(try await onThread(index, body)) }
+        return values
+    }
+
+    private func onThread<Value: Sendable>(
+        _ index: Int, _ body: @escaping @Sendable (ServerLoop) -> Value
+    ) async throws(SimulatorError) -> Value {
+        guard let mailbox = running?.mailboxes[index] else {
+            throw SimulatorError(.notRunning, "the simulator does not run")
+        }
+        let value: Value? = await withCheckedContinuation { continuation in
+            let isPosted = mailbox.post { continuation.resume(returning: body($0)) }
+            if !isPosted { continuation.resume(returning: nil) }
+        }
+        guard let value else { throw SimulatorError(.notRunning, "the simulator does not run") }
+        return value
+    }
+}
+
+extension SimulatorConfiguration.Security {
+    /// The TLS to serve with, and the certificate authority to trust if one was made.
+    fileprivate func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
+        do throws(TLSError) {
+            switch self {
+            case .cleartext:
+                return (nil, nil)
+            case .certificate(let certificateFile, let keyFile):
+                let tls = try TLSContext.server(
+                    certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2"])
+                return (tls, nil)
+            case .selfSigned(let directory):
+                let files = try SelfSignedCertificate.write(directory: directory, hosts: ["localhost", "127.0.0.1", "::1"])
+                let tls = try TLSContext.server(
+                    certificateFile: files.certificateFile, keyFile: files.keyFile, applicationProtocols: ["h2"])
+                return (tls, files.caFile)
+            }
+        } catch {
+            throw SimulatorError(.invalidConfiguration, "\(error)")
+        }
+    }
+}

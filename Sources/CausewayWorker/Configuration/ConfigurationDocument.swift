@@ -1,0 +1,217 @@
+import Configuration
+import Yams
+
+/// The YAML file, held against the schema: which keys it gives and where, and everything in its form that is wrong.
+///
+/// swift-configuration reads the values; it knows neither line numbers nor which keys exist, so this walks the same
+/// text once with Yams' marks. Whatever this finds in order, the snapshot reads.
+struct ConfigurationDocument {
+    static let bytesMax = 1 << 20
+    /// Aliases can make a small file large; this is where it ends.
+    static let nodesMax = 10_000
+
+    /// Where each key that is given stands: `worker.lanes`, `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
+    private(set) var places: [String: ConfigurationPlace] = [:]
+    /// The members of `apps`, and where each begins.
+    private(set) var apps: [String: ConfigurationPlace] = [:]
+    /// The librdkafka properties given in each section of that kind.
+    private(set) var properties: [String: [String]] = [:]
+    private(set) var faults: [PlacedFault] = []
+    /// The values; nil if the document is empty, or not even a tree of keys, which `faults` then says.
+    private(set) var snapshot: YAMLSnapshot?
+
+    init(text: String) {
+        do {
+            try takeIn(text)
+        } catch let error as YamlError {
+            let (place, message) = Self.explain(error)
+            add(place, "", message)
+        } catch {
+            add(.whole, "", "cannot be read as YAML")
+        }
+    }
+
+    private mutating func takeIn(_ text: String) throws {
+        guard text.utf8.count <= Self.bytesMax else {
+            return add(.whole, "", "is larger than \(Self.bytesMax) bytes")
+        }
+        guard let root = try Yams.compose(yaml: text), !root.isNull else { return }
+        guard let mapping = root.mapping else {
+            return add(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
+        }
+        guard Self.hasSnapshotShape(root, budget: Self.nodesMax, depth: 0) != nil else {
+            return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are no texts")
+        }
+        walk(mapping, section: "")
+        snapshot = try YAMLSnapshot(
+            data: Array(text.utf8).span.bytes,
+            providerName: "file",
+            parsingOptions: .init(secretsSpecifier: .all)
+        )
+    }
+
+    /// What is left of `budget` after `node`, or nil if it is used up or the snapshot could not hold the node.
+    private static func hasSnapshotShape(_ node: Node, budget: Int, depth: Int) -> Int? {
+        var budget = budget - 1
+        guard budget >= 0, depth < 16 else { return nil }
+        switch node {
+        case .scalar:
+            return budget
+        case .sequence(let sequence):
+            budget -= sequence.count
+            return budget >= 0 && sequence.allSatisfy { $0.scalar != nil } ? budget : nil
+        case .mapping(let mapping):
+            for (key, value) in mapping {
+                guard key.scalar != nil, let rest = hasSnapshotShape(value, budget: budget, depth: depth + 1) else {
+                    return nil
+                }
+                budget = rest
+            }
+            return budget
+        case .alias:
+            return nil
+        }
+    }
+
+    private static func explain(_ error: YamlError) -> (ConfigurationPlace, String) {
+        switch error {
+        case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
+            .composer(_, let problem, let mark, _):
+            (.document(line: mark.line, column: mark.column), "is not YAML: \(problem)")
+        case .duplicatedKeysInMapping(let duplicates, let context):
+            (
+                .document(line: context.mark.line, column: context.mark.column),
+                "gives a key twice: \(duplicates.sorted().joined(separator: ", "))"
+            )
+        default:
+            (.whole, "is not YAML")
+        }
+    }
+}
+
+extension ConfigurationDocument {
+    private mutating func add(_ place: ConfigurationPlace, _ key: String, _ message: String) {
+        faults.append(PlacedFault(place: place, key: key, message: message))
+    }
+
+    private func place(of node: Node) -> ConfigurationPlace {
+        node.mark.map { .document(line: $0.line, column: $0.column) } ?? .whole
+    }
+
+    private mutating func walk(_ mapping: Node.Mapping, section: String) {
+        for (keyNode, value) in mapping {
+            let name = keyNode.scalar?.string ?? ""
+            let key = section.isEmpty ? name : "\(section).\(name)"
+            if name.contains(".") {
+                add(place(of: keyNode), key, "has a dot; write sections below each other, indented")
+            } else if let shape = ConfigurationNames.shapes[key] {
+                check(value, shape: shape, key: key, keyPlace: place(of: keyNode))
+            } else if key == ConfigurationSchema.appsSection {
+                withMembers(of: value, key: key) { $0.walkApps($1) }
+            } else if ConfigurationNames.sections.contains(key) {
+                withMembers(of: value, key: key) { $0.walk($1, section: key) }
+            } else {
+                let near = ConfigurationNames.nearest(to: name, among: ConfigurationNames.members(of: section))
+                add(place(of: keyNode), key, "is not a key" + (near.map { "; did you mean \($0)?" } ?? ""))
+            }
+        }
+    }
+
+    private mutating func walkApps(_ mapping: Node.Mapping) {
+        for (nameNode, value) in mapping {
+            let name = nameNode.scalar?.string ?? ""
+            let section = "\(ConfigurationSchema.appsSection).\(name)"
+            if let complaint = ConfigurationRule.appName(name) {
+                add(place(of: nameNode), section, complaint)
+                continue
+            }
+            apps[name] = place(of: nameNode)
+            withMembers(of: value, key: section) { document, members in
+                for (keyNode, value) in members {
+                    let member = keyNode.scalar?.string ?? ""
+                    let key = "\(section).\(member)"
+                    if let shape = ConfigurationNames.appShapes[member] {
+                        document.check(value, shape: shape, key: key, keyPlace: document.place(of: keyNode))
+                    } else {
+                        let near = ConfigurationNames.nearest(
+                            to: member,
+                            among: Array(ConfigurationNames.appShapes.keys)
+                        )
+                        document.add(
+                            document.place(of: keyNode),
+                            key,
+                            "is not a key" + (near.map { "; did you mean \($0)?" } ?? "")
+                        )
+                    }
+                }
+            }
+        }
+    }
+
+    /// A section may be empty, which is what a key without a value is in YAML.
+    private mutating func withMembers(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
+        if let mapping = value.mapping {
+            body(&self, mapping)
+        } else if !value.isNull {
+            add(place(of: value), key, "is a section: its keys stand indented below it")
+        }
+    }
+
+    /// Notes where `key` stands if its value has the right form, and what is wrong otherwise.
+    private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
+        let valuePlace = value.isNull ? keyPlace : place(of: value)
+        switch shape {
+        case .properties:
+            withMembers(of: value, key: key) { document, mapping in
+                for (nameNode, value) in mapping {
+                    let name = nameNode.scalar?.string ?? ""
+                    if value.scalar == nil || value.isNull {
+                        document.add(document.place(of: nameNode), "\(key).\(name)", "must be one value")
+                    } else {
+                        document.places["\(key).\(name)"] = document.place(of: nameNode)
+                        document.properties[key, default: []].append(name)
+                    }
+                }
+            }
+        case .integer(let range):
+            if value.isDecimalInteger {
+                places[key] = valuePlace
+            } else {
+                add(valuePlace, key, "must be a whole number in \(range.lowerBound)...\(range.upperBound)")
+            }
+        case .choices(let names):
+            if value.sequence != nil {
+                places[key] = valuePlace
+            } else {
+                add(valuePlace, key, "must be a list such as [\(names.joined(separator: ", "))]")
+            }
+        case .text, .choice:
+            if value.isNull {
+                // Left empty: the same as left out.
+                return
+            } else if value.scalar != nil {
+                places[key] = valuePlace
+            } else {
+                add(valuePlace, key, "must be one value")
+            }
+        }
+    }
+}
+
+extension Node {
+    /// Nothing after the colon, or one of YAML's words for it.
+    fileprivate var isNull: Bool {
+        guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
+        return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
+    }
+
+    /// Digits as people write them. YAML's octal (010), sexagesimal (1:30) and hexadecimal forms surprise more than
+    /// they help.
+    fileprivate var isDecimalInteger: Bool {
+        guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
+        var digits = scalar.string.utf8[...]
+        if digits.first == UInt8(ascii: "-") { digits = digits.dropFirst() }
+        guard let first = digits.first, first != UInt8(ascii: "0") || digits.count == 1 else { return false }
+        return digits.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } && Int(scalar.string) != nil
+    }
+}

@@ -1,0 +1,86 @@
+/// The schema by name: what a key looks like, which keys a section has, how a variable is called.
+enum ConfigurationNames {
+    static let variablePrefix = "CAUSEWAY_"
+    /// The variable that names apps which the file does not have.
+    static let appsVariable = "CAUSEWAY_APPS"
+
+    static let shapes = Dictionary(uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) })
+    static let appShapes = Dictionary(uniqueKeysWithValues: ConfigurationSchema.appKeys.map { ($0.name, $0.shape) })
+
+    /// Every proper prefix of a key: `kafka`, `kafka.topics`.
+    static let sections = Set(
+        shapes.keys.flatMap { key in
+            key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
+        }
+    )
+
+    /// The names that may stand directly in `section`; empty means the top of the file.
+    static func members(of section: String) -> [String] {
+        let prefix = section.isEmpty ? "" : section + "."
+        let names = shapes.keys.filter { $0.hasPrefix(prefix) }
+            .compactMap { key in
+                key.dropFirst(prefix.count).split(separator: ".").first.map(String.init)
+            }
+        return Array(Set(names + (section.isEmpty ? [ConfigurationSchema.appsSection] : [])))
+    }
+
+    /// The environment variable of a key, as swift-configuration spells it: words apart, capitals, `_` for what is
+    /// neither letter nor digit. `worker.spacingMilliseconds` is `CAUSEWAY_WORKER_SPACING_MILLISECONDS`.
+    static func variable(of key: String) -> String {
+        var name = variablePrefix
+        var previousIsSmall = false
+        for character in key {
+            if previousIsSmall, character.isUppercase { name.append("_") }
+            previousIsSmall = character.isLowercase
+            name += character.isLetter || character.isNumber ? character.uppercased() : "_"
+        }
+        return name
+    }
+
+    /// The librdkafka property that a variable below a section of properties means. All that can be written in a file
+    /// are small letters and dots.
+    static func property(inVariable name: String, section: String) -> String? {
+        let prefix = variable(of: section) + "_"
+        guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }
+        return name.dropFirst(prefix.count).lowercased().replacing("_", with: ".")
+    }
+
+    /// Whether Kubernetes put the variable there for a Service whose name begins with *causeway*: these are addresses,
+    /// not our keys.
+    static func isServiceLink(_ name: String, value: String) -> Bool {
+        if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
+            return true
+        }
+        return name.ranges(of: "_PORT")
+            .contains { port in
+                let rest = name[port.upperBound...]
+                if rest.isEmpty { return value.contains("://") }
+                let parts = rest.dropFirst().split(separator: "_")
+                return rest.first == "_" && (2...3).contains(parts.count) && UInt16(parts[0]) != nil
+                    && ["TCP", "UDP", "SCTP"].contains(parts[1])
+                    && (parts.count == 2 || ["ADDR", "PORT", "PROTO"].contains(parts[2]))
+            }
+    }
+
+    /// The one of `names` that `name` was probably meant to be.
+    static func nearest(to name: String, among names: [String]) -> String? {
+        let candidates = names.map { (name: $0, distance: distance(Array(name.lowercased()), Array($0.lowercased()))) }
+        let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
+        return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
+    }
+
+    /// Levenshtein's: insertions, deletions and replacements.
+    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
+        guard left.count <= 128, right.count <= 128 else { return .max }
+        var row = Array(0...right.count)
+        for (leftIndex, character) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = leftIndex + 1
+            for (rightIndex, other) in right.enumerated() {
+                let cost = min(row[rightIndex + 1] + 1, row[rightIndex] + 1, diagonal + (character == other ? 0 : 1))
+                (diagonal, row[rightIndex + 1]) = (row[rightIndex + 1], cost)
+            }
+        }
+        return row[right.count]
+    }
+}

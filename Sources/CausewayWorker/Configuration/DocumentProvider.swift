@@ -1,0 +1,40 @@
+import Configuration
+
+/// The file as swift-configuration's lower provider: the very text that was held against the schema, so that it is read
+/// once and what was checked is what counts.
+struct DocumentProvider: ConfigProvider {
+    let contents: YAMLSnapshot
+
+    var providerName: String { contents.providerName }
+
+    func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {
+        try contents.value(forKey: key, type: type)
+    }
+
+    nonisolated(nonsending) func fetchValue(forKey key: AbsoluteConfigKey, type: ConfigType) async throws
+        -> LookupResult
+    {
+        try value(forKey: key, type: type)
+    }
+
+    func snapshot() -> any ConfigSnapshot { contents }
+
+    nonisolated(nonsending) func watchValue<Return: ~Copyable>(
+        forKey key: AbsoluteConfigKey,
+        type: ConfigType,
+        updatesHandler:
+            nonisolated(nonsending) (
+                _ updates: ConfigUpdatesAsyncSequence<Result<LookupResult, any Error>, Never>
+            ) async throws -> Return
+    ) async throws -> Return {
+        try await watchValueFromValue(forKey: key, type: type, updatesHandler: updatesHandler)
+    }
+
+    nonisolated(nonsending) func watchSnapshot<Return: ~Copyable>(
+        updatesHandler:
+            nonisolated(nonsending) (_ updates: ConfigUpdatesAsyncSequence<any ConfigSnapshot, Never>) async throws ->
+            Return
+    ) async throws -> Return {
+        try await watchSnapshotFromSnapshot(updatesHandler: updatesHandler)
+    }
+}

@@ -1,0 +1,153 @@
+import Logging
+
+/// What a value looks like, for the reader and for the messages.
+enum KeyShape: Sendable, Equatable {
+    case text
+    case integer(ClosedRange<Int>)
+    case choice([String])
+    /// A list without repetition, never empty.
+    case choices([String])
+    /// A map from a librdkafka property to its value.
+    case properties
+}
+
+/// A value that has its key's shape.
+enum KeyValue: Sendable {
+    case text(String)
+    case integer(Int)
+    case choices([String])
+    case properties([KafkaProperty])
+}
+
+/// One key of the configuration: its name, what it may be, and where it goes.
+///
+/// The loader, the check of the file, the names of the environment variables and the test of the documentation all read
+/// this.
+struct SchemaKey<Root: Sendable>: Sendable {
+    /// Below the section it belongs to, with dots: `topics.commands`.
+    let name: String
+    let shape: KeyShape
+    let isRequired: Bool
+    let isSecret: Bool
+    /// The value names a file that must be readable when the worker starts.
+    let isFile: Bool
+    /// What is wrong with a text, or nil.
+    let complaint: @Sendable (String) -> String?
+    let assign: @Sendable (inout Root, KeyValue) -> Void
+    /// The value in `Root`, as the file would write it; nil if unset.
+    let display: @Sendable (Root) -> String?
+}
+
+extension SchemaKey {
+    typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
+
+    static func integer(_ name: String, _ path: any Path<Int>, _ range: ClosedRange<Int>) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .integer(range),
+            isRequired: false,
+            isSecret: false,
+            isFile: false,
+            complaint: { _ in nil },
+            assign: { root, value in
+                if case .integer(let number) = value { root[keyPath: path] = number }
+            },
+            display: { String($0[keyPath: path]) }
+        )
+    }
+
+    /// A text that must be given if its initial value is empty.
+    static func text(
+        _ name: String,
+        _ path: any Path<String>,
+        isRequired: Bool = false,
+        isSecret: Bool = false,
+        isFile: Bool = false,
+        complaint: @escaping @Sendable (String) -> String?
+    ) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .text,
+            isRequired: isRequired,
+            isSecret: isSecret,
+            isFile: isFile,
+            complaint: complaint,
+            assign: { root, value in
+                if case .text(let text) = value { root[keyPath: path] = text }
+            },
+            display: { $0[keyPath: path] }
+        )
+    }
+
+    /// A text that may be left out or empty, which is the same.
+    static func optional(
+        _ name: String,
+        _ path: any Path<String?>,
+        isFile: Bool = false,
+        complaint: @escaping @Sendable (String) -> String? = { _ in nil }
+    ) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .text,
+            isRequired: false,
+            isSecret: false,
+            isFile: isFile,
+            complaint: { $0.isEmpty ? nil : complaint($0) },
+            assign: { root, value in
+                if case .text(let text) = value { root[keyPath: path] = text.isEmpty ? nil : text }
+            },
+            display: { $0[keyPath: path] }
+        )
+    }
+
+    static func choice<Choice: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String,
+        _ path: any Path<Choice>
+    ) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .choice(Choice.allCases.map(\.rawValue)),
+            isRequired: false,
+            isSecret: false,
+            isFile: false,
+            complaint: { _ in nil },
+            assign: { root, value in
+                if case .text(let text) = value, let choice = Choice(rawValue: text) { root[keyPath: path] = choice }
+            },
+            display: { $0[keyPath: path].rawValue }
+        )
+    }
+
+    static func choices<Choice: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String,
+        _ path: any Path<[Choice]>
+    ) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .choices(Choice.allCases.map(\.rawValue)),
+            isRequired: false,
+            isSecret: false,
+            isFile: false,
+            complaint: { _ in nil },
+            assign: { root, value in
+                if case .choices(let texts) = value { root[keyPath: path] = texts.compactMap(Choice.init) }
+            },
+            display: { "[\($0[keyPath: path].map(\.rawValue).joined(separator: ", "))]" }
+        )
+    }
+
+    static func properties(_ name: String, _ path: any Path<[KafkaProperty]>) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .properties,
+            isRequired: false,
+            isSecret: true,
+            isFile: false,
+            complaint: { _ in nil },
+            assign: { root, value in
+                if case .properties(let properties) = value { root[keyPath: path] = properties }
+            },
+            display: { $0[keyPath: path].isEmpty ? "{}" : nil }
+        )
+    }
+}

@@ -1,0 +1,193 @@
+public import Logging
+
+/// Everything a worker can be told, as plain values: what the YAML file and the environment come to.
+///
+/// The property names are the names of the keys: `worker.spacingMilliseconds` in the file is
+/// `worker.spacingMilliseconds` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
+/// `Config/causeway.yaml` the explanations, and a test holds the three together.
+public struct WorkerConfiguration: Sendable {
+    public var log = Log()
+    public var kafka = Kafka()
+    public var redis = Redis()
+    public var apns = APNs()
+    /// The apps whose commands are carried, in the order of their names. At least one, at most 255; bundle ids differ.
+    public var apps: [App] = []
+    public var worker = Worker()
+
+    public init() {}
+}
+
+extension WorkerConfiguration {
+    /// What is logged, and how it looks.
+    public struct Log: Sendable {
+        /// One line an event: JSON for machines, text for people.
+        public enum Format: String, Sendable, CaseIterable {
+            case json, text
+        }
+
+        public var level = Logger.Level.info
+        public var format = Format.json
+    }
+
+    /// Where commands come from and results go.
+    public struct Kafka: Sendable {
+        public struct Topics: Sendable {
+            public var commands = "causeway.commands"
+            public var registrations = "causeway.registrations"
+            public var results = "causeway.results"
+            public var invalidations = "causeway.invalidations"
+            public var deadLetters = "causeway.dead-letters"
+
+            public init() {}
+        }
+
+        /// Comma-separated `host:port`.
+        public var bootstrapServers = ""
+        public var groupId = "causeway"
+        public var topics = Topics()
+        /// librdkafka properties of both clients.
+        public var properties: [KafkaProperty] = []
+        /// librdkafka properties of the consumer, over `properties`.
+        public var consumer: [KafkaProperty] = []
+        /// librdkafka properties of the producer, over `properties`.
+        public var producer: [KafkaProperty] = []
+
+        public init() {}
+    }
+
+    /// The fast memory of versions, tokens and pace.
+    public struct Redis: Sendable {
+        /// `redis://` or `rediss://` (TLS); see `RedisEndpoint` for the form. May hold a password: never print it.
+        public var url = ""
+        /// A file whose first line is the password. Goes before a password in the URL.
+        public var passwordFile: String?
+        /// PEM file of the authorities that the server's certificate is checked against; nil: the system's.
+        public var caFile: String?
+        /// PEM files of the client's certificate and its key, both or neither.
+        public var certificateFile: String?
+        public var keyFile: String?
+        /// Time after which an unanswered call counts as failed. 10...60,000.
+        public var responseTimeoutMilliseconds = 1_000
+    }
+
+    /// How APNs is reached.
+    public struct APNs: Sendable {
+        public struct Endpoint: Sendable {
+            public var host: String
+            /// 1...65,535.
+            public var port = 443
+        }
+
+        public var production = Endpoint(host: "api.push.apple.com")
+        public var sandbox = Endpoint(host: "api.sandbox.push.apple.com")
+        /// PEM file of the authorities that APNs' certificate is checked against; nil: the system's.
+        public var caFile: String?
+        /// HTTP/2 connections that each lane opens for each app and environment. 1...64.
+        public var connectionsPerPool = 2
+        /// The most requests that wait for their answer on one connection; APNs' own limit, if lower, goes before it.
+        /// 1...10,000.
+        public var inFlightPerConnection = 1_000
+        /// Time from sending a request to its answer, after which it counts as lost. 100...60,000.
+        public var requestTimeoutMilliseconds = 10_000
+        /// Time for name look-up, TCP and TLS together. 100...60,000.
+        public var connectTimeoutMilliseconds = 5_000
+
+        public func endpoint(for environment: Environment) -> Endpoint {
+            switch environment {
+            case .production: production
+            case .sandbox: sandbox
+            }
+        }
+    }
+
+    /// Apple's two push environments. A token belongs to one of them.
+    public enum Environment: String, Sendable, CaseIterable {
+        case production, sandbox
+    }
+
+    /// One app, and the key that signs its provider tokens.
+    public struct App: Sendable {
+        /// The name under `apps` in the file; it stands in logs and in the names of environment variables only.
+        public let name: String
+        public var bundleId = ""
+        /// Apple's ten characters.
+        public var teamId = ""
+        /// Apple's ten characters, the `kid` of the provider token.
+        public var keyId = ""
+        /// The `.p8` file: a PKCS #8 PEM of a P-256 private key.
+        public var keyFile = ""
+        /// Never empty, no element twice.
+        public var environments = Environment.allCases
+        /// A key for the sandbox alone, since Apple ties new keys to one environment. Both or neither; nil: the key
+        /// above.
+        public var sandboxKeyId: String?
+        public var sandboxKeyFile: String?
+
+        public init(name: String) {
+            self.name = name
+        }
+
+        /// The key that signs for `environment`.
+        public func signingKey(for environment: Environment) -> (keyId: String, keyFile: String) {
+            if environment == .sandbox, let sandboxKeyId, let sandboxKeyFile {
+                return (sandboxKeyId, sandboxKeyFile)
+            }
+            return (keyId, keyFile)
+        }
+    }
+
+    /// The worker's own numbers.
+    public struct Worker: Sendable {
+        /// How long APNs may keep a push that names no `expiration`. 1...43,200 seconds each.
+        public struct DefaultExpirationSeconds: Sendable {
+            public var start = 600
+            public var update = 600
+            public var end = 14_400
+        }
+
+        /// Threads that carry commands; 0: one a core. 0...256.
+        public var lanes = 0
+        /// The least time between two pushes of one activity. 1,000...3,600,000; Apple's timestamps count whole
+        /// seconds.
+        public var spacingMilliseconds = 1_000
+        /// How long a stopping worker waits for what is on its way. 0...600,000.
+        public var drainMilliseconds = 20_000
+        /// The most commands that a lane holds from receipt to acknowledged result. 64...4,194,304.
+        public var commandsPerLane = 131_072
+        /// How often one push is tried, the first time included. 1...10.
+        public var attemptsMax = 4
+        public var defaultExpirationSeconds = DefaultExpirationSeconds()
+    }
+}
+
+/// One librdkafka property, as its configuration page names and writes it.
+public struct KafkaProperty: Sendable, Equatable {
+    public var name: String
+    /// May be a password: never print it.
+    public var value: String
+
+    public init(name: String, value: String) {
+        self.name = name
+        self.value = value
+    }
+}
+
+extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The name alone, so that no password is printed by accident.
+    public var description: String { "\(name)=…" }
+    public var debugDescription: String { description }
+}
+
+extension WorkerConfiguration.Kafka {
+    /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word.
+    public var consumerProperties: [(name: String, value: String)] {
+        [("bootstrap.servers", bootstrapServers), ("group.id", groupId)]
+            + (properties + consumer).map { ($0.name, $0.value) }
+    }
+
+    /// What the producer is made with. Only the commit waits for a result, never a push, so results linger for large batches: at
+    /// 12,000 a second that is most of what they cost.
+    public var producerProperties: [(name: String, value: String)] {
+        [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + (properties + producer).map { ($0.name, $0.value) }
+    }
+}

@@ -1,0 +1,341 @@
+import Glibc
+import Kafka
+import Logging
+import Reactor
+
+/// The Kafka thread: the group's member, the producer's reports, and what passes between them and the lanes.
+///
+/// It reads records one by one and deals them to the lanes by partition; it stores the offsets that the lanes report settled, which
+/// librdkafka commits every second. A lane that takes nothing has its partitions paused: the thread stops taking, and keeps polling.
+///
+/// Its life: *running* → `stop` → *draining* (every partition revoked, nothing new begun) → *closed* (committed, left the group).
+final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ClientLogHandler {
+    /// Indices of the topics in the consumer's list.
+    static let commandsTopic: Int32 = 0
+    static let registrationsTopic: Int32 = 1
+
+    /// Records polled in one turn, between two looks at everything else.
+    static let recordsPerTurnMax = 4_096
+    /// The least time between two looks at librdkafka: a look costs two threads a wake-up, whether it finds one record or a hundred.
+    static let turnSpacingMicroseconds: Int64 = 10_000
+    /// librdkafka announces records once, when its queue fills; this look in between makes a missed announcement harmless.
+    static let pollMilliseconds: Int64 = 100
+
+    private enum Phase { case running, draining, closed }
+
+    let consumer: Consumer
+    let producer: Producer
+    let mailboxes: [LaneMailbox]
+    let wakeup: Wakeup
+    let logger: Logger
+    let drainMilliseconds: Int64
+    private let loop: EventLoop
+    private let signals: IntakeSignals
+
+    private var phase = Phase.running
+    private var assignments = AssignmentTable()
+    private var isTurnEndRequested = false
+    /// By lane: what its inbox had no place for.
+    private var overflows: [LaneOverflow]
+
+    init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
+        self.loop = loop
+        loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
+        self.signals = signals
+        producer = plan.producer
+        mailboxes = plan.mailboxes
+        overflows = plan.mailboxes.map { _ in LaneOverflow() }
+        wakeup = plan.wakeup
+        logger = plan.logger
+        drainMilliseconds = plan.drainMilliseconds
+        let relay = ConsumerRelay()
+        consumer = try Consumer(
+            properties: plan.consumerProperties, topics: plan.topics, handler: relay, logHandler: relay)
+        self.relay = relay
+        relay.intake = self
+        consumer.setWakeup(descriptor: wakeup.descriptor)
+        producer.setWakeup(descriptor: wakeup.descriptor)
+        try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
+        _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: 0)
+    }
+
+    /// Stands between the consumer, which wants its handler before there is an intake, and the intake.
+    private let relay: ConsumerRelay
+
+    func descriptorReady(_ events: Interest) {
+        wakeup.drain()
+        requestTurnEnd()
+    }
+
+    func timerFired(tag: UInt64) {
+        requestTurnEnd()
+        if phase != .closed { _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: 0) }
+    }
+
+    private func requestTurnEnd() {
+        guard !isTurnEndRequested else { return }
+        isTurnEndRequested = true
+        loop.atTurnEnd(self)
+    }
+
+    func turnEnded() {
+        isTurnEndRequested = false
+        guard phase == .running else { return }
+        takeLaneReports()
+        passDeliveryReports()
+        if signals.isStopRequested { return stop() }
+        placeOverflows()
+        pollRecords()
+        wakeLanes()
+        if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
+    }
+
+    // MARK: - Records
+
+    private func pollRecords() {
+        var polled = 0
+        while polled < Self.recordsPerTurnMax, mayPoll {
+            switch consumer.poll() {
+            case .message(let message):
+                polled += 1
+                deal(message)
+            case .none: return
+            case .partitionEnd: continue
+            case .error(let error): report(error)
+            }
+        }
+        if mayPoll { wakeup.signal() }
+    }
+
+    /// A record waits for a lane that may take it any moment: nothing else is polled meanwhile. Once the lane's partitions are paused,
+    /// polling goes on for the group and the other lanes.
+    private var mayPoll: Bool {
+        overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
+    }
+
+    private func deal(_ message: consuming Message) {
+        let topic = message.topic.index
+        let partition = message.partition
+        guard let assignment = assignments[topic, partition] else { return }
+        let lane = assignment.lane
+        let entry = InboxEntry(
+            message: UInt(bitPattern: message.take()), assignment: assignment.number, topic: topic, partition: partition)
+        touchedLanes |= 1 << UInt64(lane & 63)
+        // What is behind a record that waits waits too: the order of a partition is kept.
+        if !overflows[lane].entries.isEmpty || !mailboxes[lane].inbox.push(entry) {
+            overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
+        }
+    }
+
+    /// Lanes that were given something since the last `wakeLanes`; lanes that share a bit are woken together.
+    private var touchedLanes: UInt64 = 0
+
+    private func wakeLanes() {
+        guard touchedLanes != 0 else { return }
+        for (lane, mailbox) in mailboxes.enumerated() where touchedLanes & (1 << UInt64(lane & 63)) != 0 {
+            mailbox.wakeup.signal()
+        }
+        touchedLanes = 0
+    }
+
+    private func placeOverflows() {
+        for lane in overflows.indices {
+            let inbox = mailboxes[lane].inbox
+            while let entry = overflows[lane].entries.first, inbox.push(entry) {
+                overflows[lane].entries.removeFirst()
+                touchedLanes |= 1 << UInt64(lane & 63)
+            }
+            if overflows[lane].isDue(nowMilliseconds: loop.nowMilliseconds) {
+                logger.notice("partitions paused: the lane takes no more", metadata: ["lane": "\(lane)"])
+                overflows[lane].isPaused = true
+                consumer.pause(assignments.partitions(of: lane))
+            } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2 {
+                logger.notice("partitions resumed", metadata: ["lane": "\(lane)"])
+                overflows[lane].isPaused = false
+                consumer.resume(assignments.partitions(of: lane))
+            }
+        }
+    }
+
+    // MARK: - The group
+
+    func assigned(_ partitions: [TopicPartition]) {
+        for partition in partitions {
+            // Partitions of the two topics with the same number meet in one lane.
+            let lane = Int(partition.partition) % mailboxes.count
+            let number = assignments.insert(partition, lane: lane)
+            order(.assign, partition, number: number, lane: lane)
+        }
+        logger.info("partitions assigned", metadata: ["count": "\(partitions.count)"])
+    }
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {
+        logger.info("partitions revoked", metadata: ["count": "\(partitions.count)", "lost": "\(lost)"])
+        if !lost { drain(partitions) }
+        for partition in partitions {
+            guard let assignment = assignments[partition] else { continue }
+            order(.release, partition, number: assignment.number, lane: assignment.lane)
+            assignments.remove(partition)
+        }
+    }
+
+    private func order(_ kind: LaneOrder.Kind, _ partition: TopicPartition, number: UInt32, lane: Int) {
+        let isTaken = mailboxes[lane].orders.push(
+            LaneOrder(kind: kind, topic: partition.topic.index, partition: partition.partition, assignment: number))
+        precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
+        mailboxes[lane].wakeup.signal()
+    }
+
+    /// Has the lanes settle what is under way in these partitions, until they have or the drain time is over. The consumer may not be
+    /// polled meanwhile, but results are acknowledged and offsets stored.
+    private func drain(_ partitions: [TopicPartition]) {
+        let draining = partitions.filter { assignments[$0] != nil }
+        for partition in draining {
+            guard let assignment = assignments[partition] else { continue }
+            order(.revoke, partition, number: assignment.number, lane: assignment.lane)
+        }
+        loop.refreshClock()
+        let deadline = loop.nowMilliseconds + drainMilliseconds
+        while true {
+            takeLaneReports()
+            passDeliveryReports()
+            wakeLanes()
+            if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
+            loop.refreshClock()
+            let left = deadline - loop.nowMilliseconds
+            guard left > 0, !signals.isHurryRequested else {
+                let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
+                return logger.warning("drain time is over", metadata: ["partitions": "\(count)"])
+            }
+            var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
+            _ = Glibc.poll(&descriptor, 1, Int32(min(left, Self.pollMilliseconds)))
+            wakeup.drain()
+        }
+    }
+
+    // MARK: - From the lanes, and to them
+
+    private func takeLaneReports() {
+        for mailbox in mailboxes {
+            while let report = mailbox.laneReports.pop() {
+                guard assignments.note(report), report.committableOffset >= 0 else { continue }
+                let error = consumer.storeOffset(
+                    topic: TopicIdentifier(index: report.topic),
+                    partition: report.partition,
+                    nextOffset: report.committableOffset
+                )
+                if let error { self.report(error) }
+            }
+        }
+    }
+
+    private func passDeliveryReports() {
+        producer.pollReports { tag, error, _ in
+            let lane = DeliveryReportTag.lane(of: tag)
+            precondition(lane < mailboxes.count, "a delivery report of no lane")
+            let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), error: error)
+            let isTaken = mailboxes[lane].deliveryReports.push(report)
+            precondition(isTaken, "more delivery reports than a lane can have records")
+            touchedLanes |= 1 << UInt64(lane & 63)
+        }
+        wakeLanes()
+    }
+
+    // MARK: - The end
+
+    private func stop() {
+        phase = .draining
+        logger.info("draining", metadata: ["milliseconds": "\(drainMilliseconds)"])
+        let partitions = assignments.all
+        consumer.pause(partitions)
+        drain(partitions)
+        leaveLoop()
+    }
+
+    private func fail(_ error: KafkaError) {
+        logger.critical("the Kafka client cannot go on", metadata: ["error": "\(error)"])
+        signals.fail(error)
+        phase = .draining
+        leaveLoop()
+    }
+
+    private func leaveLoop() {
+        for overflow in overflows {
+            for entry in overflow.entries { entry.discard() }
+        }
+        for mailbox in mailboxes {
+            _ = mailbox.orders.push(LaneOrder(kind: .stop))
+            mailbox.wakeup.signal()
+        }
+        loop.stop()
+    }
+
+    /// After the lanes have ended, so that no record of the consumer and no call of the producer is under way: commits, leaves the
+    /// group, and closes both clients.
+    func close(deadlineMilliseconds: Int64) {
+        takeLaneReports()
+        phase = .closed
+        assignments.removeAll()
+        if case .unfinished = consumer.close(deadlineMilliseconds: deadlineMilliseconds) {
+            logger.warning("the consumer did not leave its group in time")
+        }
+        if !producer.flush(timeoutMilliseconds: deadlineMilliseconds, { _, _, _ in }) {
+            logger.warning("results were not acknowledged in time: their commands will be read again")
+        }
+        if case .unfinished = producer.close(deadlineMilliseconds: deadlineMilliseconds) {
+            logger.warning("the producer did not close in time")
+        }
+    }
+
+    private func report(_ error: KafkaError) {
+        logger.error("Kafka", metadata: ["error": "\(error)"])
+    }
+
+    // MARK: - librdkafka's own lines
+
+    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
+        let text = String(decoding: message, as: UTF8.self)
+        logger.log(level: Self.logLevel(syslog: level), "\(text)", metadata: ["librdkafka": "\(String(decoding: facility, as: UTF8.self))"])
+    }
+
+    func clientFailed(_ error: KafkaError) { logger.warning("Kafka", metadata: ["error": "\(error)"]) }
+
+    func clientStatistics(json: UnsafeRawBufferPointer) {}
+
+    private static func logLevel(syslog level: Int32) -> Logger.Level {
+        switch level {
+        case ...2: .critical
+        case 3: .error
+        case 4: .warning
+        case 5: .notice
+        case 6: .info
+        default: .debug
+        }
+    }
+}
+
+/// What the intake is built from.
+struct IntakePlan: @unchecked Sendable {
+    var consumerProperties: [(name: String, value: String)]
+    /// Commands, then registrations.
+    var topics: [String]
+    var producer: Producer
+    var mailboxes: [LaneMailbox]
+    var wakeup: Wakeup
+    var drainMilliseconds: Int64
+    var logger: Logger
+}
+
+/// Passes the consumer's calls on to the intake.
+private final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
+    weak var intake: Intake?
+
+    func assigned(_ partitions: [TopicPartition]) { intake?.assigned(partitions) }
+    func revoked(_ partitions: [TopicPartition], lost: Bool) { intake?.revoked(partitions, lost: lost) }
+
+    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
+        intake?.clientLogged(level: level, facility: facility, message: message)
+    }
+    func clientFailed(_ error: KafkaError) { intake?.clientFailed(error) }
+    func clientStatistics(json: UnsafeRawBufferPointer) {}
+}

@@ -1,0 +1,51 @@
+import Kafka
+import Synchronization
+
+/// What passes between the worker's control side and its threads: small, rare, and thread-safe.
+final class IntakeSignals: Sendable {
+    private let stopRequested = Atomic<Bool>(false)
+    private let hurryRequested = Atomic<Bool>(false)
+    private let failure = Mutex<(any Error)?>(nil)
+    private let ending = Mutex<Ending>(.awaited([]))
+
+    private enum Ending {
+        case awaited([CheckedContinuation<Void, Never>])
+        case reached
+    }
+
+    var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
+    /// The drain is to be cut short.
+    var isHurryRequested: Bool { hurryRequested.load(ordering: .acquiring) }
+
+    func requestStop() { stopRequested.store(true, ordering: .releasing) }
+    func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
+
+    /// The first failure is kept: it is why the worker ends.
+    func fail(_ error: any Error) {
+        failure.withLock { if $0 == nil { $0 = error } }
+        requestStop()
+    }
+
+    var error: (any Error)? { failure.withLock { $0 } }
+
+    /// All threads have ended.
+    func noteEnded() {
+        let waiting = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
+            guard case .awaited(let waiting) = ending else { return [] }
+            ending = .reached
+            return waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    func waitUntilEnded() async {
+        await withCheckedContinuation { continuation in
+            let isOver = ending.withLock { ending in
+                guard case .awaited(let waiting) = ending else { return true }
+                ending = .awaited(waiting + [continuation])
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import Delivery
+import Kafka
+import LiveActivity
+import Logging
+
+/// Results, invalidations and dead letters, as the core wants them, into the producer.
+extension Lane {
+    func performProductions() {
+        while let production = delivery.nextProduction(now: now) {
+            let tag = UInt64(number) << DeliveryReportTag.laneShift | production.tag
+            let outcome =
+                switch production.kind {
+                case .result: produceResult(production.record, tag: tag)
+                case .invalidation: produceInvalidation(production.record, tag: tag)
+                case .deadLetter: produceDeadLetter(production.record, tag: tag)
+                }
+            switch outcome {
+            case .queued:
+                delivery.productionTaken()
+            case .queueFull:
+                // Delivery reports make room, and each asks for a turn.
+                return
+            case .failed(let error):
+                delivery.productionTaken()
+                delivery.produced(production, Self.productionReport(of: error.code), now: now)
+                logger.error("a record could not be produced", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+        let view = delivery.view(record)
+        let topic = view.topic == .commands ? plan.delivery.commandsTopic : plan.delivery.registrationsTopic
+        let app = view.application < plan.applications.count ? plan.applications[view.application] : nil
+        writer.reset()
+        return topic.withUnsafeBytes { topic in
+            var result = ResultRecord(
+                outcome: view.outcome,
+                sourceTopic: topic,
+                sourcePartition: view.partition,
+                sourceOffset: view.offset
+            )
+            result.command = view.commandIdentifier
+            result.activity = view.activity.isEmpty ? nil : view.activity
+            result.device = view.device.isEmpty ? nil : view.device
+            result.status = view.status
+            result.reason = view.reason.isEmpty ? nil : view.reason
+            if view.attempts > 0 {
+                result.apnsIdentifier = view.apnsIdentifier
+                result.timestamp = view.sentTimestamp
+            }
+            result.priority = view.priority
+            result.attempts = Int(view.attempts)
+            result.recordMilliseconds = view.recordMilliseconds
+            result.receivedMilliseconds = view.receivedMilliseconds
+            result.admittedMilliseconds = view.admittedMilliseconds
+            result.sentMilliseconds = view.sentMilliseconds
+            result.answeredMilliseconds = view.answeredMilliseconds
+            write(&result, app: app)
+            let key = view.activity.isEmpty ? view.deadLetterKey : view.activity
+            return plan.producer.produce(
+                topic: plan.topics.results, key: key, value: writer.bytes, opaque: tag)
+        }
+    }
+
+    private func write(_ result: inout ResultRecord, app: [UInt8]?) {
+        guard let app else { return result.write(to: &writer) }
+        app.withUnsafeBytes { app in
+            result.app = app
+            result.write(to: &writer)
+        }
+    }
+
+    private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+        let view = delivery.view(record)
+        writer.reset()
+        return plan.applications[view.application].withUnsafeBytes { app in
+            InvalidationRecord(
+                app: app,
+                address: view.isStart ? .device(view.device) : .activity(view.activity),
+                token: view.token,
+                environment: view.environment,
+                reason: view.reason,
+                invalidAtMilliseconds: view.invalidAtMilliseconds
+            ).write(to: &writer)
+            return plan.producer.produce(
+                topic: plan.topics.invalidations,
+                key: view.isStart ? view.device : view.activity,
+                value: writer.bytes,
+                opaque: tag
+            )
+        }
+    }
+
+    private func produceDeadLetter(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+        let view = delivery.view(record)
+        return plan.producer.produce(
+            topic: plan.topics.deadLetters,
+            key: view.deadLetterKey,
+            value: view.deadLetterValue,
+            headers: [
+                ("error", Array(view.reason)),
+                ("detail", Array(view.detail)),
+                ("source", Array(view.commandIdentifier)),
+            ],
+            opaque: tag
+        )
+    }
+}
+
+/// A delivery report's opaque number: which lane, and which production of it.
+enum DeliveryReportTag {
+    static let laneShift: UInt64 = 48
+
+    static func lane(of tag: UInt64) -> Int { Int(tag >> laneShift) }
+    static func production(of tag: UInt64) -> UInt64 { tag & (1 << laneShift - 1) }
+}

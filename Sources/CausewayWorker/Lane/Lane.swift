@@ -1,0 +1,267 @@
+import APNs
+import Delivery
+import Kafka
+import LiveActivity
+import Logging
+import Reactor
+import Redis
+
+/// One thread's share of the worker: the shell around one core. It moves what the core decides, and decides nothing.
+///
+/// Everything happens on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers),
+/// hands it to the core, and at the turn's end performs what the core wants done, so that all writes of a turn go out together.
+final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
+    /// The least time between two turns of a busy lane: what comes meanwhile is taken together, and goes out together. Of a push's way
+    /// it is a few milliseconds beside APNs' own tens; of its cost, in system calls, it is most.
+    static let turnSpacingMicroseconds: Int64 = 4_000
+    /// Records taken from the inbox in one turn: a bound on how long a turn lasts, and the span within which states are coalesced first.
+    static let recordsPerTurnMax = 4_096
+    static let deliveryReportsPerTurnMax = 16_384
+    /// How often the committable offsets are told to the Kafka thread.
+    static let offsetReportMilliseconds: Int64 = 100
+
+    private enum TimerTag {
+        static let core: UInt64 = 0
+        static let offsets: UInt64 = 1
+    }
+
+    let number: Int
+    let loop: EventLoop
+    let mailbox: LaneMailbox
+    let kafkaWakeup: Wakeup
+    let plan: LanePlan
+    let logger: Logger
+
+    var delivery: Delivery
+    var partitions = LanePartitions()
+    private(set) lazy var redis = RedisConnection(loop: loop, configuration: plan.redis, handler: self)
+    /// By app and environment, as `PoolIndex` counts.
+    var pools: [LanePool] = []
+    var writer = JSONWriter()
+    /// A record that was taken from the inbox and did not fit the core yet.
+    private var waitingEntry: InboxEntry?
+    private var isTurnEndRequested = false
+    private var coreTimer: TimerIdentifier?
+    private var coreTimerDueMilliseconds: Int64 = .max
+
+    init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, plan: LanePlan) throws {
+        self.number = number
+        self.loop = loop
+        loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
+        self.mailbox = mailbox
+        self.kafkaWakeup = kafkaWakeup
+        self.plan = plan
+        logger = plan.logger
+        var configuration = plan.delivery
+        // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: then each lane
+        // would draw its neighbour's numbers, one later.
+        configuration.seed = plan.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
+        delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
+        pools = plan.pools.map { LanePool(pool: $0, lane: self) }
+        try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
+        _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
+    }
+
+    func start() {
+        redis.connect()
+        for pool in pools { pool.pool.start() }
+    }
+
+    var now: Moment { Self.moment(of: loop) }
+
+    private static func moment(of loop: EventLoop) -> Moment {
+        Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
+    }
+
+    // MARK: - Turns
+
+    func descriptorReady(_ events: Interest) {
+        mailbox.wakeup.drain()
+        requestTurnEnd()
+    }
+
+    func timerFired(tag: UInt64) {
+        if tag == TimerTag.offsets {
+            reportOffsets()
+            _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
+        } else {
+            coreTimer = nil
+            coreTimerDueMilliseconds = .max
+        }
+        requestTurnEnd()
+    }
+
+    /// Whatever changes the core asks for this, so that what it decided is performed in the same turn.
+    func requestTurnEnd() {
+        guard !isTurnEndRequested else { return }
+        isTurnEndRequested = true
+        loop.atTurnEnd(self)
+    }
+
+    func turnEnded() {
+        isTurnEndRequested = false
+        takeOrders()
+        takeDeliveryReports()
+        takeRecords()
+        delivery.endBatch(now: now)
+        delivery.advance(now: now)
+        performRedisCalls()
+        performPushes()
+        performProductions()
+        reportDrained()
+        armCoreTimer()
+    }
+
+    private func armCoreTimer() {
+        guard let due = delivery.nextDueMilliseconds, due < coreTimerDueMilliseconds else { return }
+        if let coreTimer { loop.cancel(coreTimer) }
+        coreTimerDueMilliseconds = due
+        let wait = max(1, due - loop.nowMilliseconds)
+        coreTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: TimerTag.core)
+    }
+
+    // MARK: - From the Kafka thread
+
+    private func takeOrders() {
+        while let order = mailbox.orders.pop() {
+            switch order.kind {
+            case .assign: assign(order)
+            case .revoke: revoke(order)
+            case .release: release(order)
+            case .stop: loop.stop()
+            }
+        }
+    }
+
+    private func assign(_ order: LaneOrder) {
+        let topic: RecordTopic = order.topic == Intake.commandsTopic ? .commands : .registrations
+        guard let place = delivery.assign(topic: topic, number: order.partition) else {
+            // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
+            return logger.error("more partitions than a lane can hold", metadata: ["partition": "\(order.partition)"])
+        }
+        partitions.insert(
+            .init(place: place, assignment: order.assignment, topic: order.topic, partition: order.partition))
+    }
+
+    private func revoke(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        partitions[position].isRevoking = true
+        delivery.beginRevoking(partitions[position].place, now: now)
+    }
+
+    private func release(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        delivery.release(partition: partitions[position].place, now: now)
+        partitions.remove(at: position)
+    }
+
+    private func takeRecords() {
+        var taken = 0
+        while taken < Self.recordsPerTurnMax, delivery.canReceive {
+            guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
+            waitingEntry = nil
+            if partitions.position(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
+            guard receive(entry) else {
+                waitingEntry = entry
+                return
+            }
+            taken += 1
+        }
+        // More is there, or may be when records settle: a settled record asks for a turn by itself.
+        if delivery.canReceive { mailbox.wakeup.signal() }
+    }
+
+    /// - Returns: false if the record's partition has no room yet; the entry is still whole then.
+    private func receive(_ entry: InboxEntry) -> Bool {
+        guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
+        let message = Message(taking: pointer)
+        guard let position = partitions.position(topic: entry.topic, partition: entry.partition),
+            partitions[position].assignment == entry.assignment
+        else { return true }
+        let place = partitions[position].place
+        guard delivery.hasRoom(for: message.offset, partition: place) else {
+            _ = message.take()
+            return false
+        }
+        delivery.receive(
+            IncomingRecord(
+                partition: place,
+                offset: message.offset,
+                timestampMilliseconds: message.timestampMilliseconds,
+                key: message.key,
+                value: message.value
+            ),
+            now: now
+        )
+        return true
+    }
+
+    private func takeDeliveryReports() {
+        var taken = 0
+        while taken < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
+            taken += 1
+            guard let production = Production(tag: report.tag) else { continue }
+            delivery.produced(production, Self.productionReport(of: report.error), now: now)
+        }
+        if taken == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
+    }
+
+    static func productionReport(of error: Int32) -> ProductionReport {
+        switch error {
+        case 0: .acknowledged
+        case KafkaError.messageTooLarge: .tooLarge
+        default: .failed
+        }
+    }
+
+    // MARK: - To the Kafka thread
+
+    private func reportOffsets() {
+        var hasNews = false
+        for position in partitions.entries.indices {
+            let entry = partitions[position]
+            guard let offset = delivery.committableOffset(entry.place), offset != entry.reportedOffset else { continue }
+            guard report(position, offset: offset, isDrained: false) else { break }
+            hasNews = true
+        }
+        if hasNews { kafkaWakeup.signal() }
+    }
+
+    private func reportDrained() {
+        var hasNews = false
+        for position in partitions.entries.indices where partitions[position].isRevoking {
+            let entry = partitions[position]
+            guard !entry.isReportedDrained, delivery.isDrained(entry.place) else { continue }
+            guard report(position, offset: delivery.committableOffset(entry.place) ?? -1, isDrained: true) else { break }
+            partitions[position].isReportedDrained = true
+            hasNews = true
+        }
+        if hasNews { kafkaWakeup.signal() }
+    }
+
+    private func report(_ position: Int, offset: Int64, isDrained: Bool) -> Bool {
+        let entry = partitions[position]
+        let isTaken = mailbox.laneReports.push(
+            LaneReport(
+                topic: entry.topic,
+                partition: entry.partition,
+                assignment: entry.assignment,
+                committableOffset: offset,
+                isDrained: isDrained
+            ))
+        if isTaken { partitions[position].reportedOffset = offset }
+        return isTaken
+    }
+
+    /// Lets go of what the loop's end leaves behind: records in the rings, connections.
+    func close() {
+        waitingEntry?.discard()
+        while let entry = mailbox.inbox.pop() { entry.discard() }
+        for pool in pools { pool.pool.close() }
+        redis.close()
+    }
+}

@@ -1,0 +1,77 @@
+import Kafka
+import Reactor
+
+/// One record, or one end of an assignment, on its way from the Kafka thread to a lane.
+struct InboxEntry: BitwiseCopyable {
+    /// The `rd_kafka_message_t`; whoever pops the entry owns it.
+    var message: UInt
+    /// The assignment that the record was read in. A record of an earlier assignment of the same partition must not pass for one of this.
+    var assignment: UInt32
+    var topic: Int32
+    var partition: Int32
+
+    /// Gives the record back to librdkafka without looking at it.
+    func discard() {
+        guard let pointer = Message.Pointer(bitPattern: message) else { return }
+        _ = Message(taking: pointer)
+    }
+}
+
+/// An order of the Kafka thread to a lane. Orders overtake records: a record of a revoked partition is let fall.
+struct LaneOrder: BitwiseCopyable {
+    enum Kind: UInt8, BitwiseCopyable {
+        case assign
+        /// Drain the partition, and report it `drained`.
+        case revoke
+        /// Forget the partition, drained or not.
+        case release
+        /// Leave the loop.
+        case stop
+    }
+
+    var kind: Kind
+    var topic: Int32 = 0
+    var partition: Int32 = 0
+    var assignment: UInt32 = 0
+}
+
+/// What a lane tells the Kafka thread of a partition.
+struct LaneReport: BitwiseCopyable {
+    var topic: Int32
+    var partition: Int32
+    var assignment: UInt32
+    /// Where to resume after a restart; -1: nothing was received yet.
+    var committableOffset: Int64
+    /// Nothing of the partition is outstanding, and nothing will be begun.
+    var isDrained: Bool
+}
+
+/// A delivery report on its way to the lane that produced the record.
+struct DeliveryReport: BitwiseCopyable {
+    var tag: UInt64
+    var error: Int32
+}
+
+/// All that passes between the Kafka thread and one lane: rings with one producer and one consumer each, and a wake-up.
+final class LaneMailbox: Sendable {
+    /// Records between the two threads. When a lane takes none for a while its partitions are paused.
+    static let inboxCapacity = 8_192
+    /// Orders: one for each partition and step, and a lane takes them before anything else.
+    static let ordersCapacity = 16_384
+    static let reportsCapacity = 16_384
+
+    let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
+    let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
+    /// Sized so that every record that the lane can have in the producer has its place.
+    let deliveryReports: SingleProducerRing<DeliveryReport>
+    /// From the lane to the Kafka thread.
+    let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
+    let wakeup: Wakeup
+
+    init(recordsMax: Int) throws(SystemError) {
+        var capacity = 1
+        while capacity < recordsMax * 3 { capacity *= 2 }
+        deliveryReports = SingleProducerRing(capacity: capacity)
+        wakeup = try Wakeup()
+    }
+}

@@ -1,0 +1,32 @@
+import APNs
+import Delivery
+import Kafka
+import Logging
+import Reactor
+import Redis
+
+/// What every lane is built from: made once at start, read by all.
+struct LanePlan: @unchecked Sendable {
+    /// One APNs pool of each lane.
+    struct Pool {
+        var index: PoolIndex
+        var name: String
+        var configuration: PoolConfiguration
+        var tokens: ProviderTokenSource
+    }
+
+    var delivery: DeliveryConfiguration
+    var redis: RedisConfiguration
+    var pools: [Pool]
+    var producer: Producer
+    var topics: ProducedTopics
+    var applications: [[UInt8]]
+    var logger: Logger
+
+    /// The topics that are written to.
+    struct ProducedTopics {
+        var results: ProducerTopic
+        var invalidations: ProducerTopic
+        var deadLetters: ProducerTopic
+    }
+}

@@ -1,0 +1,98 @@
+import APNs
+import Delivery
+import Logging
+
+/// One APNs pool of a lane, and who takes its answers.
+final class LanePool {
+    let index: PoolIndex
+    let pool: Pool
+    /// The pool refused a push; nothing is offered to it until it says that it has room.
+    fileprivate(set) var isFull = false
+    private let answers: LanePoolAnswers
+
+    init(pool plan: LanePlan.Pool, lane: Lane) {
+        index = plan.index
+        answers = LanePoolAnswers(name: plan.name, lane: lane)
+        pool = Pool(loop: lane.loop, configuration: plan.configuration, tokens: plan.tokens, handler: answers)
+        answers.owner = self
+    }
+}
+
+/// Takes a pool's answers to the core.
+private final class LanePoolAnswers: PushHandler {
+    private let name: String
+    private unowned let lane: Lane
+    weak var owner: LanePool?
+
+    init(name: String, lane: Lane) {
+        self.name = name
+        self.lane = lane
+    }
+
+    func pushAnswered(_ answer: borrowing PushAnswer) {
+        lane.delivery.answered(
+            UInt32(truncatingIfNeeded: answer.tag),
+            PushResult(
+                disposition: disposition(of: answer),
+                status: answer.status,
+                reason: answer.reasonText,
+                invalidAtMilliseconds: answer.timestampMilliseconds,
+                sentMilliseconds: answer.sentAtMilliseconds,
+                answeredMilliseconds: answer.answeredAtMilliseconds
+            ),
+            now: lane.now
+        )
+        lane.requestTurnEnd()
+    }
+
+    func poolHasRoom(_ pool: Pool) {
+        owner?.isFull = false
+        lane.requestTurnEnd()
+    }
+
+    func poolNotice(_ notice: PoolNotice) {
+        notice.log(to: lane.logger, pool: name, lane: lane.number)
+    }
+
+    private func disposition(of answer: borrowing PushAnswer) -> PushResult.Disposition {
+        switch answer.disposition {
+        case .accepted: .accepted
+        case .retryNow, .refreshProviderToken: .retryNow
+        case .retryLater: .retryLater
+        case .tokenDead: .tokenDead
+        case .tokenSuspect:
+            // A token that is not for this topic is usually a wrong configuration; so is a burst of bad ones.
+            answer.reason == .badDeviceToken && owner?.pool.openBreaker == nil ? .tokenDead : .rejected
+        case .rejected: .rejected
+        case .ambiguous: .ambiguous
+        }
+    }
+}
+
+extension Lane {
+    /// Hands pushes to every pool for as long as it has streams.
+    func performPushes() {
+        for pool in pools where !pool.isFull {
+            while let record = delivery.nextPush(pool.index, now: now) {
+                guard submit(record, to: pool) else {
+                    delivery.pushReturned(record)
+                    pool.isFull = true
+                    break
+                }
+            }
+        }
+    }
+
+    private func submit(_ record: UInt32, to pool: LanePool) -> Bool {
+        let view = delivery.view(record)
+        return pool.pool.submit(
+            PushRequest(
+                tag: UInt64(record),
+                deviceToken: view.token,
+                priority: view.priority,
+                expiration: view.expiration,
+                identifier: view.apnsIdentifier,
+                body: view.body
+            ))
+    }
+}

@@ -1,0 +1,72 @@
+import Glibc
+public import Logging
+
+/// Writes each event as one line, JSON or text, to a file descriptor.
+///
+/// A line goes out with one `write`, so lines of several threads never mix. Lines that could carry a device token, a
+/// provider token or a key are masked (`Redaction`), whoever logged them.
+public struct LineLogHandler: LogHandler {
+    public var logLevel: Logger.Level
+    public var metadata: Logger.Metadata = [:]
+    public var metadataProvider: Logger.MetadataProvider?
+
+    private let label: String
+    private let format: WorkerConfiguration.Log.Format
+    private let descriptor: Int32
+
+    /// - Parameter descriptor: stays the caller's, and open for as long as the handler lives.
+    public init(
+        label: String,
+        level: Logger.Level,
+        format: WorkerConfiguration.Log.Format,
+        descriptor: Int32 = STDERR_FILENO
+    ) {
+        self.label = label
+        self.logLevel = level
+        self.format = format
+        self.descriptor = descriptor
+    }
+
+    public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    public func log(event: LogEvent) {
+        var fields = metadata
+        if let provided = metadataProvider?.get() { fields.merge(provided) { _, new in new } }
+        if let given = event.metadata { fields.merge(given) { _, new in new } }
+        if let error = event.error { fields["error"] = .string("\(error)") }
+        let line = LogLine(
+            time: Timestamp.now(),
+            level: event.level,
+            label: label,
+            message: event.message.description,
+            fields: fields
+        )
+        write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
+    }
+
+    /// Whatever cannot be written is lost: a log that blocks or stops the worker would be the greater harm.
+    private func write(_ line: String) {
+        var line = line
+        line.withUTF8 { bytes in
+            var rest = UnsafeRawBufferPointer(bytes)
+            while let start = rest.baseAddress, !rest.isEmpty {
+                let count = Glibc.write(descriptor, start, rest.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+        }
+    }
+}
+
+extension Logger {
+    /// A logger that writes lines to standard error, as the configuration wants them.
+    public init(label: String, configuration: WorkerConfiguration.Log) {
+        self.init(label: label) { label in
+            LineLogHandler(label: label, level: configuration.level, format: configuration.format)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+/// Masks what must never be printed, as the last thing before a line leaves the process.
+///
+/// Nothing should ever log a token; this is for the day when something does. Masked are runs of 40 and more hex digits
+/// (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), what follows a PEM
+/// header, and passwords inside URLs.
+enum Redaction {
+    static let mask = "[masked]"
+    private static let hexDigitsMin = 40
+    private static let tokenBytesMin = 20
+
+    static func masked(_ line: String) -> String {
+        var line = line
+        let ranges = line.withUTF8 { secretRanges(in: $0) }
+        guard !ranges.isEmpty else { return line }
+        let bytes = Array(line.utf8)
+        var result: [UInt8] = []
+        var position = 0
+        for range in ranges {
+            result += bytes[position..<range.lowerBound]
+            result += mask.utf8
+            position = range.upperBound
+        }
+        result += bytes[position...]
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    /// In order, not overlapping.
+    private static func secretRanges(in bytes: UnsafeBufferPointer<UInt8>) -> [Range<Int>] {
+        var ranges: [Range<Int>] = []
+        var index = 0
+        while index < bytes.count {
+            if hasPrefix("-----BEGIN", bytes, at: index) {
+                ranges.append(index..<end(of: bytes, from: index) { $0 != UInt8(ascii: "\"") })
+            } else if hasPrefix("://", bytes, at: index), let range = credentials(in: bytes, from: index + 3) {
+                ranges.append(range)
+            } else if let end = tokenEnd(in: bytes, from: index) {
+                ranges.append(index..<end)
+            } else {
+                index = max(index + 1, end(of: bytes, from: index, while: isHexDigit))
+                continue
+            }
+            index = ranges[ranges.count - 1].upperBound
+        }
+        return ranges
+    }
+
+    /// The end of a run of hex digits or of a JWT that begins at `start`.
+    private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
+        let hexEnd = end(of: bytes, from: start, while: isHexDigit)
+        if hexEnd - start >= hexDigitsMin { return hexEnd }
+        guard hasPrefix("eyJ", bytes, at: start) else { return nil }
+        let end = end(of: bytes, from: start) { isTokenByte($0) || $0 == UInt8(ascii: ".") }
+        return end - start >= tokenBytesMin ? end : nil
+    }
+
+    /// `user:password` of a URL whose authority begins at `start`.
+    private static func credentials(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
+        let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
+        guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
+        return start..<at
+    }
+
+    private static func end(
+        of bytes: UnsafeBufferPointer<UInt8>,
+        from start: Int,
+        while belongs: (UInt8) -> Bool
+    ) -> Int {
+        var end = start
+        while end < bytes.count, belongs(bytes[end]) { end += 1 }
+        return end
+    }
+
+    private static func hasPrefix(_ prefix: StaticString, _ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Bool {
+        let count = prefix.utf8CodeUnitCount
+        guard bytes.count - index >= count else { return false }
+        return (0..<count).allSatisfy { bytes[index + $0] == prefix.utf8Start[$0] }
+    }
+
+    private static func isHexDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+
+    /// Base64url, and hex with it.
+    private static func isTokenByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+}

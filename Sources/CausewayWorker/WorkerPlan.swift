@@ -1,0 +1,124 @@
+import APNs
+import Delivery
+import Glibc
+import Kafka
+import LiveActivity
+import Logging
+import Reactor
+import Redis
+
+/// What a configuration comes to: everything that the threads are built from, checked before any of them starts.
+struct WorkerPlan: @unchecked Sendable {
+    let laneCount: Int
+    let lane: LanePlan
+    let intake: IntakePlan
+    let mailboxes: [LaneMailbox]
+    let wakeup: Wakeup
+
+    init(configuration: WorkerConfiguration, logger: Logger) throws {
+        let cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        let laneCount = configuration.worker.lanes == 0 ? cores : configuration.worker.lanes
+        self.laneCount = laneCount
+        wakeup = try Wakeup()
+        mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }
+        let producer = try Producer(properties: configuration.kafka.producerProperties)
+        lane = LanePlan(
+            delivery: Self.delivery(configuration),
+            redis: try Self.redis(configuration),
+            pools: try Self.pools(configuration),
+            producer: producer,
+            topics: .init(
+                results: try producer.topic(configuration.kafka.topics.results),
+                invalidations: try producer.topic(configuration.kafka.topics.invalidations),
+                deadLetters: try producer.topic(configuration.kafka.topics.deadLetters)
+            ),
+            applications: configuration.apps.map { Array($0.bundleId.utf8) },
+            logger: logger
+        )
+        intake = IntakePlan(
+            consumerProperties: configuration.kafka.consumerProperties,
+            topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
+            producer: producer,
+            mailboxes: mailboxes,
+            wakeup: wakeup,
+            drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
+            logger: logger
+        )
+    }
+
+    private static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
+        let worker = configuration.worker
+        var delivery = DeliveryConfiguration(
+            applications: configuration.apps.map { app in
+                .init(
+                    bundleIdentifier: Array(app.bundleId.utf8),
+                    hasProduction: app.environments.contains(.production),
+                    hasSandbox: app.environments.contains(.sandbox)
+                )
+            },
+            seed: UInt64.random(in: .min ... .max)
+        )
+        delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
+        delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
+        delivery.recordsMax = worker.commandsPerLane
+        delivery.inFlightMaxPerApplication = configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
+        delivery.spacingMilliseconds = Int64(worker.spacingMilliseconds)
+        delivery.attemptsMax = UInt8(clamping: worker.attemptsMax)
+        delivery.defaultExpiration.startSeconds = Int64(worker.defaultExpirationSeconds.start)
+        delivery.defaultExpiration.updateSeconds = Int64(worker.defaultExpirationSeconds.update)
+        delivery.defaultExpiration.endSeconds = Int64(worker.defaultExpirationSeconds.end)
+        return delivery
+    }
+
+    private static func pools(_ configuration: WorkerConfiguration) throws -> [LanePlan.Pool] {
+        let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
+        var signers: [String: ProviderTokenSource] = [:]
+        return try configuration.apps.enumerated().flatMap { position, app in
+            try app.environments.map { environment in
+                let key = app.signingKey(for: environment)
+                let name = "\(app.teamId)/\(key.keyId)/\(key.keyFile)"
+                let source = try signers[name] ?? ProviderTokenSource(
+                    key: SigningKey(path: key.keyFile), keyIdentifier: key.keyId, teamIdentifier: app.teamId)
+                signers[name] = source
+                let endpoint = configuration.apns.endpoint(for: environment)
+                var pool = PoolConfiguration(
+                    host: endpoint.host,
+                    port: UInt16(clamping: endpoint.port),
+                    tls: tls,
+                    profile: try PushProfile(liveActivitiesOf: app.bundleId)
+                )
+                pool.connectionsMax = configuration.apns.connectionsPerPool
+                pool.inFlightMax = configuration.apns.inFlightPerConnection
+                pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
+                pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
+                return LanePlan.Pool(
+                    index: PoolIndex(
+                        application: UInt16(position), environment: environment == .production ? .production : .sandbox),
+                    name: "\(app.name)/\(environment.rawValue)",
+                    configuration: pool,
+                    tokens: source
+                )
+            }
+        }
+    }
+}
+
+extension WorkerPlan {
+    private static func redis(_ configuration: WorkerConfiguration) throws -> RedisConfiguration {
+        var url = try RedisURL(configuration.redis.url)
+        if let file = configuration.redis.passwordFile {
+            url.credentials = RedisCredentials(username: url.credentials?.username, password: try SecretFile.read(file))
+        }
+        var redis = RedisConfiguration(url: url)
+        if url.usesTLS {
+            redis.tls = try TLSContext.client(
+                caFile: configuration.redis.caFile,
+                applicationProtocols: [],
+                certificateFile: configuration.redis.certificateFile,
+                keyFile: configuration.redis.keyFile
+            )
+        }
+        redis.responseDeadlineMilliseconds = Int64(configuration.redis.responseTimeoutMilliseconds)
+        return redis
+    }
+}

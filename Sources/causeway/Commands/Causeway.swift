@@ -1,0 +1,36 @@
+import ArgumentParser
+
+/// The program.
+@main
+struct Causeway: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "causeway",
+        abstract: "Carries Live Activity updates from Kafka to iPhones.",
+        discussion: """
+            Producers write commands, JSON records around Apple's own aps dictionary, to a Kafka topic. Workers keep \
+            only the newest state of each activity, send it to APNs, and write what became of each command back to \
+            Kafka.
+
+            See it work, without an account, a phone or a server:
+              causeway demo
+
+            Run it:
+              causeway check --config causeway.yaml
+              causeway worker --config causeway.yaml
+
+            Send a first command:
+              causeway send --bootstrap-servers 127.0.0.1:9092 --now command.json
+
+            Exit codes: 0 all went well; 1 records or pushes did not; 64 the command line is wrong; 70 an internal \
+            error; 78 the configuration is wrong.
+            """,
+        version: version,
+        subcommands: [
+            WorkerCommand.self, SimulatorCommand.self, DemoCommand.self, SendCommand.self, CheckCommand.self,
+            BrokerCommand.self,
+        ]
+    )
+
+    /// The release; `CHANGELOG.md` says what is in it.
+    static let version = "0.1.0"
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import CausewayWorker
+import Foundation
+
+/// `causeway check`: says what is wrong, without doing anything.
+struct CheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Check a configuration, commands and registrations, without sending anything.",
+        discussion: """
+            Applies the very rules that the worker applies, so it serves as a gate in the build of whoever writes \
+            records. Each fault is one line on standard output: file:line: message. With a configuration, records must \
+            name one of its apps.
+
+            Examples:
+              causeway check --config causeway.yaml
+              causeway check --commands goal.json --commands updates.jsonl --registrations tokens.jsonl
+              producer --dry-run | causeway check --commands -
+
+            Exit codes: 0 all is in order; 1 it is not; 64 the command line is wrong.
+            """
+    )
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+    )
+    var config: String?
+
+    @Flag(help: "Require that the files which the configuration names can be read here.")
+    var files = false
+
+    @Option(help: ArgumentHelp("Commands, or - for standard input. Repeatable.", valueName: "file"))
+    var commands: [String] = []
+
+    @Option(help: ArgumentHelp("Registrations, or - for standard input. Repeatable.", valueName: "file"))
+    var registrations: [String] = []
+
+    func validate() throws {
+        guard config != nil || !commands.isEmpty || !registrations.isEmpty else {
+            throw ValidationError("name something to check: --config, --commands or --registrations")
+        }
+        guard (commands + registrations).count(where: { $0 == "-" }) <= 1 else {
+            throw ValidationError("standard input can be read once")
+        }
+    }
+
+    func run() throws {
+        var faults = 0
+        var apps: Set<String>?
+        if let config {
+            let loader = ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: files)
+            do {
+                apps = try Set(loader.load(path: config).apps.map(\.bundleId))
+            } catch {
+                for fault in error.faults { StandardStreams.printOutput(fault.description) }
+                faults += error.faults.count
+            }
+        }
+        var check = RecordCheck(apps: apps)
+        do {
+            for path in commands {
+                try check.check(InputFile(path: path), kind: .command, report: StandardStreams.printOutput)
+            }
+            for path in registrations {
+                try check.check(InputFile(path: path), kind: .registration, report: StandardStreams.printOutput)
+            }
+        } catch {
+            StandardStreams.printOutput("\(error)")
+            faults += 1
+        }
+        faults += check.faults
+        StandardStreams.printError("records checked: \(check.records), faults: \(faults)")
+        if faults > 0 { throw ExitCode.failure }
+    }
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import CausewayWorker
+import Foundation
+import Kafka
+
+/// `causeway send`: records from files to Kafka.
+struct SendCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "send",
+        abstract: "Send commands or registrations from files to Kafka.",
+        discussion: """
+            A file holds JSON records, one a line or spread over lines; - is standard input. A record's key is its \
+            activity, else its audience, else its device. Records are sent as they are, right or wrong: causeway check \
+            tells which they are.
+
+            Examples:
+              causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl
+              causeway send --bootstrap-servers 127.0.0.1:9092 --now goal.json
+              causeway send -c causeway.yaml -n 10000 --rate 500 --now updates.jsonl
+              producer | causeway send --bootstrap-servers 127.0.0.1:9092 -
+
+            Prints: 10 sent, 10 acknowledged, 0 failed, 0.013 s. The exit code is 1 if any failed.
+            """
+    )
+
+    @Argument(help: ArgumentHelp("Files of records, or - for standard input.", valueName: "file"))
+    var files: [String] = ["-"]
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Brokers, host:port, several separated by commas.", valueName: "servers")
+    )
+    var bootstrapServers: String?
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, for its brokers, properties and topics.", valueName: "file")
+    )
+    var config: String?
+
+    @Option(
+        name: [.customShort("X"), .long],
+        help: ArgumentHelp("A librdkafka property of the producer. Repeatable.", valueName: "name=value")
+    )
+    var property: [String] = []
+
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic; left out, the one for commands.", valueName: "name"))
+    var topic: String?
+
+    @Flag(help: "Send to the topic for registrations.")
+    var registrations = false
+
+    @Option(
+        name: [.customShort("n"), .long],
+        help: "Send this many records: the input over and over, or its beginning."
+    )
+    var count: Int?
+
+    @Option(help: ArgumentHelp("Records a second; left out, as fast as Kafka takes them.", valueName: "number"))
+    var rate: Double?
+
+    @Flag(help: "Replace each command's aps.timestamp by the current second.")
+    var now = false
+
+    func validate() throws {
+        guard bootstrapServers != nil || config != nil else {
+            throw ValidationError("say where Kafka is: --bootstrap-servers or --config")
+        }
+        guard topic == nil || !registrations else {
+            throw ValidationError("--topic and --registrations exclude each other")
+        }
+        guard count.map({ $0 > 0 }) ?? true else { throw ValidationError("--count must be at least 1") }
+        guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
+        _ = try ownProperties()
+    }
+
+    func run() throws {
+        var kafka = WorkerConfiguration.Kafka()
+        if let config {
+            kafka = try ConfigurationOption.load(path: config, requiresFiles: false).kafka
+        }
+        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        let producer: Producer
+        do {
+            producer = try Producer(properties: Self.patience + kafka.producerProperties + ownProperties())
+        } catch {
+            StandardStreams.printError("causeway send: \(error)")
+            throw ExitCode.configuration
+        }
+        var sender = try RecordSender(
+            producer: producer,
+            topic: topic ?? (registrations ? kafka.topics.registrations : kafka.topics.commands),
+            rate: rate
+        )
+        let inputFailure = Result { try feed(&sender) }
+        let tally = sender.finish()
+        let seconds = String(format: "%.3f", sender.elapsedSeconds)
+        StandardStreams.printOutput(
+            "\(tally.sent) sent, \(tally.acknowledged) acknowledged, \(tally.failed) failed, \(seconds) s"
+        )
+        if let reason = tally.reason { StandardStreams.printError("causeway send: \(reason)") }
+        if case .failure(let error) = inputFailure { StandardStreams.printError("causeway send: \(error)") }
+        guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
+    }
+
+    /// Half a minute is long enough for a person; the worker's producer waits longer.
+    private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
+
+    private func feed(_ sender: inout RecordSender) throws {
+        guard let count else {
+            for file in files {
+                try InputFile(path: file).forEachRecord { sender.send(dated($0.bytes)) }
+            }
+            return
+        }
+        var records: [[UInt8]] = []
+        for file in files where records.count < count {
+            try InputFile(path: file).forEachRecord { records.append($0.bytes) }
+        }
+        guard !records.isEmpty else { return }
+        for index in 0..<count {
+            sender.send(dated(records[index % records.count]))
+        }
+    }
+
+    private func dated(_ record: [UInt8]) -> [UInt8] {
+        now ? RecordStamp.stamped(record, unixSeconds: Int64(Date().timeIntervalSince1970)) : record
+    }
+
+    private func ownProperties() throws(ValidationError) -> [(name: String, value: String)] {
+        try property.map { text throws(ValidationError) in
+            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty else {
+                throw ValidationError("--property \(parts[0]): must be name=value")
+            }
+            return (name: String(parts[0]), value: String(parts[1]))
+        }
+    }
+}

@@ -1,0 +1,22 @@
+import Glibc
+
+/// Lines to standard output and standard error, each whole and at once: other programs wait for them.
+enum StandardStreams {
+    static func printOutput(_ line: String) {
+        write(line, to: STDOUT_FILENO)
+    }
+
+    static func printError(_ line: String) {
+        write(line, to: STDERR_FILENO)
+    }
+
+    private static func write(_ line: String, to descriptor: Int32) {
+        var bytes = Array((line + "\n").utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import Glibc
+
+/// SIGTERM and SIGINT as something to wait for.
+///
+/// Signals are caught by a handler and not blocked: the runtime has threads already, and blocking in one of them would
+/// leave the others to be killed.
+struct TerminationSignal {
+    /// The handler writes, `wait` reads. One pair for the process, as the handlers are; never closed.
+    private static let ends: (reading: Int32, writing: Int32) = {
+        var ends: [Int32] = [-1, -1]
+        precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
+        for descriptor in ends { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }()
+
+    /// From here on the signals no longer end the process.
+    init() {
+        // Made before a handler can need it.
+        precondition(Self.ends.writing >= 0)
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in
+            var byte: UInt8 = 1
+            let code = errno
+            _ = write(TerminationSignal.ends.writing, &byte, 1)
+            errno = code
+        }
+        sigaction(SIGTERM, &action, nil)
+        sigaction(SIGINT, &action, nil)
+    }
+
+    /// Returns when a signal has come. Waits on a thread of its own: the pool that runs async functions may be that
+    /// small.
+    func arrival() async {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                wait()
+                continuation.resume()
+            }
+        }
+    }
+
+    /// Returns when a signal has come, or when `input` was given and has ended.
+    func wait(orEndOf input: Int32? = nil) {
+        var awaited = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
+        if let input { awaited.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
+        while true {
+            guard poll(&awaited, nfds_t(awaited.count), -1) > 0 else { continue }
+            if awaited[0].revents != 0 { return }
+            if awaited.count > 1, awaited[1].revents != 0, let input {
+                var discarded = [UInt8](repeating: 0, count: 4_096)
+                if read(input, &discarded, discarded.count) <= 0 { return }
+            }
+        }
+    }
+}

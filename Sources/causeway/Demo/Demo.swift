@@ -1,0 +1,286 @@
+import Foundation
+import Kafka
+
+/// What a demo is asked to do.
+struct DemoOptions {
+    var followers = 50
+    var seconds = 60
+    var matches = 60
+    /// Of the worker; 0: one a core.
+    var lanes = 1
+    /// Declares the app and its types to the simulator.
+    var shapesFile: String
+    /// When the worker is killed and started again, in seconds from the first ball.
+    var crashSeconds: Int?
+}
+
+/// One season on every phone, from records to lock screens.
+///
+/// One thread does all of it, in turns of a few milliseconds: it plays the season into Kafka, reads the results, looks
+/// whether the parts still live, and draws. The parts are processes of their own.
+final class Demo {
+    static let turnMilliseconds: Int64 = 5
+    static let commandsPerTurn = 4_000
+    static let resultsPerTurn = 8_000
+    static let checkMilliseconds: Int64 = 250
+    /// How long nothing may happen while something is due.
+    static let stallMilliseconds: Int64 = 30_000
+    static let drainMilliseconds: Int64 = 30_000
+    static let settleMilliseconds: Int64 = 10_000
+
+    private let options: DemoOptions
+    private let stage: Stage
+    private let interruption: Interruption
+    private var feed: SeasonFeed
+    private var display = ProgressDisplay()
+    private var nextCheckMilliseconds: Int64 = 0
+    private var usageOfTheKilled = ProcessUsage.none
+    private var crashes = 0
+
+    init(options: DemoOptions, season: Season, stage: Stage, interruption: Interruption) {
+        self.options = options
+        self.stage = stage
+        self.interruption = interruption
+        feed = SeasonFeed(
+            matches: Array(season.matches.prefix(options.matches)),
+            followers: options.followers,
+            durationMilliseconds: Int64(options.seconds) * 1_000
+        )
+    }
+
+    func run() throws(DemoError) -> DemoFigures {
+        defer { display.clear() }
+        let phones = try setUp()
+        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        defer { reader.close() }
+        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        defer { wire.close() }
+
+        try rehearse(phones, reader, wire)
+        let began = Clock.milliseconds
+        try play(reader, wire, began: began)
+        let ended = Clock.milliseconds
+        display.clear()
+        display.note("Every command has its result. What do the phones show?")
+        let figures = try measure(reader, phones, replayMilliseconds: ended - began)
+        try stage.stopWorker(graceMilliseconds: Self.drainMilliseconds)
+        return figures
+    }
+
+    // MARK: - Before the season
+
+    private func setUp() throws(DemoError) -> SimulatedPhones {
+        display.note("Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback.")
+        try stage.startBroker()
+        try stage.startRedis()
+        try stage.startSimulator(shapes: [options.shapesFile])
+        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+        let configuration = WorkerConfigurationText.text(
+            stage: stage,
+            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
+            lanes: options.lanes
+        )
+        try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+        try stage.startWorker()
+        return phones
+    }
+
+    /// Puts an activity on every phone: half of them started by the app, half by a push. The season begins when all of
+    /// them have told the server their update tokens.
+    private func rehearse(
+        _ phones: SimulatedPhones,
+        _ reader: ResultsReader,
+        _ wire: CommandWire
+    ) throws(DemoError) {
+        try phones.make(for: feed)
+        var registrations = RegistrationRelay(phones: phones)
+        let appStarted = feed.matches.count * feed.appStarted
+        // A push-to-start token for every phone, an update token for every activity that an app has started.
+        try relayAll(feed.phones + appStarted, &registrations, reader, wire)
+        try feed.start(to: wire.commands, of: wire.producer)
+        try relayAll(2 * feed.phones, &registrations, reader, wire)
+        try turn(until: "the results of the starts are there", reader, wire) {
+            reader.tally.commands >= feed.commands
+        }
+    }
+
+    private func relayAll(
+        _ count: Int,
+        _ relay: inout RegistrationRelay,
+        _ reader: ResultsReader,
+        _ wire: CommandWire
+    ) throws(DemoError) {
+        let deadline = Clock.milliseconds + Self.stallMilliseconds
+        while relay.count < count {
+            try look()
+            try relay.turn(to: wire)
+            _ = try reader.drain(limit: Self.resultsPerTurn)
+            wire.takeReports()
+            guard Clock.milliseconds < deadline else {
+                throw stalled("only \(relay.count) of \(count) tokens have been registered", reader, wire)
+            }
+        }
+    }
+
+    private func turn(
+        until what: String,
+        _ reader: ResultsReader,
+        _ wire: CommandWire,
+        _ isDone: () -> Bool
+    ) throws(DemoError) {
+        let deadline = Clock.milliseconds + Self.stallMilliseconds
+        while !isDone() {
+            try look()
+            wire.takeReports()
+            if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
+            guard Clock.milliseconds < deadline else {
+                throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, wire)
+            }
+        }
+    }
+
+    // MARK: - The season
+
+    private func play(_ reader: ResultsReader, _ wire: CommandWire, began: Int64) throws(DemoError) {
+        var rates = Rates(milliseconds: began)
+        var crashMilliseconds = options.crashSeconds.map { began + Int64($0) * 1_000 }
+        var lastProgress = (commands: 0, milliseconds: began)
+        reader.countsFreshness = true
+        while !feed.isOver || reader.tally.commands < feed.commands {
+            let now = Clock.milliseconds
+            try look()
+            if let due = crashMilliseconds, now >= due {
+                crashMilliseconds = nil
+                try crash()
+            }
+            let hasRoom = try feed.advance(
+                to: now - began,
+                limit: Self.commandsPerTurn,
+                topic: wire.commands,
+                producer: wire.producer
+            )
+            wire.takeReports()
+            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            if reader.tally.commands > lastProgress.commands || !feed.isOver {
+                lastProgress = (reader.tally.commands, now)
+            }
+            guard now - lastProgress.milliseconds < Self.stallMilliseconds else {
+                throw stalled("Nothing has happened for \(Self.stallMilliseconds / 1_000) s", reader, wire)
+            }
+            if display.isDue(nowMilliseconds: now) {
+                rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
+                display.show(progress(reader, rates, elapsed: now - began), nowMilliseconds: now)
+            }
+            if hasRoom, hasMore { continue }
+            Self.pause(milliseconds: Self.turnMilliseconds)
+        }
+    }
+
+    private func crash() throws(DemoError) {
+        if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
+            usageOfTheKilled = usageOfTheKilled.plus(usage)
+        }
+        display.note("Killing the worker (SIGKILL), and starting another.")
+        crashes += 1
+        try stage.crashWorker()
+    }
+
+    private func progress(_ reader: ResultsReader, _ rates: Rates, elapsed: Int64) -> DemoProgress {
+        DemoProgress(
+            elapsedMilliseconds: elapsed,
+            durationMilliseconds: Int64(options.seconds) * 1_000,
+            commands: feed.commandsInAll,
+            results: reader.tally.commands,
+            commandsPerSecond: rates.commandsPerSecond,
+            pushesPerSecond: rates.pushesPerSecond,
+            matchesOver: feed.matchesOver,
+            matches: feed.matches.count,
+            news: feed.news
+        )
+    }
+
+    private func stalled(_ what: String, _ reader: ResultsReader, _ wire: CommandWire) -> DemoError {
+        let tally = reader.tally
+        let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
+        return DemoError(
+            "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
+                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(wire.failed)) did not reach the broker; "
+                + "the worker's log ends with",
+            logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+        )
+    }
+
+    // MARK: - After the season
+
+    private func measure(
+        _ reader: ResultsReader,
+        _ phones: SimulatedPhones,
+        replayMilliseconds: Int64
+    ) throws(DemoError) -> DemoFigures {
+        let comparison = try comparison(phones, reader)
+        guard let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
+            throw DemoError("the worker is gone")
+        }
+        let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
+        let parts = stage.usage() + own
+        let summary = try phones.summary()
+        let tally = reader.tally
+        let freshness = tally.freshness
+        return DemoFigures(
+            matches: feed.matches.count,
+            balls: feed.matches.reduce(0) { $0 + $1.deliveries.count },
+            phones: feed.phones,
+            seasonSeconds: Double(options.seconds),
+            replaySeconds: Double(replayMilliseconds) / 1_000,
+            commands: feed.commands,
+            outcomes: DemoFigures.OutcomeCount.all(of: tally),
+            pushes: tally.pushes,
+            pushesAtPriority10: tally.pushesAtPriority10,
+            retries: tally.retries,
+            repeatedResults: tally.repeated,
+            released: tally.released,
+            invalidations: reader.invalidations,
+            deadLetters: reader.deadLetters,
+            freshness: DemoFigures.Freshness(freshness),
+            worker: usage.plus(usageOfTheKilled),
+            others: parts,
+            scores: try phones.scores(of: feed),
+            phonesWithFinalScore: comparison.matching,
+            phonesBackInTime: summary.regressions + summary.ignoredOld,
+            phonesStartedTwice: summary.duplicateStarts,
+            wrongPhones: comparison.wrong,
+            crashes: crashes
+        )
+    }
+
+    /// What was held for want of a token may be on its way still when every command has its result, so phones that are wrong
+    /// are looked at again for a while.
+    private func comparison(
+        _ phones: SimulatedPhones,
+        _ reader: ResultsReader
+    ) throws(DemoError) -> SimulatedPhones.Comparison {
+        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        while true {
+            let comparison = try phones.compare(with: feed)
+            if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
+            try look()
+            _ = try reader.drain(limit: Self.resultsPerTurn)
+            Self.pause(milliseconds: Self.checkMilliseconds)
+        }
+    }
+
+    // MARK: - Turns
+
+    /// Looks whether somebody wants us to stop, and now and then whether all parts live.
+    private func look() throws(DemoError) {
+        if let signal = interruption.pending { throw DemoError("interrupted (signal \(signal))") }
+        let now = Clock.milliseconds
+        guard now >= nextCheckMilliseconds else { return }
+        nextCheckMilliseconds = now + Self.checkMilliseconds
+        try stage.check()
+    }
+
+    private static func pause(milliseconds: Int64) {
+        usleep(UInt32(milliseconds) * 1_000)
+    }
+}

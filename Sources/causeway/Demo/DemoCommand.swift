@@ -1,0 +1,110 @@
+import ArgumentParser
+import Foundation
+
+/// `causeway demo`: the whole job on embedded parts.
+struct DemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
+        discussion: """
+            Replays the 2018 Indian Premier League, all matches at once and squeezed into a minute, through a real worker: commands go \
+            into an embedded Kafka, pushes over TLS and HTTP/2 to a simulated APNs, and results come back. Each part is a process of \
+            its own on loopback, on ports that are free; redis-server must be installed. Nothing leaves this machine, and nothing stays.
+
+            Examples:
+              causeway demo
+              causeway demo --followers 100 --seconds 120
+              causeway demo --seconds 20 --crash-at 8
+
+            Exit codes: 0 every phone shows the final score; 1 not so, or a part failed; 64 the command line is wrong.
+            """
+    )
+
+    @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
+    var followers = 50
+
+    @Option(help: "From the first ball to the last, 1 to 3600.")
+    var seconds = 60
+
+    @Option(help: "Matches of the season, from the first on.")
+    var matches = 60
+
+    @Option(help: "Threads of the worker; 0 means one a core.")
+    var lanes = 1
+
+    @Option(
+        help: ArgumentHelp(
+            "Kill the worker this many seconds after the first ball, and start another.",
+            valueName: "seconds"
+        )
+    )
+    var crashAt: Int?
+
+    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    var json: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Directory of the season's two files; left out, they are looked for.",
+            valueName: "directory"
+        )
+    )
+    var data: String?
+
+    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    var keep = false
+
+    func validate() throws {
+        guard (1...CommandTemplate.followersMax).contains(followers) else {
+            throw ValidationError("--followers must be 1 to \(CommandTemplate.followersMax)")
+        }
+        guard (1...3_600).contains(seconds) else { throw ValidationError("--seconds must be 1 to 3600") }
+        guard (1...Season.matchCountMax).contains(matches) else {
+            throw ValidationError("--matches must be 1 to \(Season.matchCountMax)")
+        }
+        guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
+        if let crashAt, !(0..<seconds).contains(crashAt) {
+            throw ValidationError("--crash-at must be before the last ball, 0 to \(seconds - 1)")
+        }
+    }
+
+    func run() throws {
+        do {
+            let figures = try figures()
+            let page = Page(figures, isColoured: isatty(STDOUT_FILENO) == 1)
+            print(page.lines.joined(separator: "\n"))
+            if let json { try Self.write(figures, to: json) }
+            guard figures.isGood else { throw ExitCode(1) }
+        } catch let error as DemoError {
+            FileHandle.standardError.write(Data("causeway demo: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    private func figures() throws(DemoError) -> DemoFigures {
+        let interruption = Interruption()
+        let files = try SeasonFiles(directory: data)
+        let directory = try WorkDirectory()
+        let stage = Stage(directory: directory.path, executable: SeasonFiles.executable)
+        defer {
+            stage.stop()
+            directory.remove(keeping: keep)
+        }
+        let options = DemoOptions(
+            followers: followers,
+            seconds: seconds,
+            matches: matches,
+            lanes: lanes,
+            shapesFile: files.shapesFile,
+            crashSeconds: crashAt
+        )
+        return try Demo(options: options, season: files.season, stage: stage, interruption: interruption).run()
+    }
+
+    private static func write(_ figures: DemoFigures, to path: String) throws(DemoError) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        guard let data = try? encoder.encode(figures) else { throw DemoError("\(path): the figures are no JSON") }
+        try TextFile.write(String(decoding: data, as: UTF8.self) + "\n", to: path)
+    }
+}

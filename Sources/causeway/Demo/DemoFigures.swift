@@ -1,0 +1,125 @@
+import LiveActivity
+
+/// What a demo has measured: the page is drawn from it, and `--json` writes it.
+struct DemoFigures: Codable, Equatable {
+    struct Freshness: Codable, Equatable {
+        var p50Milliseconds: Int64
+        var p99Milliseconds: Int64
+        var maximumMilliseconds: Int64
+
+        /// Nil of nothing.
+        init?(_ histogram: Histogram) {
+            guard let p50 = histogram.percentile(50), let p99 = histogram.percentile(99) else { return nil }
+            p50Milliseconds = p50
+            p99Milliseconds = p99
+            maximumMilliseconds = histogram.maximumMilliseconds
+        }
+    }
+
+    /// A phone that does not show what it should.
+    struct WrongPhone: Codable, Equatable {
+        var activity: String
+        var shows: String
+    }
+
+    /// What the followers of one match see.
+    struct Score: Codable, Equatable {
+        var first: String
+        var second: String
+        var result: String
+    }
+
+    struct Part: Codable, Equatable {
+        var name: String
+        var usage: ProcessUsage
+    }
+
+    var matches: Int
+    var balls: Int
+    var phones: Int
+    /// From the first ball to the last.
+    var seasonSeconds: Double
+    /// From the first command to the last result.
+    var replaySeconds: Double
+    var commands: Int
+    /// Commands by the outcome of their result, in the order of design §2; those without any are left out.
+    var outcomes: [OutcomeCount]
+    var pushes: Int
+    var pushesAtPriority10: Int
+    var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
+    var retries: Int
+    var repeatedResults: Int
+    /// Commands that were held, and sent when their token came.
+    var released: Int
+    var invalidations: Int
+    var deadLetters: Int
+    var freshness: Freshness?
+    var worker: ProcessUsage
+    /// What the demo itself and the parts beside the worker have cost.
+    var others: [Part]
+    var scores: [Score]
+    var phonesWithFinalScore: Int
+    /// Phones that were sent something older than what they showed.
+    var phonesBackInTime: Int
+    /// Phones on which a push started what was there already.
+    var phonesStartedTwice: Int
+    var wrongPhones: [WrongPhone]
+    /// How often the worker was killed and started again, on purpose.
+    var crashes: Int
+
+    struct OutcomeCount: Codable, Equatable {
+        var outcome: String
+        var count: Int
+
+        static func all(of tally: Tally) -> [OutcomeCount] {
+            Outcome.allCases.filter { tally[$0] > 0 }.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
+        }
+    }
+
+    var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes) / replaySeconds : 0 }
+    var commandsPerSecond: Double { replaySeconds > 0 ? Double(commands) / replaySeconds : 0 }
+    var cpuMicrosecondsPerPush: Double { pushes > 0 ? Double(worker.cpuMilliseconds) * 1_000 / Double(pushes) : 0 }
+    var cpuMicrosecondsPerCommand: Double {
+        commands > 0 ? Double(worker.cpuMilliseconds) * 1_000 / Double(commands) : 0
+    }
+
+    /// Every phone is right.
+    var isGood: Bool {
+        phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
+    }
+
+    var verdict: String {
+        "\(Numeral.grouped(phonesWithFinalScore)) of \(Numeral.grouped(phones)) phones show the final score; "
+            + "\(Numeral.grouped(phonesBackInTime)) went back in time"
+    }
+}
+
+/// Numbers as people read them.
+enum Numeral {
+    /// With a comma between thousands.
+    static func grouped(_ number: Int) -> String {
+        var digits = String(number.magnitude)
+        var groups: [String] = []
+        while digits.count > 3 {
+            groups.insert(String(digits.suffix(3)), at: 0)
+            digits.removeLast(3)
+        }
+        return (number < 0 ? "-" : "") + ([digits] + groups).joined(separator: ",")
+    }
+
+    static func oneDecimal(_ number: Double) -> String {
+        guard number.isFinite, number.magnitude < 1e12 else { return "?" }
+        let tenths = Int((number * 10).rounded())
+        return "\(tenths < 0 ? "-" : "")\(grouped(abs(tenths) / 10)).\(abs(tenths) % 10)"
+    }
+
+    static func percent(_ part: Int, of whole: Int) -> String {
+        whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
+    }
+
+    static func mebibytes(_ bytes: Int64) -> String { "\(grouped(Int(clamping: bytes >> 20))) MiB" }
+
+    static func seconds(milliseconds: Int64) -> String {
+        "\(Hundredths.text(Int(clamping: max(0, milliseconds) / 10))) s"
+    }
+}

@@ -1,0 +1,23 @@
+import Glibc
+import Synchronization
+
+/// Ctrl-C and SIGTERM, noticed where it suits, so that the children are ended and the work directory is removed.
+struct Interruption {
+    /// Written by the handler: an atomic store is all that a signal handler may do.
+    private static let received = Atomic<Int32>(0)
+
+    init() {
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { Interruption.received.store($0, ordering: .relaxed) }
+        sigaction(SIGINT, &action, nil)
+        sigaction(SIGTERM, &action, nil)
+        // A part that has died makes a write fail, which is told better than by our own death.
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    /// The signal that has come, if one has.
+    var pending: Int32? {
+        let number = Self.received.load(ordering: .relaxed)
+        return number > 0 ? number : nil
+    }
+}

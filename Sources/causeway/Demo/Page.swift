@@ -1,0 +1,185 @@
+/// A box of text, drawn with Unicode lines. Every row comes out at the same width, whatever is in it.
+struct Page {
+    enum Style {
+        case plain, heading, faint, good, bad
+
+        /// ECMA-48 "select graphic rendition".
+        fileprivate var code: String? {
+            switch self {
+            case .plain: nil
+            case .heading: "1"
+            case .faint: "2"
+            case .good: "1;32"
+            case .bad: "1;31"
+            }
+        }
+    }
+
+    /// A label at the left, a value at the right of it.
+    struct Cell {
+        var label = ""
+        var value = ""
+        var style = Style.plain
+
+        static let empty = Cell()
+    }
+
+    static let width = 80
+
+    private let isColoured: Bool
+    private(set) var lines: [String] = []
+    /// Where the rule above the next section is divided.
+    private var columnsAbove: [Int] = []
+
+    init(isColoured: Bool) {
+        self.isColoured = isColoured
+    }
+
+    /// Rows across the whole page.
+    mutating func section(_ rows: [Cell]) {
+        rule(below: [])
+        for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
+    }
+
+    /// Two columns of rows side by side; the shorter one is filled up.
+    mutating func section(left: [Cell], right: [Cell]) {
+        let middle = Self.width / 2
+        rule(below: [middle])
+        for index in 0..<max(left.count, right.count) {
+            let leftText = text(index < left.count ? left[index] : .empty, width: middle - 3)
+            let rightText = text(index < right.count ? right[index] : .empty, width: Self.width - middle - 4)
+            lines.append("│ " + leftText + " │ " + rightText + " │")
+        }
+    }
+
+    mutating func close() {
+        rule(below: nil)
+    }
+
+    /// The line between two sections; nil at the bottom.
+    private mutating func rule(below: [Int]?) {
+        let isTop = lines.isEmpty
+        var line = isTop ? "╭" : below == nil ? "╰" : "├"
+        for column in 1..<Self.width - 1 {
+            switch (columnsAbove.contains(column), below?.contains(column) ?? false) {
+            case (true, true): line += "┼"
+            case (true, false): line += "┴"
+            case (false, true): line += "┬"
+            case (false, false): line += "─"
+            }
+        }
+        line += isTop ? "╮" : below == nil ? "╯" : "┤"
+        lines.append(line)
+        columnsAbove = below ?? []
+    }
+
+    private func text(_ cell: Cell, width: Int) -> String {
+        let value = String(cell.value.prefix(width))
+        let room = value.isEmpty ? width : max(0, width - value.count - 1)
+        let label = cell.label.count <= room ? cell.label : String(cell.label.prefix(max(0, room - 1))) + "…"
+        let padded = label + String(repeating: " ", count: max(0, width - label.count - value.count)) + value
+        guard isColoured, let code = cell.style.code else { return padded }
+        return "\u{1B}[\(code)m\(padded)\u{1B}[0m"
+    }
+}
+
+extension Page {
+    /// Of so many matches, a handful is shown; the figures count them all.
+    static let scoresMax = 6
+    static let wrongPhonesMax = 10
+
+    /// The page at the end of a demo.
+    init(_ figures: DemoFigures, isColoured: Bool) {
+        self.init(isColoured: isColoured)
+        section([
+            Cell(label: "CAUSEWAY", value: "one real season on every phone", style: .heading),
+            Cell(
+                label: "\(figures.matches) matches of the Indian Premier League at once",
+                value: "\(Numeral.grouped(figures.balls)) balls in \(Numeral.oneDecimal(figures.seasonSeconds)) s"
+            ),
+        ])
+        section(left: Self.commands(figures), right: Self.pushes(figures))
+        section(left: Self.freshness(figures), right: Self.cost(figures))
+        section(Self.others(figures))
+        section(Self.scores(figures))
+        section(Self.verdict(figures))
+        close()
+    }
+
+    private static func commands(_ figures: DemoFigures) -> [Cell] {
+        [Cell(label: "COMMANDS", value: Numeral.grouped(figures.commands), style: .heading)]
+            + figures.outcomes.map { entry in
+                let share = Numeral.percent(entry.count, of: figures.commands)
+                let padded = String(repeating: " ", count: max(0, 7 - share.count)) + share
+                return Cell(label: entry.outcome, value: "\(Numeral.grouped(entry.count))  \(padded)")
+            }
+    }
+
+    private static func pushes(_ figures: DemoFigures) -> [Cell] {
+        var cells = [
+            Cell(label: "PUSHES", value: Numeral.grouped(figures.pushes), style: .heading),
+            Cell(label: "at priority 10", value: Numeral.grouped(figures.pushesAtPriority10)),
+            Cell(label: "at priority 5", value: Numeral.grouped(figures.pushesAtPriority5)),
+            Cell(label: "a second", value: Numeral.grouped(Int(figures.pushesPerSecond.rounded()))),
+        ]
+        for (label, count) in [
+            ("held until the token came", figures.released), ("tried again", figures.retries),
+            ("results written again", figures.repeatedResults),
+            ("invalidations", figures.invalidations), ("dead letters", figures.deadLetters),
+            ("worker killed on purpose", figures.crashes),
+        ] where count > 0 {
+            cells.append(Cell(label: label, value: Numeral.grouped(count)))
+        }
+        return cells
+    }
+
+    private static func freshness(_ figures: DemoFigures) -> [Cell] {
+        var cells = [Cell(label: "FRESHNESS", value: "from record to answer", style: .heading)]
+        if let freshness = figures.freshness {
+            cells += [
+                Cell(label: "p50", value: "\(Numeral.grouped(Int(freshness.p50Milliseconds))) ms"),
+                Cell(label: "p99", value: "\(Numeral.grouped(Int(freshness.p99Milliseconds))) ms"),
+                Cell(label: "max", value: "\(Numeral.grouped(Int(freshness.maximumMilliseconds))) ms"),
+            ]
+        }
+        return cells
+    }
+
+    private static func cost(_ figures: DemoFigures) -> [Cell] {
+        [
+            Cell(
+                label: "THE WORKER",
+                value: "\(Numeral.seconds(milliseconds: figures.worker.cpuMilliseconds)) of CPU",
+                style: .heading
+            ),
+            Cell(label: "for a push", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerPush)) µs"),
+            Cell(label: "for a command", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerCommand)) µs"),
+            Cell(label: "resident memory, peak", value: Numeral.mebibytes(figures.worker.residentPeakBytes)),
+        ]
+    }
+
+    private static func others(_ figures: DemoFigures) -> [Cell] {
+        let costs = figures.others.map { part in
+            "\(part.name) \(Numeral.oneDecimal(Double(part.usage.cpuMilliseconds) / 1_000)) s"
+        }
+        return [Cell(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
+    }
+
+    private static func scores(_ figures: DemoFigures) -> [Cell] {
+        let step = max(1, figures.scores.count / scoresMax)
+        let shown = stride(from: 0, to: figures.scores.count, by: step).prefix(scoresMax).map { figures.scores[$0] }
+        return [Cell(label: "ON THE LOCK SCREENS", style: .heading)]
+            + shown.map { Cell(label: $0.result, value: "\($0.first)  \($0.second)") }
+    }
+
+    private static func verdict(_ figures: DemoFigures) -> [Cell] {
+        var cells = [Cell(label: figures.verdict, style: figures.isGood ? .good : .bad)]
+        for phone in figures.wrongPhones.prefix(wrongPhonesMax) {
+            cells.append(Cell(label: "  \(phone.activity) shows \(phone.shows)"))
+        }
+        if figures.wrongPhones.count > wrongPhonesMax {
+            cells.append(Cell(label: "  and \(Numeral.grouped(figures.wrongPhones.count - wrongPhonesMax)) more"))
+        }
+        return cells
+    }
+}

@@ -1,0 +1,95 @@
+import Glibc
+
+/// How far a demo has come, for the eye.
+struct DemoProgress: Equatable {
+    var elapsedMilliseconds: Int64
+    var durationMilliseconds: Int64
+    var commands: Int
+    var results: Int
+    var commandsPerSecond: Int
+    var pushesPerSecond: Int
+    var matchesOver: Int
+    var matches: Int
+    /// What has just happened in one of the matches.
+    var news: String
+}
+
+extension DemoProgress {
+    static let barWidth = 40
+
+    /// The bar with the clock.
+    var barLine: String {
+        let share = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
+        let full = Int(Double(Self.barWidth) * share)
+        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: Self.barWidth - full)
+        return "  \(bar)  \(clock)   \(matchesOver) of \(matches) matches over"
+    }
+
+    var ratesLine: String {
+        "  \(Numeral.grouped(commandsPerSecond)) commands/s · \(Numeral.grouped(pushesPerSecond)) pushes/s · "
+            + "\(Numeral.grouped(results)) of \(Numeral.grouped(commands)) commands have their result"
+    }
+
+    /// All of it on one line, for a log.
+    var logLine: String {
+        "\(clock)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
+            + "\(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
+    }
+
+    private var clock: String {
+        let seconds = String(elapsedMilliseconds / 1_000)
+        return String(repeating: " ", count: max(0, 3 - seconds.count)) + seconds + " s"
+    }
+}
+
+/// Shows progress on standard error: on a terminal redrawn in place, elsewhere a line every few seconds.
+struct ProgressDisplay {
+    private static let redrawMilliseconds: Int64 = 100
+    private static let logMilliseconds: Int64 = 5_000
+    private static let columnsMax = 100
+
+    let isTerminal: Bool
+    private var nextMilliseconds: Int64 = 0
+    private var isDrawn = false
+
+    init() {
+        isTerminal = isatty(STDERR_FILENO) == 1
+    }
+
+    /// Whether enough time has passed since the last picture.
+    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextMilliseconds }
+
+    mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
+        nextMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
+        guard isTerminal else { return Self.write(progress.logLine + "\n") }
+        let lines = [progress.barLine, progress.ratesLine, "  " + progress.news]
+        Self.write(rewind + lines.map { $0.prefix(Self.columnsMax) + "\u{1B}[K\n" }.joined())
+        isDrawn = true
+    }
+
+    /// Takes the picture away.
+    mutating func clear() {
+        guard isTerminal, isDrawn else { return }
+        Self.write(rewind + "\u{1B}[J")
+        isDrawn = false
+    }
+
+    /// A line that stays, about what is being done.
+    mutating func note(_ text: String) {
+        clear()
+        Self.write(text + "\n")
+    }
+
+    /// Up over the three lines of the last picture.
+    private var rewind: String { isDrawn ? "\u{1B}[3A\r" : "" }
+
+    private static func write(_ text: String) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+            // Whoever closes our standard error does not want to know.
+            guard count > 0 || errno == EINTR else { return }
+            bytes = bytes.dropFirst(max(0, count))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+import Foundation
+
+/// The parts that a demo runs on, each a process of its own on loopback, so that its cost is its own.
+final class Stage {
+    /// Few partitions make large batches, and batches are what a client's cost goes by. These hold some 15 s of commands of which a
+    /// reader is behind: the embedded broker keeps 5 MiB of a partition.
+    static let partitions = 4
+    static let commandPartitions = 16
+    /// The embedded broker answers a fetch as soon as it has one record, whatever `fetch.min.bytes` says: this makes it wait for more.
+    static let brokerRoundTripMilliseconds = 10
+    static let startMilliseconds: Int64 = 15_000
+    private static let portAttempts = 5
+
+    let directory: String
+    private let executable: String
+    private var parts: [ChildProcess] = []
+    private(set) var worker: ChildProcess?
+    private(set) var bootstrapServers = ""
+    private(set) var redisPort: UInt16 = 0
+    private(set) var simulator = SimulatorPlace()
+
+    /// Where the simulator is, as it says itself.
+    struct SimulatorPlace: Decodable {
+        var apnsPort: UInt16 = 0
+        var controlPort: UInt16 = 0
+        var caFile = ""
+        /// The key that provider tokens must be signed with.
+        var teamId = ""
+        var keyId = ""
+        var keyFile = ""
+    }
+
+    private struct BrokerPlace: Decodable {
+        var bootstrapServers: String
+    }
+
+    /// - Parameter directory: must exist; logs and keys are written into it.
+    init(directory: String, executable: String) {
+        self.directory = directory
+        self.executable = executable
+    }
+
+    func path(_ name: String) -> String { "\(directory)/\(name)" }
+
+    // MARK: - Starting
+
+    func startBroker() throws(DemoError) {
+        let broker = try ChildProcess(
+            name: "broker",
+            command: [
+                executable, "broker", "--partitions", String(Self.partitions),
+                "--topic", "\(CommandWire.commandsTopic):\(Self.commandPartitions)",
+                "--round-trip", String(Self.brokerRoundTripMilliseconds),
+            ],
+            logFile: path("broker.log"),
+            pipesOutput: true
+        )
+        parts.append(broker)
+        bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
+    }
+
+    /// A redis-server with nothing on disk.
+    func startRedis() throws(DemoError) {
+        guard let program = Self.program("redis-server") else {
+            throw DemoError("redis-server is not installed: apt-get install redis-server")
+        }
+        for _ in 0..<Self.portAttempts {
+            let port = try LoopbackPort.free()
+            let redis = try ChildProcess(
+                name: "redis-server",
+                command: [
+                    program, "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--appendonly", "no",
+                    "--dir", directory, "--daemonize", "no",
+                ],
+                logFile: path("redis.log")
+            )
+            if Self.answersPing(port: port, redis, milliseconds: Self.startMilliseconds) {
+                parts.append(redis)
+                redisPort = port
+                return
+            }
+            redis.stop(graceMilliseconds: 0)
+        }
+        throw DemoError("redis-server does not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+    }
+
+    /// APNs and its phones, with a fresh key.
+    ///
+    /// - Parameter shapes: files that declare apps and their types.
+    func startSimulator(shapes: [String]) throws(DemoError) {
+        let child = try ChildProcess(
+            name: "simulator",
+            command: [executable, "simulator", "--directory", directory] + shapes.flatMap { ["--shapes", $0] },
+            logFile: path("simulator.log"),
+            pipesOutput: true
+        )
+        parts.append(child)
+        simulator = try place(SimulatorPlace.self, of: child)
+    }
+
+    func startWorker() throws(DemoError) {
+        worker = try ChildProcess(
+            name: "worker",
+            command: [executable, "worker", "--config", path("causeway.yaml")],
+            logFile: path("worker.log")
+        )
+    }
+
+    private func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(DemoError) -> Place {
+        let line = try child.firstLine(milliseconds: Self.startMilliseconds)
+        guard let place = try? JSONDecoder().decode(type, from: Data(line.utf8)) else {
+            throw child.failure("says what nobody understands (\(line))")
+        }
+        return place
+    }
+
+    private static func program(_ name: String) -> String? {
+        let directories = (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map(String.init)
+        return (directories + ["/usr/bin", "/usr/local/bin"]).map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    }
+
+    private static func answersPing(port: UInt16, _ child: ChildProcess, milliseconds: Int64) -> Bool {
+        let deadline = Clock.milliseconds + milliseconds
+        while Clock.milliseconds < deadline, child.poll() == nil {
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            defer { close(descriptor) }
+            if LoopbackPort.connect(descriptor, to: port) {
+                var answer = [UInt8](repeating: 0, count: 7)
+                let ping = Array("PING\r\n".utf8)
+                if send(descriptor, ping, ping.count, Int32(MSG_NOSIGNAL)) == ping.count,
+                    recv(descriptor, &answer, answer.count, Int32(MSG_WAITALL)) == answer.count,
+                    answer == Array("+PONG\r\n".utf8)
+                {
+                    return child.poll() == nil
+                }
+            }
+            // redis-server has no other way to say that it listens.
+            usleep(5_000)
+        }
+        return false
+    }
+
+    // MARK: - Running
+
+    /// - Throws: if one of the parts has ended by itself.
+    func check() throws(DemoError) {
+        for part in parts + (worker.map { [$0] } ?? []) {
+            if let ending = part.poll() { throw part.failure(ending.text) }
+        }
+    }
+
+    func usage() -> [DemoFigures.Part] {
+        parts.compactMap { part in
+            ProcessUsage(identifier: part.identifier).map { DemoFigures.Part(name: part.name, usage: $0) }
+        }
+    }
+
+    /// Kills the worker as a crash would, and starts another.
+    func crashWorker() throws(DemoError) {
+        worker?.signal(SIGKILL)
+        _ = worker?.wait(milliseconds: Self.startMilliseconds)
+        try startWorker()
+    }
+
+    // MARK: - Stopping
+
+    /// Asks the worker to drain. Its exit code must be 0.
+    func stopWorker(graceMilliseconds: Int64) throws(DemoError) {
+        guard let worker else { return }
+        worker.signal(SIGTERM)
+        guard let ending = worker.wait(milliseconds: graceMilliseconds) else {
+            throw worker.failure("does not drain within \(graceMilliseconds / 1_000) s")
+        }
+        guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+        self.worker = nil
+    }
+
+    /// Ends whatever still runs.
+    func stop() {
+        worker?.stop(graceMilliseconds: 0)
+        for part in parts.reversed() { part.stop(graceMilliseconds: 2_000) }
+        parts.removeAll()
+    }
+}

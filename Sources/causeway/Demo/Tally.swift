@@ -1,0 +1,69 @@
+import LiveActivity
+
+/// What has become of the commands, from their result records.
+///
+/// A result names the record it stands for, so each is counted once: a worker that died may write a result again. A command that was
+/// held for want of a token has its result; the push that follows when the token comes is of the registration's record.
+struct Tally {
+    static let partitionsMax = 4_096
+    static let offsetsPerPartitionMax = 100_000_000
+
+    /// By partition and offset of the commands topic: whether there is a result.
+    private var settled: [[Bool]] = []
+    private var counts = [Int](repeating: 0, count: Outcome.allCases.count)
+    /// Commands that have a result.
+    private(set) var commands = 0
+    /// Results for commands that had theirs already.
+    private(set) var repeated = 0
+    /// Commands that were held, and sent when their token came.
+    private(set) var released = 0
+    /// Records on the results topic that could not be read.
+    private(set) var unreadable = 0
+    private(set) var pushes = 0
+    private(set) var pushesAtPriority10 = 0
+    /// More requests than one for a push.
+    private(set) var retries = 0
+    /// From the command's record to APNs' answer.
+    private(set) var freshness = Histogram()
+
+    subscript(outcome: Outcome) -> Int { counts[Int(outcome.rawValue)] }
+
+    /// - Parameter countsFreshness: false for what was sent before all parts were up.
+    mutating func add(_ result: ResultSummary, countsFreshness: Bool) {
+        guard let outcome = result.outcome, result.isComplete, result.sourcePartition < Self.partitionsMax,
+            result.sourceOffset < Self.offsetsPerPartitionMax
+        else {
+            unreadable += 1
+            return
+        }
+        guard result.isFromCommands else {
+            released += 1
+            if outcome == .accepted { addPush(result, countsFreshness: false) }
+            return
+        }
+        let offset = Int(result.sourceOffset)
+        while settled.count <= result.sourcePartition { settled.append([]) }
+        if settled[result.sourcePartition].count <= offset {
+            let missing =
+                max(offset + 1, 2 * settled[result.sourcePartition].count) - settled[result.sourcePartition].count
+            settled[result.sourcePartition].append(contentsOf: repeatElement(false, count: missing))
+        }
+        guard !settled[result.sourcePartition][offset] else {
+            repeated += 1
+            return
+        }
+        commands += 1
+        settled[result.sourcePartition][offset] = true
+        counts[Int(outcome.rawValue)] += 1
+        if outcome == .accepted { addPush(result, countsFreshness: countsFreshness) }
+    }
+
+    private mutating func addPush(_ result: ResultSummary, countsFreshness: Bool) {
+        pushes += 1
+        if result.priority == 10 { pushesAtPriority10 += 1 }
+        retries += max(0, result.attempts - 1)
+        if countsFreshness, result.recordMilliseconds > 0, result.answerMilliseconds > 0 {
+            freshness.add(milliseconds: result.answerMilliseconds - result.recordMilliseconds)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+/// Rows of a comma-separated file as RFC 4180 has it: quoted fields may hold commas, line breaks and doubled quotes.
+struct CommaSeparatedValues {
+    struct Row: Equatable {
+        /// The line on which the row begins, counted from 1.
+        var line: Int
+        var fields: [String]
+    }
+
+    /// More than any feed has; a file that is larger is not a season.
+    static let rowCountMax = 1_000_000
+    static let fieldCountMax = 64
+
+    private let bytes: [UInt8]
+    private let file: String
+    private var position = 0
+    private var line = 1
+
+    private init(_ bytes: [UInt8], file: String) {
+        self.bytes = bytes
+        self.file = file
+    }
+
+    /// Every row of `bytes`, the header first. Line ends may be LF or CRLF, and the last one may be missing.
+    static func rows(of bytes: [UInt8], file: String) throws(SeasonError) -> [Row] {
+        var reader = CommaSeparatedValues(bytes, file: file)
+        var rows: [Row] = []
+        while reader.position < bytes.count {
+            guard rows.count < rowCountMax else { throw reader.fault("more than \(rowCountMax) rows") }
+            rows.append(try reader.row())
+        }
+        return rows
+    }
+
+    private mutating func row() throws(SeasonError) -> Row {
+        var row = Row(line: line, fields: [])
+        while true {
+            guard row.fields.count < Self.fieldCountMax else { throw fault("more than \(Self.fieldCountMax) fields") }
+            row.fields.append(try field())
+            guard position < bytes.count else { return row }
+            switch bytes[position] {
+            case UInt8(ascii: ","):
+                position += 1
+            case UInt8(ascii: "\r") where position + 1 < bytes.count && bytes[position + 1] == UInt8(ascii: "\n"):
+                position += 2
+                line += 1
+                return row
+            case UInt8(ascii: "\n"):
+                position += 1
+                line += 1
+                return row
+            default:
+                throw fault("text after the closing quote of field \(row.fields.count)")
+            }
+        }
+    }
+
+    private mutating func field() throws(SeasonError) -> String {
+        if position < bytes.count, bytes[position] == UInt8(ascii: "\"") { return try quotedField() }
+        let start = position
+        scan: while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: ","), UInt8(ascii: "\n"), UInt8(ascii: "\r"): break scan
+            case UInt8(ascii: "\""): throw fault("a quote inside a field that is not quoted")
+            default: position += 1
+            }
+        }
+        return try text(bytes[start..<position])
+    }
+
+    private mutating func quotedField() throws(SeasonError) -> String {
+        let openingLine = line
+        position += 1
+        var content: [UInt8] = []
+        while position < bytes.count {
+            let byte = bytes[position]
+            position += 1
+            if byte == UInt8(ascii: "\"") {
+                guard position < bytes.count, bytes[position] == UInt8(ascii: "\"") else {
+                    return try text(content[...])
+                }
+                position += 1
+            } else if byte == UInt8(ascii: "\n") {
+                line += 1
+            }
+            content.append(byte)
+        }
+        throw SeasonError(file: file, line: openingLine, reason: "a quoted field that is never closed")
+    }
+
+    private func text(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {
+        guard let text = String(validating: content, as: UTF8.self) else { throw fault("text that is not UTF-8") }
+        return text
+    }
+
+    private func fault(_ reason: String) -> SeasonError {
+        SeasonError(file: file, line: line, reason: reason)
+    }
+}

@@ -1,0 +1,76 @@
+/// A record built once and sent to every follower: only who and when differ, and both have a fixed width.
+struct CommandTemplate {
+    /// Followers of a match are numbered in four digits.
+    static let followerDigits = 4
+    static let followersMax = 9_999
+    /// UNIX seconds have ten digits until the year 2286.
+    static let timestampDigits = 10
+
+    /// Stand-ins for what is patched in later, to be written into the record byte for byte.
+    struct Places {
+        let activity: String
+        let device: String?
+        let timestamp = [UInt8](repeating: UInt8(ascii: "9"), count: CommandTemplate.timestampDigits)
+
+        fileprivate init(activityPrefix: String, devicePrefix: String?) {
+            let digits = String(repeating: "0", count: CommandTemplate.followerDigits)
+            activity = activityPrefix + digits
+            device = devicePrefix.map { $0 + digits }
+        }
+    }
+
+    private var bytes: [UInt8]
+    private let keyRange: Range<Int>
+    private let followerOffsets: [Int]
+    private let timestampOffset: Int
+
+    /// - Parameters:
+    ///   - activityPrefix: ids are this and the follower's number. Must need no escapes in JSON; so must the other.
+    ///   - record: writes the record, with `places` where they belong.
+    init(activityPrefix: String, devicePrefix: String? = nil, record: (_ places: Places) -> [UInt8]) {
+        let places = Places(activityPrefix: activityPrefix, devicePrefix: devicePrefix)
+        let record = record(places)
+        let quoted = ["\"\(places.activity)\""] + (places.device.map { ["\"\($0)\""] } ?? [])
+        let found = quoted.map { text in (text.utf8.count, Self.offsets(of: Array(text.utf8), in: record)) }
+        let timestamps = Self.offsets(of: places.timestamp, in: record)
+        precondition(found.allSatisfy { !$0.1.isEmpty } && timestamps.count == 1, "the record holds its places")
+        bytes = record
+        keyRange = found[0].1[0] + 1..<found[0].1[0] + found[0].0 - 1
+        followerOffsets = found.flatMap { length, offsets in offsets.map { $0 + length - 1 - Self.followerDigits } }
+        timestampOffset = timestamps[0]
+    }
+
+    mutating func setTimestamp(seconds: Int64) {
+        write(seconds, digits: Self.timestampDigits, at: timestampOffset)
+    }
+
+    /// - Parameter follower: 1 to `followersMax`.
+    mutating func setFollower(_ follower: Int) {
+        precondition((1...Self.followersMax).contains(follower), "followers have four digits")
+        for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigits, at: offset) }
+    }
+
+    /// The record and its key, the activity's id. Valid during the call.
+    func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
+        bytes.withUnsafeBytes { value in
+            body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)
+        }
+    }
+
+    private mutating func write(_ number: Int64, digits: Int, at offset: Int) {
+        var rest = number
+        for place in stride(from: offset + digits - 1, through: offset, by: -1) {
+            bytes[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+            rest /= 10
+        }
+        precondition(rest == 0, "the number fits its place")
+    }
+
+    private static func offsets(of needle: [UInt8], in haystack: [UInt8]) -> [Int] {
+        guard haystack.count >= needle.count, let first = needle.first else { return [] }
+        return (0...haystack.count - needle.count)
+            .filter { offset in
+                haystack[offset] == first && haystack[offset...].starts(with: needle)
+            }
+    }
+}

@@ -1,0 +1,55 @@
+import LiveActivity
+
+extension JSONWriter {
+    /// One object, written by `body`, as bytes of its own.
+    static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        body(&writer)
+        writer.endObject()
+        return Array(writer.bytes)
+    }
+
+    mutating func member(_ name: StaticString, _ text: String) {
+        key(name)
+        var text = text
+        text.withUTF8 { string(UnsafeRawBufferPointer($0)) }
+    }
+
+    mutating func member(_ name: StaticString, _ number: Int) {
+        key(name)
+        integer(Int64(number))
+    }
+
+    /// A number with two decimals, given in hundredths.
+    mutating func member(_ name: StaticString, hundredths: Int) {
+        member(name, verbatim: Array(Hundredths.text(hundredths).utf8))
+    }
+
+    /// JSON that is known to be well formed.
+    mutating func member(_ name: StaticString, verbatim json: [UInt8]) {
+        key(name)
+        json.withUnsafeBytes { raw($0) }
+    }
+
+    mutating func member(_ name: StaticString, object body: (inout JSONWriter) -> Void) {
+        key(name)
+        beginObject()
+        body(&self)
+        endObject()
+    }
+}
+
+/// Decimal numbers without floating point: rates are exact to the digit that is shown.
+enum Hundredths {
+    /// `numerator / denominator` in hundredths, rounded to the nearest.
+    static func ratio(_ numerator: Int, _ denominator: Int) -> Int {
+        precondition(numerator >= 0 && denominator > 0, "a rate has no sign")
+        return (numerator * 200 + denominator) / (2 * denominator)
+    }
+
+    static func text(_ hundredths: Int) -> String {
+        let fraction = hundredths % 100
+        return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction)"
+    }
+}

@@ -1,0 +1,46 @@
+extension Delivery {
+    /// Marks the wides and no-balls of one innings.
+    ///
+    /// The feed counts extras without saying of what kind they are, but three things give them away: a no-ball can be
+    /// hit and a wide cannot, batters who run an odd number change ends, and a full over has exactly six legal balls.
+    /// So every delivery with extras is weighed by who faces the next one, and in a full over the heaviest are chosen
+    /// until six remain. A no-ball that nobody hits passes as a wide, which costs its batter a ball faced.
+    static func markIllegal(in innings: inout ArraySlice<Delivery>) {
+        var start = innings.startIndex
+        while start < innings.endIndex {
+            let end = innings[start...].firstIndex { $0.over != innings[start].over } ?? innings.endIndex
+            markIllegal(in: &innings, over: start..<end, isFull: end < innings.endIndex)
+            start = end
+        }
+    }
+
+    private static func markIllegal(in innings: inout ArraySlice<Delivery>, over: Range<Int>, isFull: Bool) {
+        let weighed = over.map { index in
+            (index: index, weight: weight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil))
+        }
+        let chosen: [Int]
+        if isFull {
+            let surplus = max(0, over.count - Match.ballsPerOver)
+            chosen = weighed.filter { $0.weight > 0 }
+                .sorted { ($0.weight, -$0.index) > ($1.weight, -$1.index) }
+                .prefix(surplus).map(\.index)
+        } else {
+            chosen = weighed.filter { $0.weight > 1 }.map(\.index)
+        }
+        for index in chosen {
+            innings[index].legality = innings[index].batterRuns > 0 ? .noBall : .wide
+        }
+    }
+
+    /// 0: certainly legal. 1: probably legal. 2: probably not. 3: certainly not.
+    private static func weight(_ delivery: Delivery, next: Delivery?) -> Int {
+        guard delivery.extraRuns > 0 else { return 0 }
+        if delivery.batterRuns > 0 || delivery.extraRuns == 5 { return 3 }
+        if let dismissal = delivery.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
+        // Four byes are far commoner than a wide that is run three times; and an over never ends with a wide.
+        guard delivery.extraRuns != 4, let next else { return 1 }
+        let ranAnOddNumber = delivery.batter != next.batter
+        let countIsOdd = delivery.extraRuns % 2 == 1
+        return ranAnOddNumber == countIsOdd ? 1 : 2
+    }
+}

@@ -1,0 +1,126 @@
+/// How a batter's innings came to an end.
+struct Dismissal: Equatable {
+    /// The kinds that the laws of cricket know, spelled as the feed spells them.
+    enum Kind: String, CaseIterable {
+        case bowled
+        case caught
+        case caughtAndBowled = "caught and bowled"
+        case legBeforeWicket = "lbw"
+        case stumped
+        case runOut = "run out"
+        case hitWicket = "hit wicket"
+        case obstructingTheField = "obstructing the field"
+        case retiredHurt = "retired hurt"
+        case retiredOut = "retired out"
+    }
+
+    var kind: Kind
+    var player: String
+
+    /// A batter who retires hurt may come back, so no wicket is counted.
+    var countsAsWicket: Bool { kind != .retiredHurt }
+
+    var isCreditedToBowler: Bool {
+        switch kind {
+        case .bowled, .caught, .caughtAndBowled, .legBeforeWicket, .stumped, .hitWicket: true
+        case .runOut, .obstructingTheField, .retiredHurt, .retiredOut: false
+        }
+    }
+}
+
+/// One ball of a match, as the feed has it.
+struct Delivery: Equatable {
+    /// What the umpire made of it. A wide or a no-ball is bowled again, so an over can have more than six deliveries.
+    enum Legality { case legal, wide, noBall }
+
+    /// 0 for the side that bats first.
+    var innings: Int
+    /// Counted from 0.
+    var over: Int
+    var battingTeam: String
+    var batter: String
+    var bowler: String
+    var nonStriker: String
+    var batterRuns: Int
+    var extraRuns: Int
+    var dismissal: Dismissal?
+    var legality = Legality.legal
+
+    var totalRuns: Int { batterRuns + extraRuns }
+    var isBoundary: Bool { batterRuns == 4 || batterRuns == 6 }
+}
+
+/// One match with all its balls, in order.
+struct Match {
+    enum Margin: Equatable {
+        case runs(Int)
+        case wickets(Int)
+
+        var text: String {
+            switch self {
+            case .runs(let count): count == 1 ? "1 run" : "\(count) runs"
+            case .wickets(let count): count == 1 ? "1 wicket" : "\(count) wickets"
+            }
+        }
+    }
+
+    /// What the side that bats second has been asked for.
+    struct Chase: Equatable {
+        /// Nil when rain changed the target and the feed does not say to what.
+        var target: Int?
+        /// Legal balls in which it has to be reached; nil when the feed does not say.
+        var balls: Int?
+        var isRevised: Bool
+    }
+
+    static let oversPerInnings = 20
+    static let ballsPerOver = 6
+
+    var identifier: String
+    var date: String
+    var city: String
+    var venue: String
+    /// The side that bats first comes first.
+    var teams: [String]
+    var winner: String
+    var margin: Margin
+    var playerOfTheMatch: String
+    var deliveries: [Delivery]
+    var chase: Chase
+
+    /// The result as a newspaper has it.
+    var resultLine: String {
+        "\(winner) won by \(margin.text)" + (chase.isRevised ? " (rain rule)" : "")
+    }
+
+    /// The usual abbreviation of a team's name: its initials, save where the league uses another.
+    static func abbreviation(of team: String) -> String {
+        if team == "Sunrisers Hyderabad" { return "SRH" }
+        return team.split(separator: " ")
+            .map { word in
+                word.allSatisfy(\.isUppercase) ? String(word) : String(word.prefix(1))
+            }
+            .joined()
+    }
+}
+
+extension Match.Chase {
+    /// The feed has no column for the target. It is one more than the first side made, unless the result contradicts
+    /// that: then rain has changed it. A margin in runs gives the new target exactly, and the overs bowled give the
+    /// new length; a win by wickets gives neither.
+    init(firstTotal: Int, second: ArraySlice<Delivery>, margin: Match.Margin) {
+        let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
+        let fullLength = Match.oversPerInnings * Match.ballsPerOver
+        switch margin {
+        case .runs(let runs):
+            let target = secondTotal + runs + 1
+            isRevised = target != firstTotal + 1
+            self.target = target
+            balls = isRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : fullLength
+        case .wickets:
+            isRevised = secondTotal <= firstTotal
+            target = isRevised ? nil : firstTotal + 1
+            balls = isRevised ? nil : fullLength
+        }
+    }
+}

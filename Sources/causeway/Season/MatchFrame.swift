@@ -1,0 +1,64 @@
+/// One push of a match: what its followers are shown from that moment on.
+struct MatchFrame {
+    struct Alert: Equatable {
+        var title: String
+        var body: String
+    }
+
+    var state: MatchState
+    /// For wickets, boundaries and the end of the match.
+    var alert: Alert?
+}
+
+extension Match {
+    /// Before the first ball: what an activity is started with.
+    var openingFrame: MatchFrame {
+        MatchFrame(
+            state: Scoreboard(self).state,
+            alert: MatchFrame.Alert(title: "\(teams[0]) v \(teams[1])", body: "\(venue), \(city): the players walk out")
+        )
+    }
+
+    /// One frame for each ball, and the last of all for the end of the match.
+    func frames() -> [MatchFrame] {
+        var scoreboard = Scoreboard(self)
+        var frames: [MatchFrame] = []
+        frames.reserveCapacity(deliveries.count + 1)
+        for (index, delivery) in deliveries.enumerated() {
+            scoreboard.apply(delivery)
+            let endsInnings = index + 1 < deliveries.count && deliveries[index + 1].innings != delivery.innings
+            if endsInnings { scoreboard.breakForInnings() }
+            frames.append(MatchFrame(state: scoreboard.state, alert: alert(for: delivery, on: scoreboard)))
+        }
+        let first = scoreboard.state.firstInnings ?? ""
+        let last = scoreboard.state.score
+        scoreboard.finish()
+        let end = MatchFrame.Alert(
+            title: resultLine,
+            body: "\(first), \(last). Player of the match: \(playerOfTheMatch)"
+        )
+        frames.append(MatchFrame(state: scoreboard.state, alert: end))
+        return frames
+    }
+
+    private func alert(for delivery: Delivery, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
+        let state = scoreboard.state
+        if let dismissal = delivery.dismissal, dismissal.countsAsWicket {
+            let made = scoreboard.innings(of: dismissal.player) ?? "0 (0)"
+            return MatchFrame.Alert(
+                title: "WICKET! \(state.batting) \(state.runs)/\(state.wickets)",
+                body: "\(dismissal.player) \(made), \(dismissal.kind.rawValue), bowler \(delivery.bowler)"
+            )
+        }
+        guard delivery.isBoundary else { return nil }
+        let made = scoreboard.innings(of: delivery.batter) ?? ""
+        return MatchFrame.Alert(
+            title: "\(delivery.batterRuns == 6 ? "SIX" : "FOUR")! \(delivery.batter) \(made)",
+            body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")
+        )
+    }
+
+    private static func chaseLine(_ chase: MatchState.Chase) -> String {
+        chase.runsNeeded == 0 ? ", target reached" : ", \(chase.runsNeeded) needed from \(chase.ballsLeft)"
+    }
+}

@@ -1,0 +1,99 @@
+import LiveActivity
+
+/// What a phone shows of a match: the content state of its Live Activity.
+struct MatchState: Equatable {
+    enum Phase: String {
+        case upcoming, live, inningsBreak, finished
+    }
+
+    struct Batter: Equatable {
+        var name: String
+        var runs = 0
+        /// Balls faced; a wide is not.
+        var balls = 0
+    }
+
+    struct Bowler: Equatable {
+        var name: String
+        var wickets = 0
+        /// Runs conceded; byes are not the bowler's.
+        var runs = 0
+    }
+
+    /// What the side that bats second still has to do.
+    struct Chase: Equatable {
+        var target: Int
+        var runsNeeded: Int
+        var ballsLeft: Int
+        /// Runs an over, in hundredths; nil once nothing is needed or no ball is left.
+        var requiredRateHundredths: Int?
+    }
+
+    var phase: Phase
+    /// 1 or 2.
+    var innings: Int
+    /// Abbreviations.
+    var batting: String
+    var bowling: String
+    var runs = 0
+    var wickets = 0
+    /// As scorers write them: full overs, a point, and the legal balls of the one in progress.
+    var overs = "0"
+    var runRateHundredths = 0
+    var striker: Batter?
+    var nonStriker: Batter?
+    var bowler: Bowler?
+    var thisOver = ""
+    var lastBall = ""
+    /// The first side's score, once the second side bats.
+    var firstInnings: String?
+    var chase: Chase?
+    var result: String?
+
+    /// The batting side's score in one line, such as "CSK 169/9 (19.5)".
+    var score: String { "\(batting) \(runs)/\(wickets) (\(overs))" }
+}
+
+extension MatchState {
+    /// Writes the members of the content state as the app's type decodes them: what is absent is an optional there.
+    func write(to json: inout JSONWriter) {
+        json.member("phase", phase.rawValue)
+        json.member("innings", innings)
+        json.member("batting", batting)
+        json.member("bowling", bowling)
+        json.member("runs", runs)
+        json.member("wickets", wickets)
+        json.member("overs", overs)
+        json.member("runRate", hundredths: runRateHundredths)
+        if let striker { json.member("striker") { striker.write(to: &$0) } }
+        if let nonStriker { json.member("nonStriker") { nonStriker.write(to: &$0) } }
+        if let bowler {
+            json.member("bowler") { json in
+                json.member("name", bowler.name)
+                json.member("wickets", bowler.wickets)
+                json.member("runs", bowler.runs)
+            }
+        }
+        json.member("thisOver", thisOver)
+        json.member("lastBall", lastBall)
+        if let firstInnings { json.member("firstInnings", firstInnings) }
+        if let chase {
+            json.member("target", chase.target)
+            json.member("runsNeeded", chase.runsNeeded)
+            json.member("ballsLeft", chase.ballsLeft)
+            if let rate = chase.requiredRateHundredths { json.member("requiredRate", hundredths: rate) }
+        }
+        if let result { json.member("result", result) }
+    }
+
+    /// The content state alone, as JSON.
+    var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
+}
+
+extension MatchState.Batter {
+    fileprivate func write(to json: inout JSONWriter) {
+        json.member("name", name)
+        json.member("runs", runs)
+        json.member("balls", balls)
+    }
+}

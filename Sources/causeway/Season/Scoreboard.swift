@@ -1,0 +1,125 @@
+/// Follows a match ball by ball. A fold over its deliveries: nothing in here knows what comes next.
+struct Scoreboard {
+    private let match: Match
+    private(set) var state: MatchState
+
+    private var legalBalls = 0
+    private var over = 0
+    private var legalBallsOfOver = 0
+    private var overSymbols: [String] = []
+    private var batters: [String: MatchState.Batter] = [:]
+    private var bowlers: [String: MatchState.Bowler] = [:]
+
+    /// Before the first ball.
+    init(_ match: Match) {
+        precondition(match.teams.count == 2, "the reader admits matches of two sides")
+        self.match = match
+        state = MatchState(
+            phase: .upcoming,
+            innings: 1,
+            batting: Match.abbreviation(of: match.teams[0]),
+            bowling: Match.abbreviation(of: match.teams[1])
+        )
+    }
+
+    mutating func apply(_ delivery: Delivery) {
+        if delivery.innings + 1 != state.innings { changeInnings() }
+        if delivery.over != over || state.phase != .live {
+            over = delivery.over
+            legalBallsOfOver = 0
+            overSymbols.removeAll(keepingCapacity: true)
+        }
+        state.phase = .live
+        state.runs += delivery.totalRuns
+        let isWicket = delivery.dismissal?.countsAsWicket ?? false
+        if isWicket { state.wickets += 1 }
+        if delivery.legality == .legal {
+            legalBalls += 1
+            legalBallsOfOver += 1
+        }
+        credit(delivery)
+        let symbol = delivery.symbol
+        overSymbols.append(symbol)
+        state.lastBall = symbol
+        state.thisOver = overSymbols.joined(separator: " ")
+        state.overs = oversText
+        if legalBalls > 0 { state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, legalBalls) }
+        updateChase()
+    }
+
+    /// After the last ball.
+    mutating func finish() {
+        state.phase = .finished
+        state.result = match.resultLine
+    }
+
+    /// Between the innings: the first side's last ball has been bowled.
+    mutating func breakForInnings() {
+        state.phase = .inningsBreak
+    }
+
+    /// Seven balls in an over are an umpire's miscount, which the scorers' notation cannot express.
+    private var oversText: String {
+        legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
+    }
+
+    private mutating func changeInnings() {
+        let first = state
+        state = MatchState(phase: .inningsBreak, innings: 2, batting: first.bowling, bowling: first.batting)
+        state.firstInnings = first.score
+        legalBalls = 0
+        batters.removeAll(keepingCapacity: true)
+        bowlers.removeAll(keepingCapacity: true)
+        updateChase()
+    }
+
+    private mutating func credit(_ delivery: Delivery) {
+        var batter = batters[delivery.batter] ?? MatchState.Batter(name: delivery.batter)
+        batter.runs += delivery.batterRuns
+        if delivery.legality != .wide { batter.balls += 1 }
+        batters[delivery.batter] = batter
+        state.striker = batter
+        state.nonStriker = batters[delivery.nonStriker] ?? MatchState.Batter(name: delivery.nonStriker)
+
+        var bowler = bowlers[delivery.bowler] ?? MatchState.Bowler(name: delivery.bowler)
+        bowler.runs += delivery.legality == .legal ? delivery.batterRuns : delivery.totalRuns
+        if delivery.dismissal?.isCreditedToBowler ?? false { bowler.wickets += 1 }
+        bowlers[delivery.bowler] = bowler
+        state.bowler = bowler
+    }
+
+    private mutating func updateChase() {
+        guard state.innings == 2, let target = match.chase.target, let balls = match.chase.balls else { return }
+        let needed = max(0, target - state.runs)
+        let left = max(0, balls - legalBalls)
+        let rate = needed > 0 && left > 0 ? Hundredths.ratio(needed * Match.ballsPerOver, left) : nil
+        state.chase = MatchState.Chase(
+            target: target,
+            runsNeeded: needed,
+            ballsLeft: left,
+            requiredRateHundredths: rate
+        )
+    }
+}
+
+extension Scoreboard {
+    /// What the batter who is out, or who hit the boundary, has made so far.
+    func innings(of batter: String) -> String? {
+        batters[batter].map { "\($0.runs) (\($0.balls))" }
+    }
+}
+
+extension Delivery {
+    /// As scorers mark it: a point for no run, W for a wicket, wd and nb for what is bowled again, b for a bye.
+    var symbol: String {
+        let runs =
+            switch legality {
+            case .wide: extraRuns == 1 ? "wd" : "\(extraRuns)wd"
+            case .noBall: batterRuns == 0 ? "nb" : "\(batterRuns)nb"
+            case .legal where extraRuns > 0: "\(extraRuns)b"
+            case .legal: batterRuns == 0 ? "." : "\(batterRuns)"
+            }
+        guard dismissal?.countsAsWicket ?? false else { return runs }
+        return runs == "." ? "W" : "\(runs)+W"
+    }
+}

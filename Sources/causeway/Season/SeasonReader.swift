@@ -1,0 +1,177 @@
+/// All matches of a season, in the order of the matches file.
+struct Season {
+    var matches: [Match]
+
+    var deliveryCount: Int { matches.reduce(0) { $0 + $1.deliveries.count } }
+
+    static let matchCountMax = 1_000
+
+    /// Reads the two files of a season.
+    ///
+    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a delivery of an
+    ///   unknown match, innings out of order, a match without balls or without a result.
+    init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
+        var deliveries = try Self.deliveries(from: deliveriesFile)
+        matches = []
+        let table = try Table(matchesFile, file: "matches", columns: MatchColumn.self)
+        guard table.rows.count <= Self.matchCountMax else {
+            throw SeasonError(file: "matches", line: 0, reason: "more than \(Self.matchCountMax) matches")
+        }
+        for row in table.rows {
+            guard let balls = deliveries.removeValue(forKey: try table.text(.match_id, of: row)) else {
+                throw table.fault(.match_id, of: row, "a match without deliveries, or the second row of one")
+            }
+            matches.append(try Self.match(row, of: table, deliveries: balls))
+        }
+        if let orphan = deliveries.keys.min() {
+            throw SeasonError(file: "deliveries", line: 0, reason: "match \(orphan) is not in the matches file")
+        }
+    }
+
+    private enum MatchColumn: String, CaseIterable {
+        case match_id, date, city, venue, team1, team2, winner, result, player_of_match
+    }
+
+    private enum DeliveryColumn: String, CaseIterable {
+        case match_id, innings, over, batting_team, batter, bowler, non_striker
+        case runs_batter, runs_extras, runs_total, wicket_kind, player_out
+    }
+
+    private static func match(
+        _ row: CommaSeparatedValues.Row,
+        of table: Table<MatchColumn>,
+        deliveries: [Delivery]
+    ) throws(SeasonError) -> Match {
+        let teams = [try table.text(.team1, of: row), try table.text(.team2, of: row)]
+        let winner = try table.text(.winner, of: row)
+        guard teams.contains(winner) else { throw table.fault(.winner, of: row, "\(winner) did not play") }
+        guard let margin = Match.Margin(feed: try table.text(.result, of: row)) else {
+            throw table.fault(.result, of: row, "neither runs:N nor wickets:N")
+        }
+        var first = deliveries.prefix { $0.innings == 0 }
+        var second = deliveries[first.endIndex...]
+        guard let opener = first.first, let chaser = second.first, second.allSatisfy({ $0.innings == 1 }) else {
+            throw table.fault(.match_id, of: row, "not two innings, one after the other")
+        }
+        guard Set(teams) == [opener.battingTeam, chaser.battingTeam],
+            first.allSatisfy({ $0.battingTeam == opener.battingTeam }),
+            second.allSatisfy({ $0.battingTeam == chaser.battingTeam })
+        else { throw table.fault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
+        Delivery.markIllegal(in: &first)
+        Delivery.markIllegal(in: &second)
+        return Match(
+            identifier: try table.text(.match_id, of: row),
+            date: try table.text(.date, of: row),
+            city: try table.text(.city, of: row),
+            venue: try table.text(.venue, of: row),
+            teams: [opener.battingTeam, chaser.battingTeam],
+            winner: winner,
+            margin: margin,
+            playerOfTheMatch: try table.text(.player_of_match, of: row),
+            deliveries: Array(first + second),
+            chase: Match.Chase(firstTotal: first.reduce(0) { $0 + $1.totalRuns }, second: second, margin: margin)
+        )
+    }
+
+    /// Deliveries by match, each in the file's order.
+    private static func deliveries(from file: [UInt8]) throws(SeasonError) -> [String: [Delivery]] {
+        let table = try Table(file, file: "deliveries", columns: DeliveryColumn.self)
+        var byMatch: [String: [Delivery]] = [:]
+        for row in table.rows {
+            let delivery = try Self.delivery(row, of: table)
+            byMatch[try table.text(.match_id, of: row), default: []].append(delivery)
+        }
+        return byMatch
+    }
+
+    private static func delivery(
+        _ row: CommaSeparatedValues.Row,
+        of table: Table<DeliveryColumn>
+    ) throws(SeasonError) -> Delivery {
+        let kindText = try table.text(.wicket_kind, of: row)
+        let playerOut = try table.text(.player_out, of: row)
+        let kind = Dismissal.Kind(rawValue: kindText)
+        guard (kind != nil) == !kindText.isEmpty else {
+            throw table.fault(.wicket_kind, of: row, "unknown: \(kindText)")
+        }
+        guard kindText.isEmpty == playerOut.isEmpty else {
+            throw table.fault(.player_out, of: row, "a dismissal needs both a kind and a player")
+        }
+        let delivery = Delivery(
+            innings: try table.number(.innings, of: row, in: 1...2) - 1,
+            over: try table.number(.over, of: row, in: 0...(Match.oversPerInnings - 1)),
+            battingTeam: try table.text(.batting_team, of: row),
+            batter: try table.text(.batter, of: row),
+            bowler: try table.text(.bowler, of: row),
+            nonStriker: try table.text(.non_striker, of: row),
+            batterRuns: try table.number(.runs_batter, of: row, in: 0...99),
+            extraRuns: try table.number(.runs_extras, of: row, in: 0...99),
+            dismissal: kind.map { Dismissal(kind: $0, player: playerOut) }
+        )
+        guard delivery.totalRuns == (try table.number(.runs_total, of: row, in: 0...198)) else {
+            throw table.fault(.runs_total, of: row, "not the sum of runs_batter and runs_extras")
+        }
+        return delivery
+    }
+}
+
+extension Match.Margin {
+    init?(feed text: String) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let count = Int(parts[1]), count > 0 else { return nil }
+        switch parts[0] {
+        case "runs": self = .runs(count)
+        case "wickets" where count <= 10: self = .wickets(count)
+        default: return nil
+        }
+    }
+}
+
+/// A file with a header, its fields found by the columns' names.
+private struct Table<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
+    let rows: ArraySlice<CommaSeparatedValues.Row>
+    private let file: String
+    private let positions: [Column: Int]
+
+    init(_ bytes: [UInt8], file: String, columns: Column.Type) throws(SeasonError) {
+        let all = try CommaSeparatedValues.rows(of: bytes, file: file)
+        guard let header = all.first else { throw SeasonError(file: file, line: 0, reason: "empty") }
+        var positions: [Column: Int] = [:]
+        for column in Column.allCases {
+            guard let position = header.fields.firstIndex(of: column.rawValue) else {
+                throw SeasonError(file: file, line: 1, reason: "no column \(column.rawValue)")
+            }
+            positions[column] = position
+        }
+        for row in all where row.fields.count != header.fields.count {
+            let reason = "\(row.fields.count) fields where the header has \(header.fields.count)"
+            throw SeasonError(file: file, line: row.line, reason: reason)
+        }
+        self.file = file
+        self.positions = positions
+        rows = all.dropFirst()
+    }
+
+    func text(_ column: Column, of row: CommaSeparatedValues.Row) throws(SeasonError) -> String {
+        guard let position = positions[column], position < row.fields.count else {
+            throw fault(column, of: row, "missing")
+        }
+        return row.fields[position]
+    }
+
+    func number(
+        _ column: Column,
+        of row: CommaSeparatedValues.Row,
+        in range: ClosedRange<Int>
+    ) throws(SeasonError) -> Int {
+        let text = try text(column, of: row)
+        guard let number = Int(text), range.contains(number) else {
+            throw fault(column, of: row, "\"\(text)\" is no number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    func fault(_ column: Column, of row: CommaSeparatedValues.Row, _ reason: String) -> SeasonError {
+        SeasonError(file: file, line: row.line, reason: "\(column.rawValue): \(reason)")
+    }
+}

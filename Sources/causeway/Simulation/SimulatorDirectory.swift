@@ -1,0 +1,68 @@
+import APNsSimulator
+import ArgumentParser
+import Foundation
+
+/// A key that provider tokens may be signed with, as the command line names it.
+struct SimulatorKey {
+    var teamIdentifier: String
+    var keyIdentifier: String
+    var file: String
+
+    init(teamIdentifier: String, keyIdentifier: String, file: String) {
+        self.teamIdentifier = teamIdentifier
+        self.keyIdentifier = keyIdentifier
+        self.file = file
+    }
+
+    /// From `team:key:file`.
+    init?(_ text: String) {
+        let parts = text.split(separator: ":", maxSplits: 2)
+        guard parts.count == 3 else { return nil }
+        self.init(teamIdentifier: String(parts[0]), keyIdentifier: String(parts[1]), file: String(parts[2]))
+    }
+
+    func pem() throws -> String {
+        do {
+            return try String(contentsOfFile: file, encoding: .utf8)
+        } catch {
+            throw ValidationError("--key \(file): cannot be read")
+        }
+    }
+}
+
+/// Where a simulator keeps its files.
+struct SimulatorDirectory {
+    /// Ten letters, as Apple's identifiers have, and plainly none of Apple's.
+    static let ownIdentifier = "SIMULATION"
+
+    let path: String
+    private let isTemporary: Bool
+
+    /// - Parameter path: made if it is not there; nil: a fresh one that is gone afterwards.
+    init(path: String?) throws {
+        isTemporary = path == nil
+        self.path =
+            path
+            ?? FileManager.default.temporaryDirectory.appendingPathComponent("causeway-simulator-\(UUID().uuidString)")
+            .path
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true)
+    }
+
+    func removeIfTemporary() {
+        if isTemporary { try? FileManager.default.removeItem(atPath: path) }
+    }
+
+    /// The key that was made here once, or is made now. Only the owner may read it.
+    func ownKey() throws -> SimulatorKey {
+        let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
+        if !FileManager.default.fileExists(atPath: file) {
+            let contents = Data(try ProviderKey.makeP8().utf8)
+            guard
+                FileManager.default.createFile(atPath: file, contents: contents, attributes: [.posixPermissions: 0o600])
+            else {
+                throw ValidationError("--directory \(path): cannot be written")
+            }
+        }
+        return SimulatorKey(teamIdentifier: Self.ownIdentifier, keyIdentifier: Self.ownIdentifier, file: file)
+    }
+}

@@ -1,0 +1,238 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+@Suite struct ConnectionTests {
+    @Test func oneStreamUntilAuthenticated() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            try client.run { !$0.concurrentStreams.isEmpty }
+            #expect(client.concurrentStreams == [1])
+            let refused = try client.perform(scene.headers(["authorization": "bearer x"]), body: scene.update(home: 1))
+            #expect(refused.status == 403)
+            #expect(client.concurrentStreams == [1])
+            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            try client.run { $0.concurrentStreams.count == 2 }
+            #expect(client.concurrentStreams == [1, 1_000])
+        }
+    }
+
+    @Test func streamsOverTheLimitAreRefused() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            // The client has not read the server's SETTINGS yet, and opens four streams at once.
+            let streams = try (0..<4).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
+            try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
+            let codes = streams.map { client.answers[$0]?.errorCode }
+            #expect(codes.first == 0)
+            #expect(codes.contains(7))
+        }
+    }
+
+    @Test func aThousandStreamsAtOnceAreAnsweredEachOnce() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            try client.run { $0.concurrentStreams.count == 2 }
+            let streams = try (0..<1_000).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
+            try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
+            #expect(streams.allSatisfy { client.answers[$0]?.status == 200 })
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics.requests == 1_001)
+            #expect(statistics.priority5 == 1_001)
+        }
+    }
+
+    @Test func framesMayArriveInPieces() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            client.bytesPerWrite = 1
+            for home in 1...3 {
+                let answer = try client.perform(scene.headers(), body: scene.update(home: home))
+                #expect(answer.status == 200, "\(answer)")
+            }
+        }
+    }
+
+    @Test func goAwayAfterSomeRequests() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.goAwayAfterRequests = 3
+            try await scene.simulator.setFaults(faults)
+            let client = try scene.connect()
+            var last: Int32 = 0
+            for _ in 0..<3 {
+                last = try client.submit(scene.headers(), body: scene.update(home: 1))
+                try client.run { $0.answers[last]?.isClosed == true }
+            }
+            try client.run { $0.goAway != nil }
+            #expect(client.goAway == .init(lastStream: last, reason: "{\"reason\":\"Shutdown\"}"))
+            #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
+            #expect(client.isEnded)
+        }
+    }
+
+    @Test func goAwayOnDemandLetsWhatIsUnderWayEnd() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.latencyMilliseconds = 100...100
+            try await scene.simulator.setFaults(faults)
+            let client = try scene.connect()
+            let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
+            try client.run { $0.concurrentStreams.count == 2 }
+            try await scene.simulator.sendGoAway()
+            try client.run { $0.answers[stream]?.isClosed == true }
+            #expect(client.answers[stream]?.status == 200)
+            #expect(client.goAway?.lastStream == stream)
+        }
+    }
+
+    @Test func theLimitOfStreamsChangesAtOnce() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            var faults = Faults()
+            faults.concurrentStreams = 10
+            try await scene.simulator.setFaults(faults)
+            try client.run { $0.concurrentStreams.count == 3 }
+            try await scene.simulator.setFaults(Faults())
+            try client.run { $0.concurrentStreams.count == 4 }
+            #expect(client.concurrentStreams == [1, 1_000, 10, 1_000])
+        }
+    }
+
+    @Test func clientsWithoutH2AreDropped() async throws {
+        try await Scene.run { scene in
+            // TLS 1.3: the client may take its handshake for done before it hears of the refusal.
+            for protocols in [[], Array("\u{8}http/1.1".utf8)] {
+                #expect(throws: H2Client.Failure.self) {
+                    let client = try H2Client(
+                        port: scene.simulator.port, caFile: scene.caFile, protocols: protocols)
+                    _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+                }
+            }
+        }
+    }
+
+    @Test func severalThreadsShareOneWorld() async throws {
+        try await Scene.run({ $0.threads = 3 }) { scene in
+            for home in 0..<9 {
+                let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
+                #expect(answer.status == 200)
+            }
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics.requests == 9)
+            #expect(statistics.connectionsAccepted == 9)
+            let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.compare(
+                    app: Scene.app, expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))], nowMilliseconds: now)
+            }
+            #expect(comparison.matching == 1)
+        }
+    }
+
+    @Test func stoppingEndsConnectionsAndIsRepeatable() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            await scene.simulator.stop()
+            #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
+            await #expect(throws: SimulatorError.self) { try await scene.simulator.statistics() }
+            try await scene.simulator.start()
+            #expect(try await scene.simulator.statistics().requests == 0)
+        }
+    }
+}
+
+@Suite struct FaultTests {
+    /// 200 pushes on one connection, and what became of them.
+    private func outcomes(_ scene: Scene, _ faults: Faults) async throws -> [String: Int] {
+        let client = try scene.connect()
+        _ = try client.perform(scene.headers(), body: scene.update(home: 0))
+        try client.run { $0.concurrentStreams.count == 2 }
+        try await scene.simulator.setFaults(faults)
+        let streams = try (0..<200).map { _ in try client.submit(scene.headers(), body: scene.update(home: 1)) }
+        let unanswered = faults.unansweredShare > 0
+        try client.run { client in
+            unanswered || streams.allSatisfy { client.answers[$0]?.isClosed == true }
+        }
+        if unanswered {
+            // Nothing tells the client: the service says when it has judged them all.
+            while try await scene.simulator.statistics().requests < 201 { await Task.yield() }
+        }
+        return streams.reduce(into: [:]) { counts, stream in
+            let answer = client.answers[stream] ?? .init()
+            counts[answer.errorCode != 0 ? "error \(answer.errorCode)" : "\(answer.status) \(answer.body)", default: 0] += 1
+        }
+    }
+
+    @Test func sharesOfAnswers() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.internalServerErrorShare = 0.2
+            faults.serviceUnavailableShare = 0.2
+            faults.tooManyRequestsShare = 0.2
+            faults.refusedShare = 0.2
+            let counts = try await outcomes(scene, faults)
+            for kind in [
+                "200 ", "500 {\"reason\":\"InternalServerError\"}", "503 {\"reason\":\"ServiceUnavailable\"}",
+                "429 {\"reason\":\"TooManyRequests\"}", "error 7",
+            ] {
+                #expect((10...80).contains(counts[kind] ?? 0), "\(kind): \(counts)")
+            }
+            #expect(counts.count == 5)
+        }
+    }
+
+    @Test(arguments: [true, false]) func lostAnswersAreAppliedOrNot(_ isApplied: Bool) async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.resetShare = 1
+            faults.lostAnswersAreApplied = isApplied
+            let counts = try await outcomes(scene, faults)
+            #expect(counts == ["error 2": 200])
+            let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
+            let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.compare(app: Scene.app, expected: [("m1", Array(expected.utf8))], nowMilliseconds: now)
+            }
+            #expect(comparison.matching == 1)
+        }
+    }
+
+    @Test func someAreNeverAnswered() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.unansweredShare = 1
+            let counts = try await outcomes(scene, faults)
+            #expect(counts == ["0 ": 200])
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics.requestsUnanswered == 200)
+        }
+    }
+
+    @Test func latencyPutsAnswersOff() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.latencyMilliseconds = 50...60
+            try await scene.simulator.setFaults(faults)
+            let client = try scene.connect()
+            let clock = ContinuousClock()
+            let duration = try clock.measure {
+                _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            }
+            #expect(duration >= .milliseconds(49))
+        }
+    }
+
+    @Test func impossibleFaultsAreRefused() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.resetShare = 0.7
+            faults.refusedShare = 0.7
+            await #expect(throws: SimulatorError.self) { try await scene.simulator.setFaults(faults) }
+            faults = Faults()
+            faults.resetShare = .nan
+            await #expect(throws: SimulatorError.self) { try await scene.simulator.setFaults(faults) }
+        }
+    }
+}

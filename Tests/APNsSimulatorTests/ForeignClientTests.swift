@@ -1,0 +1,75 @@
+import APNsSimulator
+import Foundation
+import Glibc
+import Testing
+
+/// Clients that others wrote.
+@Suite(.serialized) struct ForeignClientTests {
+    @Test func curl() async throws {
+        try await Scene.run { scene in
+            var arguments = ["--http2", "-sS", "-i", "--cacert", scene.caFile, "-d", scene.update(home: 3)]
+            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
+            let (text, status) = try await output(of: "curl", arguments + [url])
+            #expect(status == 0, "\(text)")
+            #expect(text.hasPrefix("HTTP/2 200"))
+            #expect(text.contains("apns-id: 11111111-2222-3333-4444-555555555555"))
+            let refused = try await output(of: "curl", arguments + [url + "00"])
+            #expect(refused.text.contains("HTTP/2 400"))
+            #expect(refused.text.hasSuffix("{\"reason\":\"BadDeviceToken\"}"))
+        }
+    }
+
+    @Test func nghttp() async throws {
+        try await Scene.run { scene in
+            let body = scene.directory.appendingPathComponent("body")
+            try Data(scene.update(home: 4).utf8).write(to: body)
+            var arguments = ["-v", "--data=\(body.path)"]
+            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
+            let (text, _) = try await output(of: "nghttp", arguments + [url])
+            #expect(text.contains(":status: 200"), "\(text)")
+            #expect(text.contains("SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000"))
+        }
+    }
+
+    @Test func curlInClearText() async throws {
+        try await Scene.run({ $0.security = .cleartext }) { scene in
+            var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", scene.update(home: 3)]
+            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            let url = "http://127.0.0.1:\(scene.simulator.port)/3/device/\(scene.token)"
+            let (text, _) = try await output(of: "curl", arguments + [url])
+            #expect(text.hasPrefix("HTTP/2 200"), "\(text)")
+        }
+    }
+
+    /// Prints a throughput; asserts only that every request was answered 200.
+    @Test func throughput() async throws {
+        // h2load opens its streams before it has read the server's SETTINGS.
+        try await Scene.run({ $0.limits.streamsBeforeAuthentication = 1_000 }) { scene in
+            let body = scene.directory.appendingPathComponent("body")
+            try Data(scene.update(home: 4).utf8).write(to: body)
+            let count = ProcessInfo.processInfo.environment["SIMULATOR_LOAD_REQUESTS"].flatMap(Int.init) ?? 20_000
+            var arguments = ["-n", "\(count)", "-c", "4", "-m", "250", "-d", body.path]
+            for (name, value) in scene.headers(["apns-id": nil as String?]) where !name.hasPrefix(":") {
+                arguments += ["-H", "\(name): \(value)"]
+            }
+            var before = rusage()
+            getrusage(RUSAGE_SELF.rawValue, &before)
+            let url = "https://127.0.0.1:\(scene.simulator.port)/3/device/\(scene.token)"
+            let (text, _) = try await output(of: "h2load", arguments + [url])
+            var after = rusage()
+            getrusage(RUSAGE_SELF.rawValue, &after)
+            let seconds = { (usage: rusage) in
+                Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+                    + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
+            }
+            let line = text.split(separator: "\n").first { $0.hasPrefix("finished") } ?? ""
+            let microseconds = (seconds(after) - seconds(before)) / Double(count) * 1e6
+            print("simulator under h2load: \(line); \(microseconds) µs of CPU a request in this process")
+            let statistics = try await scene.simulator.statistics()
+            let reasons = Reason.allCases.filter { statistics[$0] > 0 }.map { "\($0): \(statistics[$0])" }
+            #expect(statistics[.success] == count, "\(reasons) \(text)")
+        }
+    }
+}

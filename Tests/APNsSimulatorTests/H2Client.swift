@@ -1,0 +1,189 @@
+import CNghttp2
+import COpenSSL
+import Glibc
+
+/// A small HTTP/2 client for tests: blocking, one connection, any number of streams, and everything the server says kept.
+final class H2Client {
+    struct Answer: Equatable {
+        var status = 0
+        var headers: [String: String] = [:]
+        var body = ""
+        var isClosed = false
+        /// The code of the stream's end; 0 for an orderly one.
+        var errorCode: UInt32 = 0
+    }
+
+    struct GoAway: Equatable {
+        var lastStream: Int32
+        var reason: String
+    }
+
+    struct Failure: Error {
+        var reason: String
+    }
+
+    private(set) var answers: [Int32: Answer] = [:]
+    private(set) var goAway: GoAway?
+    /// Values of SETTINGS_MAX_CONCURRENT_STREAMS, in the order in which they came.
+    private(set) var concurrentStreams: [UInt32] = []
+    private(set) var isEnded = false
+    private var descriptor: Int32 = -1
+    private var context: OpaquePointer?
+    private var tls: OpaquePointer?
+    private var session: OpaquePointer?
+    private var bodies: [Int32: [UInt8]] = [:]
+    /// As much as goes into one TLS record.
+    var bytesPerWrite = 16_384
+
+    init(port: UInt16, caFile: String, protocols: [UInt8] = [2, 0x68, 0x32]) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0 else { throw Failure(reason: "connect: \(errno)") }
+        context = SSL_CTX_new(TLS_client_method())
+        guard SSL_CTX_load_verify_locations(context, caFile, nil) == 1 else { throw Failure(reason: "ca file") }
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        if !protocols.isEmpty { SSL_CTX_set_alpn_protos(context, protocols, UInt32(protocols.count)) }
+        tls = SSL_new(context)
+        SSL_set1_host(tls, "localhost")
+        SSL_set_fd(tls, descriptor)
+        guard SSL_connect(tls) == 1 else { throw Failure(reason: "handshake") }
+        try openSession()
+    }
+
+    deinit {
+        nghttp2_session_del(session)
+        SSL_free(tls)
+        SSL_CTX_free(context)
+        close(descriptor)
+    }
+
+    private func openSession() throws {
+        var callbacks: OpaquePointer?
+        nghttp2_session_callbacks_new(&callbacks)
+        defer { nghttp2_session_callbacks_del(callbacks) }
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) { _, frame, name, nameCount, value, count, _, data in
+            guard let frame, let data else { return 0 }
+            let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
+            let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
+            let value = String(decoding: UnsafeBufferPointer(start: value, count: count), as: UTF8.self)
+            client.answers[frame.pointee.hd.stream_id]?.headers[name] = value
+            if name == ":status" { client.answers[frame.pointee.hd.stream_id]?.status = Int(value) ?? 0 }
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, data in
+            guard let data else { return 0 }
+            let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
+            client.answers[stream]?.body += String(
+                decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, data in
+            guard let data else { return 0 }
+            let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
+            client.answers[stream]?.isClosed = true
+            client.answers[stream]?.errorCode = code
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, data in
+            guard let frame, let data else { return 0 }
+            Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue().note(frame.pointee)
+            return 0
+        }
+        guard nghttp2_session_client_new(&session, callbacks, Unmanaged.passUnretained(self).toOpaque()) == 0 else {
+            throw Failure(reason: "session")
+        }
+        nghttp2_submit_settings(session, 0, nil, 0)
+    }
+
+    private func note(_ frame: nghttp2_frame) {
+        if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue {
+            let data = UnsafeBufferPointer(start: frame.goaway.opaque_data, count: frame.goaway.opaque_data_len)
+            goAway = GoAway(lastStream: frame.goaway.last_stream_id, reason: String(decoding: data, as: UTF8.self))
+        }
+        if UInt32(frame.hd.type) == NGHTTP2_SETTINGS.rawValue, frame.hd.flags & 1 == 0 {
+            for index in 0..<frame.settings.niv {
+                let entry = frame.settings.iv[index]
+                if UInt32(entry.settings_id) == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue {
+                    concurrentStreams.append(entry.value)
+                }
+            }
+        }
+    }
+
+    /// Queues a request; its answer is found under the stream's id.
+    @discardableResult
+    func submit(_ headers: [(String, String)], body: String) throws -> Int32 {
+        var strings: [UnsafeMutablePointer<CChar>?] = []
+        defer { strings.forEach { free($0) } }
+        var fields: [nghttp2_nv] = []
+        for (name, value) in headers {
+            let (name, value) = (strdup(name), strdup(value))
+            strings += [name, value]
+            guard let name, let value else { throw Failure(reason: "memory") }
+            fields.append(
+                nghttp2_nv(
+                    name: UnsafeMutableRawPointer(name).assumingMemoryBound(to: UInt8.self),
+                    value: UnsafeMutableRawPointer(value).assumingMemoryBound(to: UInt8.self), namelen: strlen(name),
+                    valuelen: strlen(value), flags: 0))
+        }
+        var provider = nghttp2_data_provider()
+        provider.read_callback = { _, stream, buffer, length, flags, _, data in
+            guard let buffer, let flags, let data else { return 0 }
+            let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
+            let body = client.bodies[stream] ?? []
+            let count = min(length, body.count)
+            for index in 0..<count { buffer[index] = body[index] }
+            client.bodies[stream] = Array(body.dropFirst(count))
+            if count == body.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+            return count
+        }
+        let stream =
+            body.isEmpty
+            ? nghttp2_submit_request(session, nil, fields, fields.count, nil, nil)
+            : nghttp2_submit_request(session, nil, fields, fields.count, &provider, nil)
+        guard stream > 0 else { throw Failure(reason: "submit: \(stream)") }
+        bodies[stream] = Array(body.utf8)
+        answers[stream] = Answer()
+        return stream
+    }
+
+    /// Moves bytes until a condition holds, the server ends, or nothing has come for some seconds: then it throws.
+    func run(seconds: Int = 10, until condition: (H2Client) -> Bool) throws {
+        var timeout = timeval(tv_sec: seconds, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            var data: UnsafePointer<UInt8>?
+            while true {
+                let count = nghttp2_session_mem_send(session, &data)
+                guard count > 0, let data else { break }
+                for start in stride(from: 0, to: count, by: bytesPerWrite) {
+                    _ = SSL_write(tls, data + start, Int32(min(bytesPerWrite, count - start)))
+                }
+            }
+            if condition(self) { return }
+            let count = SSL_read(tls, &buffer, Int32(buffer.count))
+            if count <= 0 {
+                isEnded = SSL_get_error(tls, count) != SSL_ERROR_WANT_READ
+                if condition(self) { return }
+                throw Failure(reason: isEnded ? "ended" : "nothing came")
+            }
+            guard nghttp2_session_mem_recv(session, buffer, Int(count)) >= 0 else { throw Failure(reason: "protocol") }
+        }
+    }
+
+    /// One request and its answer.
+    func perform(_ headers: [(String, String)], body: String) throws -> Answer {
+        let stream = try submit(headers, body: body)
+        try run { $0.answers[stream]?.isClosed == true }
+        return answers[stream] ?? Answer()
+    }
+}

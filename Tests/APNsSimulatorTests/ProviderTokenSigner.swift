@@ -1,0 +1,58 @@
+import COpenSSL
+import Glibc
+
+/// Signs provider tokens for tests.
+struct ProviderTokenSigner {
+    var teamIdentifier = "TEAM123456"
+    var keyIdentifier = "KEY1234567"
+    var p8: String
+
+    func token(
+        issuedAt: Int? = nil, algorithm: String = "ES256", keyIdentifier: String? = nil, teamIdentifier: String? = nil,
+        claims: String? = nil
+    ) -> String {
+        let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyIdentifier ?? self.keyIdentifier)\"}"
+        let issued = issuedAt ?? time(nil)
+        let claims = claims ?? "{\"iss\":\"\(teamIdentifier ?? self.teamIdentifier)\",\"iat\":\(issued)}"
+        let signed = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
+        return signed + "." + base64URL(signature(of: Array(signed.utf8)))
+    }
+
+    private func signature(of text: [UInt8]) -> [UInt8] {
+        let pem = Array(p8.utf8)
+        let bio = BIO_new_mem_buf(pem, Int32(pem.count))
+        let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil)
+        let context = EVP_MD_CTX_new()
+        defer {
+            EVP_MD_CTX_free(context)
+            EVP_PKEY_free(key)
+            BIO_free(bio)
+        }
+        EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key)
+        var length = 128
+        var der = [UInt8](repeating: 0, count: length)
+        EVP_DigestSign(context, &der, &length, text, text.count)
+        return der.withUnsafeBufferPointer { bytes in
+            var start = bytes.baseAddress
+            let parts = d2i_ECDSA_SIG(nil, &start, length)
+            defer { ECDSA_SIG_free(parts) }
+            var raw = [UInt8](repeating: 0, count: 64)
+            raw.withUnsafeMutableBufferPointer { raw in
+                _ = BN_bn2binpad(ECDSA_SIG_get0_r(parts), raw.baseAddress, 32)
+                _ = BN_bn2binpad(ECDSA_SIG_get0_s(parts), raw.baseAddress.map { $0 + 32 }, 32)
+            }
+            return raw
+        }
+    }
+}
+
+func base64URL(_ bytes: [UInt8]) -> String {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+    var text: [UInt8] = []
+    for start in stride(from: 0, to: bytes.count, by: 3) {
+        let group = bytes[start..<min(start + 3, bytes.count)]
+        let bits = (0..<3).reduce(UInt32(0)) { $0 << 8 | ($1 < group.count ? UInt32(group[start + $1]) : 0) }
+        for index in 0...group.count { text.append(alphabet[Int(bits >> UInt32(18 - index * 6) & 63)]) }
+    }
+    return String(decoding: text, as: UTF8.self)
+}

@@ -1,0 +1,137 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+/// Every reason of Apple's table that a request can provoke, over TLS and HTTP/2.
+@Suite struct ReasonTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        var name: String
+        var changes: [String: String?] = [:]
+        var extra: [String] = []
+        var body: String?
+        var token: String?
+        var reason: Reason
+        var testDescription: String { name }
+    }
+
+    static let rows: [Row] = [
+        Row(name: "in order", reason: .success),
+        Row(name: "GET", changes: [":method": "GET"], reason: .methodNotAllowed),
+        Row(name: "another path", changes: [":path": "/4/device/00"], reason: .badPath),
+        Row(name: "no token", changes: [":path": "/3/device/"], reason: .missingDeviceToken),
+        Row(name: "no token, no slash", changes: [":path": "/3/device"], reason: .missingDeviceToken),
+        Row(name: "token is not hexadecimal", token: "xyz0", reason: .badDeviceToken),
+        Row(name: "token of odd length", token: "abc", reason: .badDeviceToken),
+        Row(name: "token is endless", token: String(repeating: "ab", count: 1_000), reason: .badDeviceToken),
+        Row(name: "unknown token", token: String(repeating: "ab", count: 80), reason: .badDeviceToken),
+        Row(name: "repeated priority", extra: ["apns-priority"], reason: .duplicateHeaders),
+        Row(name: "repeated authorization", extra: ["authorization"], reason: .duplicateHeaders),
+        Row(name: "no authorization", changes: ["authorization": nil as String?], reason: .missingProviderToken),
+        Row(name: "not a bearer", changes: ["authorization": "basic abc"], reason: .invalidProviderToken),
+        Row(name: "not a token", changes: ["authorization": "bearer a.b.c"], reason: .invalidProviderToken),
+        Row(name: "no push type", changes: ["apns-push-type": nil as String?], reason: .invalidPushType),
+        Row(name: "another push type", changes: ["apns-push-type": "alert"], reason: .invalidPushType),
+        Row(name: "no topic", changes: ["apns-topic": nil as String?], reason: .missingTopic),
+        Row(name: "not a topic", changes: ["apns-topic": "a b"], reason: .badTopic),
+        Row(name: "endless topic", changes: ["apns-topic": String(repeating: "a", count: 300)], reason: .badTopic),
+        Row(name: "unknown app", changes: ["apns-topic": "com.no.push-type.liveactivity"], reason: .topicDisallowed),
+        Row(
+            name: "another team's app", changes: ["apns-topic": "com.example.other.push-type.liveactivity"],
+            reason: .topicDisallowed),
+        Row(
+            name: "another app", changes: ["apns-topic": "com.example.sibling.push-type.liveactivity"],
+            reason: .deviceTokenNotForTopic),
+        Row(name: "topic without suffix", changes: ["apns-topic": Scene.app], reason: .deviceTokenNotForTopic),
+        Row(name: "priority 1", changes: ["apns-priority": "1"], reason: .badPriority),
+        Row(name: "no priority", changes: ["apns-priority": nil as String?], reason: .success),
+        Row(name: "expiration is no number", changes: ["apns-expiration": "soon"], reason: .badExpirationDate),
+        Row(name: "expiration is negative", changes: ["apns-expiration": "-1"], reason: .badExpirationDate),
+        Row(name: "id is no UUID", changes: ["apns-id": "1"], reason: .badMessageId),
+        Row(name: "no id", changes: ["apns-id": nil as String?], reason: .success),
+        Row(
+            name: "collapse id of 64 bytes", changes: ["apns-collapse-id": String(repeating: "c", count: 64)],
+            reason: .success),
+        Row(
+            name: "collapse id of 65 bytes", changes: ["apns-collapse-id": String(repeating: "c", count: 65)],
+            reason: .badCollapseId),
+        Row(name: "no body", body: "", reason: .payloadEmpty),
+        Row(name: "4,096 bytes", body: String(repeating: " ", count: 4_096), reason: .success),
+        Row(name: "4,097 bytes", body: String(repeating: " ", count: 4_097), reason: .payloadTooLarge),
+        Row(name: "a body that only the phone minds", body: "{\"aps\":", reason: .success),
+    ]
+
+    @Test(arguments: rows) func everyReason(_ row: Row) async throws {
+        try await Scene.run { scene in
+            var headers = scene.headers(row.changes, token: row.token)
+            for name in row.extra { headers.append(contentsOf: headers.filter { $0.0 == name }) }
+            let answer = try scene.connect().perform(headers, body: row.body ?? scene.update(home: 1))
+            #expect(answer.status == row.reason.status)
+            #expect(answer.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.word)\"}"))
+            let sent = headers.first { $0.0 == "apns-id" }?.1
+            let identifier = try #require(answer.headers["apns-id"])
+            if let sent, sent.count == 36 {
+                #expect(identifier == sent)
+            } else {
+                #expect(UUID(uuidString: identifier) != nil && identifier == identifier.lowercased())
+            }
+            #expect(answer.headers["apns-unique-id"] == nil)
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics[row.reason] == 1)
+        }
+    }
+
+    @Test func sandboxTellsTheUniqueId() async throws {
+        try await Scene.run({ $0.environment = .sandbox }) { scene in
+            let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+            #expect(answer.status == 200)
+            let unique = try #require(answer.headers["apns-unique-id"])
+            #expect(UUID(uuidString: unique) != nil)
+        }
+    }
+
+    @Test func tokensOfTheOtherEnvironmentAreBad() async throws {
+        try await Scene.run { scene in
+            let token = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.install(app: Scene.app, device: "debug", environment: .sandbox, nowMilliseconds: now)
+                return try devices.startToken(device: "debug", attributesType: "MatchAttributes", app: Scene.app)
+            }
+            let answer = try scene.connect().perform(scene.headers(token: token), body: "{}")
+            #expect(answer.body == "{\"reason\":\"BadDeviceToken\"}")
+        }
+    }
+
+    @Test func retiredTokensSaySinceWhen() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            let before = Int64(Date().timeIntervalSince1970 * 1_000)
+            try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.dismiss(activity: "m1", app: Scene.app, nowMilliseconds: now)
+            }
+            let ended = try client.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(ended.status == 410)
+            let body = try JSONDecoder().decode(Retired.self, from: Data(ended.body.utf8))
+            #expect(body.reason == "ExpiredToken")
+            #expect(abs(body.timestamp - before) < 60_000)
+            try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.uninstall(app: Scene.app, device: "phone", nowMilliseconds: now)
+            }
+            let gone = try client.perform(scene.headers(token: scene.startToken), body: scene.update(home: 1))
+            let reason = try JSONDecoder().decode(Retired.self, from: Data(gone.body.utf8)).reason
+            #expect(reason == "Unregistered")
+            #expect(gone.status == 410)
+        }
+    }
+
+    private struct Retired: Decodable {
+        var reason: String
+        var timestamp: Int64
+    }
+
+    @Test func manyThingsWrongAtOnceAreOneAnswer() async throws {
+        try await Scene.run { scene in
+            let headers = scene.headers(["apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?])
+            let answer = try scene.connect().perform(headers, body: "")
+            #expect(answer.body == "{\"reason\":\"MissingProviderToken\"}")
+        }
+    }
+}

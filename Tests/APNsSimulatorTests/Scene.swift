@@ -1,0 +1,121 @@
+import APNsSimulator
+import Foundation
+import Glibc
+
+/// A running simulator with one app, one phone and one activity: what most tests of the service need.
+struct Scene {
+    static let app = "com.example.scores"
+    static let topic = app + ".push-type.liveactivity"
+
+    let simulator: Simulator
+    let signer: ProviderTokenSigner
+    let otherSigner: ProviderTokenSigner
+    /// Two signatures of the same claims differ: a connection must be given one and the same.
+    let providerToken: String
+    let directory: URL
+    let caFile: String
+    let token: String
+    let startToken: String
+
+    static func run(
+        _ change: (inout SimulatorConfiguration) -> Void = { _ in }, _ body: (Scene) async throws -> Void
+    ) async throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("simulator-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let signer = ProviderTokenSigner(p8: try ProviderKey.makeP8())
+        let other = ProviderTokenSigner(keyIdentifier: "KEY7654321", p8: try ProviderKey.makeP8())
+        var configuration = SimulatorConfiguration(
+            security: .selfSigned(directory: directory.path),
+            keys: [
+                .init(teamIdentifier: signer.teamIdentifier, keyIdentifier: signer.keyIdentifier, pem: signer.p8),
+                .init(teamIdentifier: other.teamIdentifier, keyIdentifier: other.keyIdentifier, pem: other.p8),
+            ])
+        configuration.seed = 1
+        change(&configuration)
+        let simulator = Simulator(configuration)
+        try await simulator.start()
+        let match = DeviceModel.TypeDeclaration(
+            name: "MatchAttributes", attributes: try Shape(json: #"{"matchId":"string"}"#),
+            contentState: try Shape(json: #"{"home":"int","away":"int"}"#), identifierAttribute: "matchId")
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.declare(app: Scene.app, teamIdentifier: "TEAM123456", types: [match])
+            try devices.declare(app: "com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
+            try devices.declare(app: "com.example.sibling", teamIdentifier: nil, types: [])
+            try devices.install(app: Scene.app, device: "phone", nowMilliseconds: now)
+            try devices.start(
+                .init(
+                    activity: "m1", device: "phone", attributesType: "MatchAttributes",
+                    attributes: #"{"matchId":"m1"}"#, contentState: #"{"home":0,"away":0}"#,
+                    timestamp: now / 1_000 - 60),
+                app: Scene.app, nowMilliseconds: now)
+        }
+        let (token, startToken) = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+            (
+                try devices.token(ofActivity: "m1", app: Scene.app) ?? "",
+                try devices.startToken(device: "phone", attributesType: "MatchAttributes", app: Scene.app)
+            )
+        }
+        let scene = Scene(
+            simulator: simulator, signer: signer, otherSigner: other, providerToken: signer.token(),
+            directory: directory,
+            caFile: simulator.caFile ?? "", token: token, startToken: startToken)
+        do {
+            try await body(scene)
+        } catch {
+            await simulator.stop()
+            throw error
+        }
+        await simulator.stop()
+    }
+
+    func connect() throws -> H2Client {
+        try H2Client(port: simulator.port, caFile: caFile)
+    }
+
+    /// The header fields of a push that is in order, some of them replaced (nil: left out).
+    func headers(_ changes: [String: String?] = [:], token: String? = nil) -> [(String, String)] {
+        var fields: [(String, String)] = [
+            (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
+            (":path", "/3/device/" + (token ?? self.token)), ("authorization", "bearer " + providerToken),
+            ("apns-push-type", "liveactivity"), ("apns-topic", Scene.topic), ("apns-priority", "5"),
+            ("apns-expiration", "0"), ("apns-id", "11111111-2222-3333-4444-555555555555"),
+        ]
+        for (name, value) in changes {
+            let place = fields.firstIndex { $0.0 == name } ?? fields.count
+            fields.removeAll { $0.0 == name }
+            if let value { fields.insert((name, value), at: place) }
+        }
+        return fields
+    }
+
+    func update(home: Int, timestamp: Int? = nil) -> String {
+        let seconds = timestamp ?? time(nil)
+        return #"{"aps":{"timestamp":\#(seconds),"event":"update","content-state":{"home":\#(home),"away":0}}}"#
+    }
+}
+
+/// Runs a program and gives what it wrote.
+func output(of program: String, _ arguments: [String]) async throws -> (text: String, status: Int32) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/" + program)
+    process.arguments = arguments
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    process.standardError = pipe
+    process.standardInput = FileHandle.nullDevice
+    return try await withCheckedThrowingContinuation { continuation in
+        let reader = Thread {
+            do {
+                try process.run()
+            } catch {
+                continuation.resume(throwing: error)
+                return
+            }
+            let data = pipe.fileHandleForReading.readDataToEndOfFile()
+            process.waitUntilExit()
+            continuation.resume(returning: (String(decoding: data, as: UTF8.self), process.terminationStatus))
+        }
+        reader.start()
+    }
+}

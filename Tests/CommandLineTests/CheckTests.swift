@@ -1,0 +1,113 @@
+import Foundation
+import Testing
+
+@Suite("causeway check")
+struct CheckTests {
+    let good =
+        #"{"app":"com.example.match","activity":"a","#
+        + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
+
+    @Test("A good configuration: nothing on standard output, 0")
+    func goodConfiguration() throws {
+        let run = try ProgramRun.run(
+            "check",
+            "--config",
+            repository.appendingPathComponent("Config/causeway.yaml").path
+        )
+        #expect(run.exitCode == 0)
+        #expect(run.output.isEmpty)
+        #expect(run.errorLines == ["records checked: 0, faults: 0"])
+    }
+
+    @Test("A bad one: each fault a line with its place, 1; the environment counts")
+    func badConfiguration() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("worker:\n  lanez: 1\nredis:\n  url: redis://h\n", to: "c.yaml")
+        let path = directory.path("c.yaml")
+        let run = try ProgramRun.run(
+            "check",
+            "--config",
+            path,
+            environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "b:1", "CAUSEWAY_NONSENSE": "1"]
+        )
+        #expect(run.exitCode == 1)
+        #expect(
+            run.outputLines == [
+                "\(path):2:3: worker.lanez: is not a key; did you mean lanes?",
+                "\(path): apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
+                "CAUSEWAY_NONSENSE: is the variable of no key",
+            ]
+        )
+    }
+
+    @Test("Files that the configuration names are looked for if asked")
+    func namedFiles() throws {
+        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let run = try ProgramRun.run("check", "--files", "--config", file)
+        #expect(run.exitCode == 1)
+        #expect(run.outputLines.count == 1)
+        #expect(run.output.contains("apps.match.keyFile: /etc/causeway/AuthKey_EXAMPLEKEY.p8: cannot be opened"))
+    }
+
+    @Test("Records from a file, one a line and spread over lines")
+    func records() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(good + "\n" + good + "\n", to: "lines.jsonl")
+        try directory.write(good.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
+        let token = String(repeating: "ab", count: 32)
+        try directory.write(
+            #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"activity":"a","token":"\#(token)"}"#,
+            to: "tokens.json"
+        )
+        let run = try ProgramRun.run(
+            "check",
+            "--commands",
+            directory.path("lines.jsonl"),
+            "--commands",
+            directory.path("spread.json"),
+            "--registrations",
+            directory.path("tokens.json")
+        )
+        #expect(run.output == "")
+        #expect(run.errorLines == ["records checked: 4, faults: 0"])
+        #expect(run.exitCode == 0)
+    }
+
+    @Test("Bad records from standard input: each with its own line, and none spoils the next")
+    func badRecords() throws {
+        let spread = good.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
+        let run = try ProgramRun.run(
+            "check",
+            "--commands",
+            "-",
+            input: [good, #"{"app":"com.example.match","#, good, "nonsense", spread, good].joined(separator: "\n")
+        )
+        #expect(run.exitCode == 1)
+        #expect(run.outputLines.count == 3)
+        for (line, place) in zip(run.outputLines, ["stdin:2: ", "stdin:4: ", "stdin:7: aps.timestamp: must be "]) {
+            #expect(line.hasPrefix(place), "\(line)")
+        }
+        #expect(run.errorLines == ["records checked: 6, faults: 3"])
+    }
+
+    @Test("With a configuration, records must name one of its apps")
+    func unknownApp() throws {
+        let run = try ProgramRun.run(
+            "check",
+            "--config",
+            repository.appendingPathComponent("Config/causeway.yaml").path,
+            "--commands",
+            "-",
+            input: good + "\n" + good.replacing("example.match", with: "example.othe\\u0072")
+        )
+        #expect(run.outputLines == ["stdin:2: app: com.example.other is not in the configuration"])
+        #expect(run.exitCode == 1)
+    }
+
+    @Test("A file that is not there")
+    func missing() throws {
+        let run = try ProgramRun.run("check", "--commands", "/nowhere.json")
+        #expect(run.outputLines == ["/nowhere.json: cannot be opened: No such file or directory"])
+        #expect(run.exitCode == 1)
+    }
+}

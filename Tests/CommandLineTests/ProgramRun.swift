@@ -1,0 +1,80 @@
+import Foundation
+import Testing
+
+/// The built program, run as whoever uses it runs it.
+struct ProgramRun {
+    var output: String
+    var errors: String
+    var exitCode: Int32
+    /// The signal that ended it; nil if it ended by itself.
+    var signal: Int32?
+
+    var outputLines: [String] { output.split(separator: "\n").map(String.init) }
+    var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
+
+    /// The program stands beside the test bundle, in the same build.
+    static let executable: URL = {
+        let bundle = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        return bundle.deletingLastPathComponent().appendingPathComponent("causeway")
+    }()
+
+    static func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
+        let process = Process()
+        process.executableURL = executable
+        process.arguments = arguments
+        // Nothing of the tester's own environment may be a key.
+        let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CAUSEWAY_") }
+        process.environment = inherited.merging(environment) { $1 }
+        return process
+    }
+
+    /// Runs the program to its end.
+    static func run(_ arguments: String..., input: String = "", environment: [String: String] = [:]) throws
+        -> ProgramRun
+    {
+        let process = process(arguments, environment: environment)
+        let directory = try TemporaryDirectory()
+        let files = ["out", "err"].map { directory.url.appendingPathComponent($0) }
+        for file in files { try Data().write(to: file) }
+        let handles = try files.map { try FileHandle(forWritingTo: $0) }
+        process.standardOutput = handles[0]
+        process.standardError = handles[1]
+        process.standardInput = try FileHandle(forReadingFrom: directory.write(input, to: "in"))
+        try process.run()
+        process.waitUntilExit()
+        for handle in handles { try handle.close() }
+        return ProgramRun(
+            output: try String(contentsOf: files[0], encoding: .utf8),
+            errors: try String(contentsOf: files[1], encoding: .utf8),
+            exitCode: process.terminationStatus,
+            signal: process.terminationReason == .uncaughtSignal ? process.terminationStatus : nil
+        )
+    }
+}
+
+/// A directory that is gone when nobody needs it any more.
+final class TemporaryDirectory {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-tests-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: url)
+    }
+
+    @discardableResult
+    func write(_ text: String, to name: String) throws -> URL {
+        let file = url.appendingPathComponent(name)
+        try Data(text.utf8).write(to: file)
+        return file
+    }
+
+    func path(_ name: String) -> String { url.appendingPathComponent(name).path }
+}
+
+/// The repository that the tests were built from.
+let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()

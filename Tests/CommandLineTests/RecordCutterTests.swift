@@ -1,0 +1,76 @@
+import Testing
+
+@testable import causeway
+
+@Suite("Cutting input into records")
+struct RecordCutterTests {
+    /// The records of `text`, taken `step` bytes at a time.
+    private func cut(_ text: String, step: Int = 1) -> [String] {
+        var cutter = RecordCutter()
+        var records: [String] = []
+        let keep = { (record: InputRecord) in
+            records.append("\(record.line):\(String(decoding: record.bytes, as: UTF8.self))")
+        }
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            cutter.take(rest.prefix(step), keep)
+            rest = rest.dropFirst(step)
+        }
+        cutter.finish(keep)
+        return records
+    }
+
+    @Test(
+        "Forms of input",
+        arguments: [
+            ("", []),
+            (" \n\r\n\t", []),
+            ("{}", ["1:{}"]),
+            ("{}\n{}\n", ["1:{}", "2:{}"]),
+            ("\n\n  {\"a\":\n1}\n", ["3:{\"a\":\n1}"]),
+            ("{}{} {}", ["1:{}", "1:{}", "1:{}"]),
+            ("{\"a\":\"}{\\\"\"}\n{}", ["1:{\"a\":\"}{\\\"\"}", "2:{}"]),
+            ("{\"a\":[{},{\n}]}\n{}", ["1:{\"a\":[{},{\n}]}", "3:{}"]),
+            ("{\"a\":\n{}\n", ["1:{\"a\":", "2:{}"]),
+            ("{\"a\": \"open\n{}\n", ["1:{\"a\": \"open", "2:{}"]),
+            ("nonsense here\n{}", ["1:nonsense here", "2:{}"]),
+            ("{}}\n{}", ["1:{}", "1:}", "2:{}"]),
+            ("[1,\n2]\n{}", ["1:[1,\n2]", "3:{}"]),
+            ("null\n\"a{\"\n", ["1:null", "2:\"a{\""]),
+            ("{}\r\n{}\r\n", ["1:{}", "2:{}"]),
+        ] as [(String, [String])]
+    )
+    func forms(text: String, records: [String]) {
+        #expect(cut(text) == records)
+        #expect(cut(text, step: 1_000) == records)
+    }
+
+    @Test("What never ends is cut off")
+    func endless() {
+        let records = cut("{" + String(repeating: " ", count: 2 * RecordCutter.recordBytesMax) + "x", step: 65_536)
+        #expect(records.count == 2)
+    }
+
+    @Test(
+        "The key of a record",
+        arguments: [
+            (#"{"activity":"a","device":"d"}"#, "a"), (#"{"audience":"é\n"}"#, "é\n"),
+            (#"{"device":"d","x":[1]}"#, "d"),
+            (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
+        ] as [(String, String?)]
+    )
+    func keys(record: String, key: String?) {
+        #expect(RecordKey.key(of: Array(record.utf8)).map { String(decoding: $0, as: UTF8.self) } == key)
+    }
+
+    @Test("A command is moved to now, and nothing else of it changes")
+    func stamp() {
+        let command =
+            #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#
+            + #""content-state":{"timestamp":1}}}"#
+        let stamped = RecordStamp.stamped(Array(command.utf8), unixSeconds: 1_800_000_001)
+        #expect(String(decoding: stamped, as: UTF8.self) == command.replacing("1790000000", with: "1800000001"))
+        let other = Array(#"{"timestamp":1790000000}"#.utf8)
+        #expect(RecordStamp.stamped(other, unixSeconds: 1_800_000_001) == other)
+    }
+}

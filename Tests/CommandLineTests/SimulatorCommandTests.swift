@@ -1,0 +1,77 @@
+import Foundation
+import Testing
+
+@Suite("causeway simulator")
+struct SimulatorCommandTests {
+    private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
+
+    @Test("It says where it is, has the apps it was told of, speaks HTTP/2 to whoever trusts it, and ends on SIGTERM")
+    func life() throws {
+        let directory = try TemporaryDirectory()
+        let simulator = try RunningProgram(
+            ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes])
+        )
+        let place = try simulator.readiness()
+        let port = try #require(place["apnsPort"] as? Int)
+        let control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
+        #expect(place["caFile"] as? String == directory.path("apns/ca.pem"))
+        #expect(place["keyFile"] as? String == directory.path("apns/AuthKey_SIMULATION.p8"))
+        let mode = try FileManager.default.attributesOfItem(atPath: directory.path("apns/AuthKey_SIMULATION.p8"))
+        #expect(mode[.posixPermissions] as? Int == 0o600)
+
+        let answer = try curl(
+            "--http2",
+            "--cacert",
+            directory.path("apns/ca.pem"),
+            "--data",
+            "{}",
+            "--write-out",
+            " %{http_version} %{http_code}",
+            "https://localhost:\(port)/3/device/00"
+        )
+        #expect(answer.contains(#"{"reason":""#))
+        #expect(answer.hasSuffix(" 2 400") || answer.hasSuffix(" 2 403"))
+        #expect(
+            try curl("--data", #"{"app":"com.example.ride","devices":["p"]}"#, "\(control)/phones")
+                .contains(#""installed":1"#)
+        )
+        #expect(simulator.terminate() == 0)
+    }
+
+    @Test("Its own directory is gone when it ends")
+    func temporary() throws {
+        let simulator = try RunningProgram(ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"]))
+        let file = try #require(try simulator.readiness()["caFile"] as? String)
+        #expect(FileManager.default.fileExists(atPath: file))
+        #expect(simulator.terminate() == 0)
+        #expect(!FileManager.default.fileExists(atPath: file))
+    }
+
+    @Test(
+        "What it cannot use",
+        arguments: [
+            (["--shapes", "/nowhere.json"], "/nowhere.json: cannot be opened"),
+            (["--shapes", "bad.json"], "bad.json:2: must be an object with app and attributesTypes"),
+            (["--shapes", "field.json"], "field.json:1: "),
+            (["--key", "A:B:/nowhere.p8"], "--key /nowhere.p8: cannot be read"),
+            (["--latency", "5-1"], "--latency must be"),
+            (["--environment", "staging"], "--environment must be production or sandbox"),
+        ]
+    )
+    func refused(arguments: [String], message: String) throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("\n{\"app\":1}", to: "bad.json")
+        try directory.write(
+            #"{"app":"a","attributesTypes":[{"name":"T","attributes":{"x":"number"},"contentState":{}}]}"#,
+            to: "field.json"
+        )
+        let process = ProgramRun.process(["simulator"] + arguments)
+        process.currentDirectoryURL = directory.url
+        let errors = Pipe()
+        process.standardError = errors
+        let simulator = try RunningProgram(process)
+        let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        #expect(try #require(simulator.exitCode()) != 0)
+        #expect(text.contains(message), "\(text)")
+    }
+}

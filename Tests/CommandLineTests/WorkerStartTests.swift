@@ -1,0 +1,52 @@
+import Foundation
+import Testing
+
+@Suite("causeway worker: its start")
+struct WorkerStartTests {
+    @Test("A wrong configuration: every fault a line on standard error, 78")
+    func wrong() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(
+            """
+            kafka: {bootstrapServers: "127.0.0.1:1"}
+            redis: {url: "redis://127.0.0.1:1"}
+            apps: {match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: /nowhere.p8}}
+            worker:
+              lanes: 1000
+
+            """,
+            to: "c.yaml"
+        )
+        let path = directory.path("c.yaml")
+        let run = try ProgramRun.run("worker", "--config", path, environment: ["CAUSEWAY_LOG_FORMAT": "xml"])
+        #expect(run.exitCode == 78)
+        #expect(run.output.isEmpty)
+        #expect(
+            run.errorLines == [
+                "\(path):3:77: apps.match.keyFile: /nowhere.p8: cannot be opened: No such file or directory",
+                "\(path):5:10: worker.lanes: 1000 is not in 0...256",
+                "CAUSEWAY_LOG_FORMAT: log.format: is none of json, text",
+            ]
+        )
+    }
+
+    @Test("No configuration at all: what is missing, 78")
+    func nothing() throws {
+        let run = try ProgramRun.run("worker")
+        #expect(run.exitCode == 78)
+        #expect(
+            run.errorLines == [
+                "environment: apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
+                "environment: kafka.bootstrapServers: is required (or CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS in the environment)",
+                "environment: redis.url: is required (or CAUSEWAY_REDIS_URL in the environment)",
+            ]
+        )
+    }
+
+    @Test("A file that is not there: 78")
+    func missing() throws {
+        let run = try ProgramRun.run("worker", "--config", "/nowhere.yaml")
+        #expect(run.exitCode == 78)
+        #expect(run.errorLines == ["/nowhere.yaml: cannot be opened: No such file or directory"])
+    }
+}

@@ -1,0 +1,222 @@
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("What is wrong with a configuration")
+struct ConfigurationFaultTests {
+    @Test(
+        "One fault, its place and its words",
+        arguments: [
+            ("worker: {lanes: 257}", "c.yaml:11:17: worker.lanes: 257 is not in 0...256"),
+            ("worker:\n  lanes: -1", "c.yaml:12:10: worker.lanes: -1 is not in 0...256"),
+            ("worker:\n  lanes: many", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: \"4\"", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: 1.5", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: 010", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: 1:30", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: 99999999999999999999", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes:", "c.yaml:12:3: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanes: [1]", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+            ("worker:\n  lanez: 1", "c.yaml:12:3: worker.lanez: is not a key; did you mean lanes?"),
+            ("worker:\n  colour: 1", "c.yaml:12:3: worker.colour: is not a key"),
+            ("worker.lanes: 1", "c.yaml:11:1: worker.lanes: has a dot; write sections below each other, indented"),
+            ("wroker:\n  lanes: 1", "c.yaml:11:1: wroker: is not a key; did you mean worker?"),
+            ("worker: 4", "c.yaml:11:9: worker: is a section: its keys stand indented below it"),
+            (
+                "log:\n  level: loud",
+                "c.yaml:12:10: log.level: is none of trace, debug, info, notice, warning, error, critical"
+            ),
+            ("log:\n  format: {a: b}", "c.yaml:12:11: log.format: must be one value"),
+            ("apns:\n  caFile: [a]", "c.yaml:12:11: apns.caFile: must be one value"),
+            ("apns:\n  sandbox:\n    host: a b", "c.yaml:13:11: apns.sandbox.host: is not a host name or an address"),
+        ]
+    )
+    func oneFault(yaml: String, line: String) {
+        #expect(faults(of: smallestFile + yaml + "\n") == [line])
+    }
+
+    @Test(
+        "Faults in a section of Kafka",
+        arguments: [
+            ("groupId: ''", "c.yaml:3:12: kafka.groupId: must have 1 to 255 bytes"),
+            (
+                "topics: {results: a/b}",
+                "c.yaml:3:21: kafka.topics.results: is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
+            ),
+            ("topics: {results: x, commands: x}", "c.yaml:3:21: kafka.topics.results: is the same topic as commands"),
+            ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is kafka.groupId here"),
+            ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
+            ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
+        ]
+    )
+    func kafka(yaml: String, line: String) {
+        let text = smallestFile.replacing("redis:\n", with: "  \(yaml)\nredis:\n")
+        #expect(faults(of: text) == [line])
+    }
+
+    @Test(
+        "Faults of an app",
+        arguments: [
+            (
+                "keyId: KEY1234567", "keyId: short",
+                "c.yaml:9:12: apps.match.keyId: must be Apple's ten capital letters and digits"
+            ),
+            (
+                "teamId: TEAM123456", "teamId: lowercase1",
+                "c.yaml:8:13: apps.match.teamId: must be Apple's ten capital letters and digits"
+            ),
+            ("keyFile: key.p8", "keyFile: ''", "c.yaml:10:14: apps.match.keyFile: must name a file"),
+            (
+                "keyFile: key.p8", "environments: [production]",
+                "c.yaml:6:3: apps.match.keyFile: is required (or CAUSEWAY_APPS_MATCH_KEY_FILE in the environment)"
+            ),
+            (
+                "bundleId: com.example.match", "bundleId: a/b",
+                "c.yaml:7:15: apps.match.bundleId: is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
+            ),
+            ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 small letters and digits"),
+            (
+                "keyFile: key.p8", "keyFile: k\n    environments: [test]",
+                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, none twice"
+            ),
+            (
+                "keyFile: key.p8", "keyFile: k\n    environments: [sandbox, sandbox]",
+                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, none twice"
+            ),
+            (
+                "keyFile: key.p8", "keyFile: k\n    environments: sandbox",
+                "c.yaml:11:19: apps.match.environments: must be a list such as [production, sandbox]"
+            ),
+            (
+                "keyFile: key.p8", "keyFile: k\n    sandboxKeyId: KEY1234567",
+                "c.yaml:11:19: apps.match.sandboxKeyId: sandboxKeyId and sandboxKeyFile belong together"
+            ),
+            (
+                "keyFile: key.p8", "keyFile: k\n    keyFiel: k",
+                "c.yaml:11:5: apps.match.keyFiel: is not a key; did you mean keyFile?"
+            ),
+        ]
+    )
+    func app(good: String, bad: String, line: String) {
+        #expect(
+            faults(of: smallestFile.replacing(good, with: bad)).filter { !$0.contains("must have 1 to 255 apps") } == [
+                line
+            ]
+        )
+    }
+
+    @Test("Two apps with one bundle id")
+    func sameBundle() {
+        let second = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
+        #expect(
+            faults(of: smallestFile + second) == [
+                "c.yaml:11:21: apps.other.bundleId: is the bundle id of match already"
+            ]
+        )
+    }
+
+    @Test("Everything is reported at once, the file first and in its order")
+    func allAtOnce() {
+        let lines = faults(
+            of: "redis:\n  uri: x\nworker:\n  lanes: 999\n  attemptsMax: no\n",
+            environment: ["CAUSEWAY_WORKER_LANEZ": "1", "CAUSEWAY_LOG_LEVEL": "loud"]
+        )
+        #expect(
+            lines == [
+                "c.yaml:2:3: redis.uri: is not a key; did you mean url?",
+                "c.yaml:4:10: worker.lanes: 999 is not in 0...256",
+                "c.yaml:5:16: worker.attemptsMax: must be a whole number in 1...10",
+                "c.yaml: apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
+                "c.yaml: kafka.bootstrapServers: is required (or CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS in the environment)",
+                "c.yaml: redis.url: is required (or CAUSEWAY_REDIS_URL in the environment)",
+                "CAUSEWAY_LOG_LEVEL: log.level: is none of trace, debug, info, notice, warning, error, critical",
+                "CAUSEWAY_WORKER_LANEZ: is the variable of no key; did you mean CAUSEWAY_WORKER_LANES?",
+            ]
+        )
+    }
+
+    @Test(
+        "A document that is no configuration",
+        arguments: [
+            ("a: [", "c.yaml:2:1: is not YAML: did not find expected node content"),
+            ("- a\n- b", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
+            ("just text", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
+            ("worker:\n\tlanes: 1", "c.yaml:2:1: is not YAML: found character that cannot start any token"),
+            ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are no texts"),
+            ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are no texts"),
+        ]
+    )
+    func unreadable(yaml: String, line: String) {
+        #expect(faults(of: yaml) == [line])
+    }
+
+    @Test("A key that is there twice")
+    func twice() {
+        let lines = faults(of: "worker:\n  lanes: 1\n  lanes: 2\n")
+        #expect(lines.count == 1)
+        #expect(lines[0].contains("gives a key twice: lanes"))
+    }
+
+    @Test("Files that mean harm are refused in good time")
+    func hostile() {
+        let aliases = (1..<12)
+            .reduce("a0: &a0 {x: 1, y: 2}\n") { text, level in
+                let members = (0..<9).map { "k\($0): *a\(level - 1)" }.joined(separator: ", ")
+                return text + "a\(level): &a\(level) {\(members)}\n"
+            }
+        #expect(faults(of: aliases).count == 1)
+        #expect(faults(of: String(repeating: "[", count: 100_000)).count == 1)
+        #expect(faults(of: String(repeating: "#", count: 2_000_000)) == ["c.yaml: is larger than 1048576 bytes"])
+    }
+
+    @Test("Variables: wrong values and unknown names, but not the addresses that Kubernetes sets")
+    func variables() {
+        func line(_ name: String, _ value: String) -> [String] { faults(of: smallestFile, environment: [name: value]) }
+        #expect(
+            line("CAUSEWAY_WORKER_LANES", "x") == [
+                "CAUSEWAY_WORKER_LANES: worker.lanes: must be a whole number in 0...256"
+            ]
+        )
+        #expect(
+            line("CAUSEWAY_APPS_OTHER_KEY_ID", "x").first?
+                .hasPrefix("CAUSEWAY_APPS_OTHER_KEY_ID: is the variable of no key") == true
+        )
+        #expect(line("CAUSEWAY_APPS", "a_b").first?.hasPrefix("CAUSEWAY_APPS: apps: an app's name is 1 to 32") == true)
+        #expect(line("CAUSEWAY_TELEMETRY", "x") == ["CAUSEWAY_TELEMETRY: is the variable of no key"])
+        for (name, value) in [
+            ("CAUSEWAY_SERVICE_HOST", "10.0.0.1"), ("CAUSEWAY_SERVICE_PORT", "80"),
+            ("CAUSEWAY_SERVICE_PORT_HTTP", "80"),
+            ("CAUSEWAY_PORT", "tcp://10.0.0.1:80"), ("CAUSEWAY_PORT_80_TCP", "tcp://10.0.0.1:80"),
+            ("CAUSEWAY_PORT_80_TCP_PORT", "80"), ("CAUSEWAY_METRICS_PORT_9090_TCP_ADDR", "10.0.0.1"),
+            ("CAUSEWAY_METRICS_SERVICE_HOST", "10.0.0.1"),
+        ] {
+            #expect(line(name, value).isEmpty, "\(name)")
+        }
+        #expect(!line("CAUSEWAY_PORT", "80").isEmpty)
+    }
+
+    @Test("A wrong secret is not printed")
+    func secrets() {
+        let lines = faults(of: smallestFile.replacing("redis://cache", with: "redis://:hunter2@cache:port"))
+        #expect(lines.count == 1)
+        #expect(lines[0].hasPrefix("c.yaml:4:8: redis.url: has a port that is not a number in 1...65535"))
+        #expect(!lines[0].contains("hunter2"))
+        #expect(
+            faults(of: smallestFile, environment: ["CAUSEWAY_REDIS_URL": "hunter2"]).first?.contains("hunter2") == false
+        )
+    }
+
+    @Test("Files must be readable where that is asked for")
+    func files() {
+        #expect(
+            faults(of: smallestFile.replacing("key.p8", with: "/nowhere/key.p8"), requiresFiles: true)
+                == ["c.yaml:10:14: apps.match.keyFile: /nowhere/key.p8: cannot be opened: No such file or directory"]
+        )
+        #expect(
+            faults(of: smallestFile.replacing("key.p8", with: "/tmp"), requiresFiles: true)
+                == ["c.yaml:10:14: apps.match.keyFile: /tmp: is not a file"]
+        )
+        let missing = ConfigurationLoader(environment: [:], requiresFiles: true)
+        #expect(throws: ConfigurationFaults.self) { try missing.load(path: "/nowhere/c.yaml") }
+    }
+}

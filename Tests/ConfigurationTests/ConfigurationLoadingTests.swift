@@ -1,0 +1,156 @@
+import Logging
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("Loading a configuration")
+struct ConfigurationLoadingTests {
+    @Test("What has no default is enough")
+    func smallest() throws {
+        let configuration = try load(smallestFile)
+        #expect(configuration.kafka.bootstrapServers == "broker:9092")
+        #expect(configuration.redis.url == "redis://cache")
+        #expect(configuration.worker.lanes == 0)
+        #expect(configuration.log.level == .info)
+        #expect(configuration.apns.endpoint(for: .production).host == "api.push.apple.com")
+        let app = try #require(configuration.apps.first)
+        #expect(app.name == "match")
+        #expect(app.environments == [.production, .sandbox])
+        #expect(app.signingKey(for: .sandbox) == ("KEY1234567", "key.p8"))
+    }
+
+    @Test("Every kind of value comes through from the file")
+    func everyKind() throws {
+        let configuration = try load(
+            """
+            log: {level: debug, format: text}
+            kafka:
+              bootstrapServers: a:1,b:2
+              topics:
+                results: r
+              properties:
+                security.protocol: SSL
+              consumer:
+                fetch.min.bytes: 1024
+                check.crcs: true
+              producer: {}
+            redis:
+              url: rediss://u:p@h:1/2
+              caFile: "ca.pem"
+              passwordFile:
+            apns:
+              sandbox: {host: 127.0.0.1, port: 8443}
+              connectionsPerPool: 64
+            apps:
+              ride:
+                bundleId: com.example.ride
+                teamId: 1234567890
+                keyId: 12E4567890
+                keyFile: a
+                environments: [sandbox]
+                sandboxKeyId: SANDBOX123
+                sandboxKeyFile: b
+              match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}
+            worker:
+              spacingMilliseconds: 3600000
+              defaultExpirationSeconds:
+                end: 60
+            """
+        )
+        #expect(configuration.log.level == .debug)
+        #expect(configuration.log.format == .text)
+        #expect(configuration.kafka.topics.results == "r")
+        #expect(configuration.redis.caFile == "ca.pem")
+        #expect(configuration.redis.passwordFile == nil)
+        #expect(configuration.apns.endpoint(for: .sandbox).port == 8443)
+        #expect(configuration.worker.defaultExpirationSeconds.end == 60)
+        #expect(configuration.apps.map(\.name) == ["match", "ride"])
+        #expect(configuration.apps[1].keyId == "12E4567890")
+        #expect(configuration.apps[1].environments == [.sandbox])
+        #expect(configuration.apps[1].signingKey(for: .sandbox) == ("SANDBOX123", "b"))
+        let consumer = configuration.kafka.consumerProperties.map { "\($0.name)=\($0.value)" }
+        #expect(
+            consumer == [
+                "bootstrap.servers=a:1,b:2", "group.id=causeway", "security.protocol=SSL", "check.crcs=true",
+                "fetch.min.bytes=1024",
+            ]
+        )
+        let producer = configuration.kafka.producerProperties.map { "\($0.name)=\($0.value)" }
+        #expect(producer == ["bootstrap.servers=a:1,b:2", "linger.ms=50", "security.protocol=SSL"])
+    }
+
+    @Test("The environment goes before the file, key by key")
+    func environmentOverFile() throws {
+        let configuration = try load(
+            smallestFile + "worker: {lanes: 3, attemptsMax: 2}\n",
+            environment: [
+                "CAUSEWAY_WORKER_LANES": "5",
+                "CAUSEWAY_KAFKA_GROUP_ID": "blue",
+                "CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES": "7",
+                "CAUSEWAY_APPS_MATCH_ENVIRONMENTS": "production",
+                "CAUSEWAY_LOG_FORMAT": "text",
+                "PATH": "/bin",
+            ]
+        )
+        #expect(configuration.worker.lanes == 5)
+        #expect(configuration.worker.attemptsMax == 2)
+        #expect(configuration.kafka.groupId == "blue")
+        #expect(configuration.kafka.consumer == [KafkaProperty(name: "fetch.min.bytes", value: "7")])
+        #expect(configuration.apps[0].environments == [.production])
+        #expect(configuration.log.format == .text)
+    }
+
+    @Test("The environment alone is enough")
+    func environmentAlone() throws {
+        let loader = ConfigurationLoader(
+            environment: [
+                "CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "b:1", "CAUSEWAY_REDIS_URL": "redis://r",
+                "CAUSEWAY_APPS": "match, ride",
+                "CAUSEWAY_APPS_MATCH_BUNDLE_ID": "m", "CAUSEWAY_APPS_MATCH_TEAM_ID": "TEAM123456",
+                "CAUSEWAY_APPS_MATCH_KEY_ID": "KEY1234567", "CAUSEWAY_APPS_MATCH_KEY_FILE": "k",
+                "CAUSEWAY_APPS_RIDE_BUNDLE_ID": "r", "CAUSEWAY_APPS_RIDE_TEAM_ID": "TEAM123456",
+                "CAUSEWAY_APPS_RIDE_KEY_ID": "KEY1234567", "CAUSEWAY_APPS_RIDE_KEY_FILE": "k",
+            ],
+            requiresFiles: false
+        )
+        #expect(try loader.load(path: nil).apps.map(\.bundleId) == ["m", "r"])
+    }
+
+    @Test("Each key has the variable that swift-configuration looks for")
+    func variables() throws {
+        for key in ConfigurationSchema.keys {
+            let variable = ConfigurationNames.variable(of: key.name)
+            switch key.shape {
+            case .integer(let range):
+                let lines = faults(of: smallestFile, environment: [variable: "\(range.upperBound + 1)"])
+                #expect(
+                    lines == [
+                        "\(variable): \(key.name): \(range.upperBound + 1) is not in \(range.lowerBound)...\(range.upperBound)"
+                    ]
+                )
+            case .choice(let names):
+                #expect(
+                    faults(of: smallestFile, environment: [variable: "?"])
+                        == ["\(variable): \(key.name): is none of \(names.joined(separator: ", "))"]
+                )
+            case .text:
+                let value = try #require(["name", "redis://name"].first { key.complaint($0) == nil })
+                var environment = [variable: value]
+                // Two keys that are given together or not at all.
+                for partner in ["redis.certificateFile", "redis.keyFile"]
+                where key.name.hasPrefix("redis.") && key.isFile {
+                    environment[ConfigurationNames.variable(of: partner)] = value
+                }
+                #expect(try key.display(load(smallestFile, environment: environment)) == value)
+            case .choices, .properties:
+                break
+            }
+        }
+    }
+
+    @Test("Printing a Kafka property prints no value")
+    func propertyIsQuiet() {
+        let property = KafkaProperty(name: "sasl.password", value: "hunter2")
+        #expect(!"\(property) \(String(reflecting: [property]))".contains("hunter2"))
+    }
+}

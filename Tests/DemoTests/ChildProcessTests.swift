@@ -1,0 +1,89 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("Children of the demo")
+struct ChildProcessTests {
+    private let log: String
+
+    init() {
+        log = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-child-\(UUID()).log").path
+    }
+
+    private func child(_ script: String, pipesOutput: Bool = false) throws -> ChildProcess {
+        try ChildProcess(name: "child", command: ["/bin/sh", "-c", script], logFile: log, pipesOutput: pipesOutput)
+    }
+
+    @Test func itsFirstLineAndItsEnd() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        let child = try child("echo ready; echo more; exit 3", pipesOutput: true)
+        #expect(try child.firstLine(milliseconds: 10_000) == "ready")
+        #expect(child.wait(milliseconds: 10_000) == .exited(3))
+    }
+
+    @Test func oneThatDiesIsToldWithItsLog() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        let child = try child("echo 'no port left' >&2; exit 1", pipesOutput: true)
+        let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 10_000) }
+        #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
+    }
+
+    @Test func oneThatSaysNothing() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        let child = try child("exec sleep 60", pipesOutput: true)
+        let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 20) }
+        #expect(error?.reason.contains("says nothing") == true)
+        child.stop(graceMilliseconds: 10_000)
+        #expect(child.poll() == .killed(signal: SIGTERM))
+    }
+
+    @Test func oneThatDoesNotListenIsKilled() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", pipesOutput: true)
+        #expect(try child.firstLine(milliseconds: 10_000) == "deaf")
+        child.stop(graceMilliseconds: 20)
+        #expect(child.poll() == .killed(signal: SIGKILL))
+    }
+
+    @Test func aWorkersConfigurationIsNotInherited() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        setenv("CAUSEWAY_DEMO_TEST", "leaked", 1)
+        defer { unsetenv("CAUSEWAY_DEMO_TEST") }
+        let child = try child("echo \"[$CAUSEWAY_DEMO_TEST]\"", pipesOutput: true)
+        #expect(try child.firstLine(milliseconds: 10_000) == "[]")
+        _ = child.wait(milliseconds: 10_000)
+    }
+
+    @Test func aProgramThatDoesNotExist() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
+        #expect(child.wait(milliseconds: 10_000) == .exited(127))
+    }
+
+    @Test func whatItCosts() throws {
+        let usage = try #require(ProcessUsage(identifier: getpid()))
+        #expect(usage.residentPeakBytes > 1 << 20)
+        #expect(ProcessUsage(stat: "no parenthesis", status: "", ticksPerSecond: 100) == nil)
+        #expect(ProcessUsage(stat: "1 (x) S 1", status: "", ticksPerSecond: 100) == nil)
+    }
+}
+
+@Suite("The control client")
+struct ControlClientTests {
+    @Test func anAnswer() throws {
+        let answer = try #require(ControlClient.parse(Array("HTTP/1.1 404 Error\r\ncontent-length: 2\r\n\r\n{}".utf8)))
+        #expect(answer.status == 404 && answer.body == Array("{}".utf8))
+    }
+
+    @Test(arguments: ["", "HTTP/1.1 200 OK\r\n", "SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 abc\r\n\r\n"])
+    func whatIsNoAnswer(text: String) {
+        #expect(ControlClient.parse(Array(text.utf8)) == nil)
+    }
+
+    @Test func nobodyThere() throws {
+        let port = try LoopbackPort.free()
+        let error = #expect(throws: DemoError.self) { try ControlClient(port: port).request("GET", "/") }
+        #expect(error?.reason.contains("control port \(port)") == true)
+    }
+}

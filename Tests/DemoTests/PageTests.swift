@@ -1,0 +1,151 @@
+import Testing
+
+@testable import causeway
+
+@Suite("The page at the end")
+struct PageTests {
+    static func figures() throws -> DemoFigures {
+        var histogram = Histogram()
+        for value in [12, 40, 900] { histogram.add(milliseconds: Int64(value)) }
+        let usage = try #require(
+            ProcessUsage(
+                stat: "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 650 70 0 0 20",
+                status: "Name:\tx\nVmHWM:\t  65536 kB\n",
+                ticksPerSecond: 100
+            )
+        )
+        return DemoFigures(
+            matches: 60,
+            balls: 14_286,
+            phones: 3_000,
+            seasonSeconds: 60,
+            replaySeconds: 61.5,
+            commands: 718_800,
+            outcomes: [.init(outcome: "accepted", count: 180_000), .init(outcome: "superseded", count: 538_800)],
+            pushes: 180_000,
+            pushesAtPriority10: 50_000,
+            retries: 0,
+            repeatedResults: 0,
+            released: 0,
+            invalidations: 0,
+            deadLetters: 0,
+            freshness: DemoFigures.Freshness(histogram),
+            worker: usage,
+            others: [.init(name: "broker", usage: usage), .init(name: "redis-server", usage: usage)],
+            scores: (0..<60)
+                .map { _ in
+                    .init(
+                        first: "MI 165/4 (20)",
+                        second: "CSK 169/9 (19.5)",
+                        result: "Chennai Super Kings won by 1 wicket"
+                    )
+                },
+            phonesWithFinalScore: 3_000,
+            phonesBackInTime: 0,
+            phonesStartedTwice: 0,
+            wrongPhones: [],
+            crashes: 0
+        )
+    }
+
+    @Test func everyLineIsAsWideAsThePage() throws {
+        var figures = try Self.figures()
+        #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
+        figures.wrongPhones = (0..<20)
+            .map { .init(activity: "1136561-\($0)", shows: String(repeating: "long ", count: 40)) }
+        figures.freshness = nil
+        figures.retries = 12
+        figures.deadLetters = 3
+        figures.scores = []
+        #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
+    }
+
+    @Test func rulesMeetTheColumns() throws {
+        let lines = Page(try Self.figures(), isColoured: false).lines
+        #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
+        #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
+        #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┼") })
+        #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┴") })
+    }
+
+    @Test func theFiguresAreOnIt() throws {
+        let text = Page(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
+        for expected in [
+            "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
+            "10.0 µs",
+            "64 MiB", "2,927", "Chennai Super Kings won by 1 wicket",
+            "3,000 of 3,000 phones show the final score; 0 went back in time",
+        ] {
+            #expect(text.contains(expected), "\(expected)")
+        }
+        #expect(!text.contains("\u{1B}"))
+    }
+
+    @Test func coloursOnlyWhereAskedFor() throws {
+        #expect(Page(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
+    }
+
+    @Test func aWrongPhoneIsNamed() throws {
+        var figures = try Self.figures()
+        #expect(figures.isGood)
+        figures.phonesWithFinalScore = 2_999
+        figures.wrongPhones = [.init(activity: "1136561-0007", shows: "CSK 165/9 (19.4), no result")]
+        #expect(!figures.isGood)
+        let text = Page(figures, isColoured: true).lines.joined(separator: "\n")
+        #expect(text.contains("1136561-0007 shows CSK 165/9 (19.4), no result"))
+        #expect(text.contains("\u{1B}[1;31m"))
+    }
+
+    @Test func onePhoneIsEnough() throws {
+        var older = try Self.figures()
+        older.phonesBackInTime = 1
+        #expect(!older.isGood)
+        var twice = try Self.figures()
+        twice.phonesStartedTwice = 1
+        #expect(!twice.isGood)
+    }
+
+    @Test(arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (718_800, "718,800"), (-1_234_567, "-1,234,567")])
+    func thousands(number: Int, text: String) {
+        #expect(Numeral.grouped(number) == text)
+    }
+
+    @Test(arguments: [(0.0, "0.0"), (9.96, "10.0"), (1_234.56, "1,234.6"), (Double.infinity, "?")])
+    func tenths(number: Double, text: String) {
+        #expect(Numeral.oneDecimal(number) == text)
+    }
+}
+
+@Suite("Progress")
+struct ProgressTests {
+    private let progress = DemoProgress(
+        elapsedMilliseconds: 30_000,
+        durationMilliseconds: 60_000,
+        commands: 718_800,
+        results: 300_000,
+        commandsPerSecond: 12_000,
+        pushesPerSecond: 3_000,
+        matchesOver: 4,
+        matches: 60,
+        news: "SIX! DJ Bravo 68 (30)"
+    )
+
+    @Test func halfTheBar() {
+        let bar = progress.barLine
+        #expect(bar.count { $0 == "█" } == 20 && bar.count { $0 == "░" } == 20)
+        #expect(bar.contains(" 30 s") && bar.contains("4 of 60 matches over"))
+    }
+
+    @Test func theBarEnds() {
+        var late = progress
+        late.elapsedMilliseconds = 90_000
+        #expect(late.barLine.count { $0 == "█" } == DemoProgress.barWidth)
+    }
+
+    @Test func oneLineForALog() {
+        #expect(
+            progress.logLine
+                == " 30 s  4 of 60 matches over, 12,000 commands/s, 3,000 pushes/s. SIX! DJ Bravo 68 (30)"
+        )
+    }
+}

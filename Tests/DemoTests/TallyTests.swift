@@ -1,0 +1,161 @@
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("The tally of results")
+struct TallyTests {
+    private func result(
+        _ outcome: Outcome,
+        offset: Int64 = 0,
+        partition: Int = 0,
+        priority: Int = 5,
+        attempts: Int = 1
+    ) -> ResultSummary {
+        ResultSummary(
+            outcome: outcome,
+            priority: priority,
+            attempts: attempts,
+            isFromCommands: true,
+            sourcePartition: partition,
+            sourceOffset: offset,
+            recordMilliseconds: 1_000,
+            answerMilliseconds: 1_250
+        )
+    }
+
+    @Test func eachCommandCountsOnce() {
+        var tally = Tally()
+        tally.add(result(.accepted), countsFreshness: true)
+        tally.add(result(.duplicate), countsFreshness: true)
+        tally.add(result(.superseded, offset: 9), countsFreshness: true)
+        tally.add(result(.accepted, partition: 3, priority: 10, attempts: 3), countsFreshness: true)
+        #expect(tally.commands == 3)
+        #expect(tally.repeated == 1)
+        #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
+        #expect(tally.pushes == 2 && tally.pushesAtPriority10 == 1 && tally.retries == 2)
+        #expect(tally.freshness.percentile(50) == 250)
+    }
+
+    @Test func whatWasHeldGetsAResultOfItsOwn() {
+        var tally = Tally()
+        tally.add(result(.held), countsFreshness: true)
+        var released = result(.accepted)
+        released.isFromCommands = false
+        tally.add(released, countsFreshness: true)
+        #expect(tally.commands == 1 && tally.repeated == 0 && tally.released == 1)
+        #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushes == 1)
+        #expect(tally.freshness.count == 0)
+    }
+
+    @Test func whatCannotBeReadIsNoResult() {
+        var tally = Tally()
+        tally.add(ResultSummary(), countsFreshness: true)
+        tally.add(result(.accepted, offset: .max), countsFreshness: true)
+        tally.add(result(.accepted, partition: .max), countsFreshness: true)
+        #expect(tally.commands == 0 && tally.unreadable == 3)
+    }
+
+    @Test func theStartsDoNotCountAsFresh() {
+        var tally = Tally()
+        tally.add(result(.accepted), countsFreshness: false)
+        #expect(tally.pushes == 1 && tally.freshness.count == 0)
+    }
+}
+
+@Suite("Reading a result record")
+struct ResultSummaryTests {
+    private func summary(_ text: String) -> ResultSummary {
+        Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
+    }
+
+    /// What the worker's own writer makes is what is read.
+    @Test func aRecordOfTheWorkers() {
+        let topic = Array("causeway.commands".utf8)
+        let activity = Array("a \"quoted\" {brace} \\".utf8)
+        var writer = JSONWriter()
+        topic.withUnsafeBytes { topic in
+            activity.withUnsafeBytes { activity in
+                var record = ResultRecord(
+                    outcome: .accepted,
+                    sourceTopic: topic,
+                    sourcePartition: 7,
+                    sourceOffset: 123_456
+                )
+                record.activity = activity
+                record.status = 200
+                record.priority = 10
+                record.attempts = 2
+                record.timestamp = 1_790_000_000
+                record.recordMilliseconds = 1_790_000_000_001
+                record.sentMilliseconds = 1_790_000_000_200
+                record.answeredMilliseconds = 1_790_000_000_250
+                record.write(to: &writer)
+            }
+        }
+        let summary = ResultSummary(scanning: writer.bytes)
+        #expect(
+            summary
+                == ResultSummary(
+                    outcome: .accepted,
+                    priority: 10,
+                    attempts: 2,
+                    isFromCommands: true,
+                    sourcePartition: 7,
+                    sourceOffset: 123_456,
+                    recordMilliseconds: 1_790_000_000_001,
+                    answerMilliseconds: 1_790_000_000_250
+                )
+        )
+        #expect(summary.isComplete)
+    }
+
+    @Test func theOrderOfMembersDoesNotMatter() {
+        let summary = summary(
+            #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
+        )
+        // Spaces are not written by anybody here; the scan must survive them all the same.
+        #expect(summary.outcome == .held)
+    }
+
+    @Test(arguments: Outcome.allCases)
+    func everyOutcome(outcome: Outcome) {
+        let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
+        #expect(summary.outcome == outcome && summary.isComplete)
+    }
+
+    @Test func namesAreNotMistakenForOthers() {
+        let summary = summary(
+            #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
+        )
+        #expect(summary.outcome == .accepted && summary.priority == 0 && summary.sourcePartition == 2)
+    }
+
+    @Test(arguments: [
+        "", "{", "{\"", "{\"outcome\"", "{\"outcome\":", "{\"outcome\":\"", "{\"a\":\"\\", "}}}}",
+        "{\"outcome\":\"no\"}",
+    ])
+    func garbageIsIncomplete(text: String) {
+        #expect(!summary(text).isComplete)
+    }
+}
+
+@Suite("The histogram")
+struct HistogramTests {
+    @Test func percentiles() {
+        var histogram = Histogram()
+        #expect(histogram.percentile(50) == nil)
+        for value in 1...100 { histogram.add(milliseconds: Int64(value)) }
+        #expect(histogram.percentile(50) == 50 && histogram.percentile(99) == 99 && histogram.percentile(100) == 100)
+        #expect(histogram.maximumMilliseconds == 100)
+    }
+
+    @Test func beyondTheLastBucket() {
+        var histogram = Histogram()
+        histogram.add(milliseconds: -3)
+        histogram.add(milliseconds: 1_000_000)
+        #expect(histogram.percentile(1) == 0)
+        #expect(histogram.percentile(99) == Int64(Histogram.millisecondsMax))
+        #expect(histogram.maximumMilliseconds == 1_000_000)
+    }
+}

@@ -1,0 +1,79 @@
+import Foundation
+
+typealias JSONObject = [String: Any]
+
+/// An example below `Config/examples`, with all its times moved to now.
+struct ExampleFiles {
+    static let names = ["ride", "restaurant", "pizza", "trip"]
+    /// What the times in the files are counted from.
+    private static let base = 1_790_000_000
+    private static let referenceDate = 978_307_200
+
+    let directory: URL
+    private let shift: Int
+
+    init(_ name: String, now: Int = Int(Date().timeIntervalSince1970)) {
+        directory = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Config/examples/\(name)")
+        shift = now - Self.base
+    }
+
+    func path(_ file: String) -> String { directory.appendingPathComponent(file).path }
+
+    func object(_ file: String) throws -> JSONObject {
+        let value = try JSONSerialization.jsonObject(with: Data(contentsOf: directory.appendingPathComponent(file)))
+        guard let object = moved(value) as? JSONObject else { throw ExampleError(file) }
+        return object
+    }
+
+    /// The records of a file with one on each line.
+    func records(_ file: String) throws -> [JSONObject] {
+        let text = try String(contentsOf: directory.appendingPathComponent(file), encoding: .utf8)
+        return try text.split(separator: "\n")
+            .map { line in
+                guard let object = moved(try JSONSerialization.jsonObject(with: Data(line.utf8))) as? JSONObject else {
+                    throw ExampleError(file)
+                }
+                return object
+            }
+    }
+
+    /// Seconds and milliseconds since 1970, and seconds since 2001, are told apart by their size.
+    private func moved(_ value: Any) -> Any {
+        switch value {
+        case let object as JSONObject: return object.mapValues(moved)
+        case let list as [Any]: return list.map(moved)
+        case let number as NSNumber:
+            let day = 86_400.0
+            let seconds = number.doubleValue
+            if abs(seconds - Double(Self.base)) < day { return NSNumber(value: number.intValue + shift) }
+            if abs(seconds / 1_000 - Double(Self.base)) < day {
+                return NSNumber(value: number.intValue + shift * 1_000)
+            }
+            if abs(seconds - Double(Self.base - Self.referenceDate)) < day {
+                return NSNumber(value: seconds + Double(shift))
+            }
+            return number
+        default: return value
+        }
+    }
+}
+
+struct ExampleError: Error {
+    var file: String
+    init(_ file: String) { self.file = file }
+}
+
+/// Whether two JSON values are the same, whatever the order of keys.
+func isSameJSON(_ left: Any?, _ right: Any?) -> Bool {
+    switch (left, right) {
+    case (let left as NSObject, let right as NSObject): left.isEqual(right)
+    case (let left as JSONObject, let right as JSONObject):
+        left.count == right.count && left.allSatisfy { isSameJSON($1, right[$0]) }
+    case (let left as [Any], let right as [Any]):
+        left.count == right.count && zip(left, right).allSatisfy { isSameJSON($0, $1) }
+    case (let left as String, let right as String): left == right
+    default: left == nil && right == nil
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import Kafka
+
+@testable import causeway
+
+/// Real processes, and one or more example apps on them. Used from one thread.
+final class ExampleRun {
+    let stage: Stage
+    let results: ResultLog
+    private let phones: SimulatedPhones
+    private let wire: CommandWire
+    private var relay: RegistrationRelay
+    private let directory: WorkDirectory
+
+    /// The program that was built beside these tests.
+    static var executable: String {
+        let own = SeasonFiles.executable
+        return own.prefix(upTo: own.lastIndex(of: "/") ?? own.startIndex) + "/causeway"
+    }
+
+    /// - Parameter apps: by a short name, which becomes its name in the worker's configuration.
+    init(_ apps: [(name: String, bundleIdentifier: String, shapes: String)]) throws {
+        directory = try WorkDirectory()
+        stage = Stage(directory: directory.path, executable: Self.executable)
+        do {
+            try stage.startBroker()
+            try stage.startRedis()
+            try stage.startSimulator(shapes: apps.map(\.shapes))
+            let configuration = WorkerConfigurationText.text(
+                stage: stage,
+                apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
+                lanes: 2
+            )
+            try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+            try stage.startWorker()
+            phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+            wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        } catch {
+            stage.stop()
+            throw error
+        }
+        relay = RegistrationRelay(phones: phones)
+        results = try ResultLog(bootstrapServers: stage.bootstrapServers)
+    }
+
+    convenience init(_ names: [String]) throws {
+        try self.init(names.map { ($0, "com.example.\($0)", ExampleFiles($0).path("shapes.json")) })
+    }
+
+    func close() {
+        results.close()
+        wire.close()
+        stage.stop()
+        directory.remove(keeping: false)
+    }
+
+    // MARK: - The phones
+
+    @discardableResult
+    func post(_ target: String, _ body: JSONObject) throws -> JSONObject {
+        let json = try JSONSerialization.data(withJSONObject: body)
+        return try Self.object(phones.client.body("POST", target, body: Array(json)))
+    }
+
+    func activity(_ identifier: String, app: String) throws -> JSONObject {
+        try Self.object(phones.client.body("GET", "/activity?app=\(app)&activity=\(identifier)"))
+    }
+
+    func registrations() throws -> [JSONObject] {
+        try phones.registrations(since: 0, limit: 1_000, waitMilliseconds: 0).records.map { try Self.object($0.value) }
+    }
+
+    private static func object(_ json: [UInt8]) throws -> JSONObject {
+        guard let object = try JSONSerialization.jsonObject(with: Data(json)) as? JSONObject else {
+            throw Timeout(what: "JSON")
+        }
+        return object
+    }
+
+    // MARK: - Kafka
+
+    /// Carries what the apps post to the worker, until so many have been carried in all.
+    func relay(until count: Int) throws {
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while relay.count < count {
+            guard Date() < deadline else { throw Timeout(what: "\(count) registrations, there are \(relay.count)") }
+            try stage.check()
+            try relay.turn(to: wire)
+            wire.takeReports()
+        }
+    }
+
+    func send(_ command: JSONObject) throws {
+        let value = try JSONSerialization.data(withJSONObject: command)
+        let key = Data((command["activity"] as? String ?? "").utf8)
+        let outcome = key.withUnsafeBytes { key in
+            value.withUnsafeBytes { wire.producer.produce(topic: wire.commands, key: key, value: $0, opaque: 0) }
+        }
+        guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
+    }
+
+    func awaitAccepted(_ commands: [String]) throws {
+        try results.await(commands, outcome: "accepted") {
+            wire.takeReports()
+            try stage.check()
+        }
+    }
+
+    // MARK: - Redis
+
+    /// Does something, and waits until the worker has written down that it changed this activity.
+    func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
+        let before = try memory(of: activity, app: app)
+        try body()
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while try memory(of: activity, app: app) == before {
+            guard Date() < deadline else { throw Timeout(what: "a change of \(activity) in Redis") }
+            wire.takeReports()
+            try stage.check()
+            usleep(10_000)
+        }
+    }
+
+    private func memory(of activity: String, app: String) throws -> Data {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
+        process.arguments = ["-p", String(stage.redisPort), "HGETALL", "{\(app):\(activity)}"]
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let data = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return data
+    }
+}

@@ -1,0 +1,82 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(5)))
+struct SeasonRunTests {
+    private static let matches = 3
+    private static let followers = 6
+
+    /// Runs `causeway demo` with the small season, and gives back its exit code, its page and its figures.
+    private func demo(_ arguments: [String]) async throws -> (code: Int32, page: String, figures: DemoFigures?) {
+        try await onOwnThread {
+            let directory = try WorkDirectory()
+            defer { directory.remove(keeping: false) }
+            let json = "\(directory.path)/figures.json"
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: ExampleRun.executable)
+            process.arguments =
+                ["demo", "--matches", "\(Self.matches)", "--followers", "\(Self.followers)", "--json", json]
+                + ["--data", ExampleFiles("season").directory.path] + arguments
+            let output = Pipe()
+            process.standardOutput = output
+            process.standardError = output
+            try process.run()
+            let page = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            let figures = (try? TextFile.read(json))
+                .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
+            return (process.terminationStatus, page, figures)
+        }
+    }
+
+    private func check(_ figures: DemoFigures) throws {
+        let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
+        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.deliveries.count }
+        let starts = Self.matches * Self.followers / 2
+        #expect(figures.balls == balls)
+        #expect(figures.commands == (balls + Self.matches) * Self.followers + starts)
+        #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
+        #expect(figures.phones == Self.matches * Self.followers)
+        #expect(figures.phonesWithFinalScore == figures.phones)
+        #expect(figures.phonesBackInTime == 0 && figures.phonesStartedTwice == 0)
+        #expect(figures.deadLetters == 0 && figures.invalidations == 0)
+        #expect(figures.scores.map(\.result) == files.season.matches.prefix(Self.matches).map(\.resultLine))
+        #expect(figures.worker.cpuMilliseconds > 0 && figures.worker.residentPeakBytes > 0)
+    }
+
+    @Test func everyPhoneShowsTheFinalScore() async throws {
+        let run = try await demo(["--seconds", "8"])
+        #expect(run.code == 0, "\(run.page)")
+        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
+        let figures = try #require(run.figures)
+        try check(figures)
+        #expect(figures.repeatedResults == 0 && figures.crashes == 0)
+        #expect(figures.pushes < figures.commands)
+        let freshness = try #require(figures.freshness)
+        #expect(freshness.p50Milliseconds <= freshness.p99Milliseconds)
+    }
+
+    @Test func aWorkerKilledInMidSeasonLosesNothing() async throws {
+        let run = try await demo(["--seconds", "10", "--crash-at", "4"])
+        #expect(run.code == 0, "\(run.page)")
+        let figures = try #require(run.figures)
+        try check(figures)
+        #expect(figures.crashes == 1)
+    }
+
+    @Test func dataThatIsNotThere() async throws {
+        let run = try await demo(["--data", "/nowhere"])
+        #expect(run.code == 1)
+        #expect(
+            run.page.contains("causeway demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),
+            "\(run.page)"
+        )
+    }
+
+    @Test(arguments: [["--followers", "0"], ["--seconds", "0"], ["--crash-at", "60"], ["--lanes", "257"]])
+    func wrongOptions(arguments: [String]) async throws {
+        #expect(try await demo(arguments).code == 64)
+    }
+}

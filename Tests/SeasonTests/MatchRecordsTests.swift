@@ -1,0 +1,78 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("The season's records")
+struct MatchRecordsTests {
+    private let match: Match
+    private let records: MatchRecords
+
+    init() throws {
+        match = try #require(try SeasonData.season.get().matches.first)
+        records = MatchRecords(match, frames: match.frames())
+    }
+
+    private func object(_ template: CommandTemplate) throws -> (key: String, value: [String: Any]) {
+        let (key, data) = template.withRecord { (String(decoding: $0, as: UTF8.self), Data($1)) }
+        return (key, try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any]))
+    }
+
+    @Test func aBallIsAnUpdateToOneFollower() throws {
+        var ball = records.frames[121]
+        ball.setTimestamp(seconds: 1_790_000_123)
+        ball.setFollower(42)
+        let (key, value) = try object(ball)
+        #expect(key == "1136561-0042")
+        #expect(value["activity"] as? String == key)
+        #expect(value["device"] == nil)
+        #expect(value["sequence"] as? Int == 122)
+        let aps = try #require(value["aps"] as? [String: Any])
+        #expect(aps["timestamp"] as? Int == 1_790_000_123)
+        #expect(aps["event"] as? String == "update")
+        let state = try #require(aps["content-state"] as? [String: Any])
+        #expect(state["runs"] as? Int == 165 && state["overs"] as? String == "20")
+    }
+
+    @Test func aTemplateIsUsedAgain() throws {
+        var ball = records.frames[0]
+        ball.setFollower(9_999)
+        ball.setTimestamp(seconds: 9_999_999_999)
+        ball.setFollower(1)
+        ball.setTimestamp(seconds: 1_790_000_000)
+        let (key, value) = try object(ball)
+        #expect(key == "1136561-0001")
+        #expect((value["aps"] as? [String: Any])?["timestamp"] as? Int == 1_790_000_000)
+    }
+
+    @Test func aStartNamesDeviceAndActivityEverywhere() throws {
+        var start = records.start
+        start.setTimestamp(seconds: 1_790_000_000)
+        start.setFollower(7)
+        let (key, value) = try object(start)
+        #expect(key == "1136561-0007")
+        #expect(value["device"] as? String == "phone-1136561-0007")
+        let aps = try #require(value["aps"] as? [String: Any])
+        #expect(aps["event"] as? String == "start" && aps["attributes-type"] as? String == "MatchAttributes")
+        #expect((aps["attributes"] as? [String: Any])?["activity"] as? String == key)
+        let alert = try #require(aps["alert"] as? [String: Any])
+        #expect(alert["title"] as? String == "Mumbai Indians v Chennai Super Kings")
+        #expect(alert["sound"] as? String == "default")
+    }
+
+    @Test func theLastOneEnds() throws {
+        let events = try records.frames.map { try object($0).value["aps"] as? [String: Any] }
+            .map { $0?["event"] as? String }
+        #expect(events.dropLast().allSatisfy { $0 == "update" })
+        #expect(events.last == "end")
+        #expect(records.finalState.result == "Chennai Super Kings won by 1 wicket")
+    }
+
+    @Test func bodiesAreFarBelowApplesFourKilobytes() throws {
+        for match in try SeasonData.season.get().matches.prefix(6) {
+            for template in MatchRecords(match, frames: match.frames()).frames {
+                #expect(template.withRecord { $1.count } < 1_500)
+            }
+        }
+    }
+}

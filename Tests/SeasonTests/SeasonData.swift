@@ -1,0 +1,22 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// The season that is shipped, read once for all tests.
+enum SeasonData {
+    static let directory = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("Config/examples/season")
+
+    static func file(_ name: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: directory.appendingPathComponent(name)))
+    }
+
+    static let season = Result {
+        try Season(
+            matchesFile: file("ipl-2018-matches.csv"),
+            deliveriesFile: file("ipl-2018-deliveries.csv")
+        )
+    }
+}

@@ -1,0 +1,44 @@
+import Testing
+
+@testable import causeway
+
+@Suite("The squeezed time line")
+struct TimelineTests {
+    private let season: Season
+    private let timeline: Timeline
+
+    init() throws {
+        season = try SeasonData.season.get()
+        timeline = Timeline(season.matches, durationMilliseconds: 60_000)
+    }
+
+    @Test func everyFrameOnceAndInOrder() {
+        var next = [Int](repeating: 0, count: season.matches.count)
+        var last: Int64 = 0
+        for event in timeline.events {
+            #expect(event.dueMilliseconds >= last)
+            last = event.dueMilliseconds
+            #expect(event.frame == next[event.match])
+            next[event.match] += 1
+        }
+        #expect(next == season.matches.map { $0.deliveries.count + 1 })
+    }
+
+    @Test func everyMatchBeginsNearTheStartAndTheLongestEndsAtTheEnd() {
+        let firsts = timeline.events.filter { $0.frame == 0 }.map(\.dueMilliseconds)
+        #expect(firsts.count == 60 && firsts.min() == 0 && firsts.allSatisfy { $0 <= 3_000 })
+        let lastBalls = timeline.events.filter { $0.frame == season.matches[$0.match].deliveries.count - 1 }
+        #expect(lastBalls.map(\.dueMilliseconds).max() == 60_000)
+    }
+
+    @Test func thePaceIsTheRealOne() throws {
+        let own = Timeline([season.matches[0]], durationMilliseconds: 10_000_000).events.map(\.dueMilliseconds)
+        let ball = own[1] - own[0]
+        #expect(abs(own[6] - own[5] - ball * 3 / 2) <= 2)
+        #expect(abs(own[122] - own[121] - ball * 30) <= 30)
+    }
+
+    @Test func noMatchesNoEvents() {
+        #expect(Timeline([], durationMilliseconds: 1).events.isEmpty)
+    }
+}
