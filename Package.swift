@@ -9,7 +9,9 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
     // Exclusive access is checked at run time in debug builds, and so in all tests; in release it would be some 5 % of a lane's time.
     .unsafeFlags(
-        ["-cross-module-optimization", "-enforce-exclusivity=unchecked"], .when(configuration: .release)),
+        ["-cross-module-optimization", "-enforce-exclusivity=unchecked"],
+        .when(configuration: .release)
+    ),
 ]
 
 let package = Package(
@@ -74,19 +76,33 @@ let package = Package(
         // The scripts of Redis as a model in Swift: the core's simulation runs it, and a test holds it against a real server.
         .target(name: "ScriptModel", dependencies: ["Redis"], path: "Tests/ScriptModel", swiftSettings: settings),
         .testTarget(
-            name: "LiveActivityTests", dependencies: ["LiveActivity"], exclude: ["Corpus"], swiftSettings: settings),
+            name: "LiveActivityTests",
+            dependencies: ["LiveActivity"],
+            exclude: ["Corpus"],
+            swiftSettings: settings
+        ),
         .testTarget(
-            name: "DeliveryTests", dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel"],
-            swiftSettings: settings),
+            name: "DeliveryTests",
+            dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel"],
+            swiftSettings: settings
+        ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka"], swiftSettings: settings),
         .testTarget(
-            name: "RedisTests", dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel"], swiftSettings: settings),
+            name: "RedisTests",
+            dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel"],
+            swiftSettings: settings
+        ),
         .testTarget(
-            name: "APNsTests", dependencies: ["APNs", "Reactor", "CNghttp2", "COpenSSL"], swiftSettings: settings),
+            name: "APNsTests",
+            dependencies: ["APNs", "Reactor", "CNghttp2", "COpenSSL"],
+            swiftSettings: settings
+        ),
         .testTarget(
-            name: "APNsSimulatorTests", dependencies: ["APNsSimulator", "CNghttp2", "COpenSSL", "Reactor"],
-            swiftSettings: settings),
+            name: "APNsSimulatorTests",
+            dependencies: ["APNsSimulator", "CNghttp2", "COpenSSL", "Reactor"],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
@@ -98,6 +114,10 @@ let package = Package(
         .testTarget(name: "CommandLineTests", dependencies: ["causeway", "Kafka"], swiftSettings: settings),
         .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity"], swiftSettings: settings),
         .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
-        .testTarget(name: "EndToEndTests", dependencies: ["causeway", "Kafka", "LiveActivity"], swiftSettings: settings),
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: ["causeway", "Kafka", "LiveActivity"],
+            swiftSettings: settings
+        ),
     ]
 )

@@ -41,50 +41,74 @@ public final class Worker: Service {
     }
 
     private func startThreads(signals: IntakeSignals) throws {
-        let plan = plan
-        let logger = logger
-        let lanes = try (0..<plan.laneCount).map { number in
-            try LoopThread.start(name: "lane-\(number)") { loop in
-                Self.runLane(number, loop: loop, plan: plan, signals: signals, logger: logger)
+        let producer = try plan.makeProducer()
+        var lanes: [LoopThread] = []
+        do {
+            let (plan, logger) = (plan, logger)
+            let lanePlan = try plan.lane(producer)
+            for number in 0..<plan.laneCount {
+                let thread = try LoopThread.start(name: "lane-\(number)") { loop in
+                    Self.runLane(number, loop: loop, plan: plan, lanePlan: lanePlan, signals: signals)
+                }
+                lanes.append(thread)
             }
-        }
-        _ = try LoopThread.start(name: "kafka") { loop in
-            Self.runIntake(loop: loop, plan: plan, lanes: lanes, signals: signals, logger: logger)
+            let (intakePlan, started) = (plan.intake(producer), lanes)
+            _ = try LoopThread.start(name: "kafka") { loop in
+                Self.runIntake(loop: loop, plan: plan, intakePlan: intakePlan, lanes: started, signals: signals)
+                logger.debug("the Kafka thread has ended")
+            }
+        } catch {
+            plan.stopLanes()
+            for lane in lanes { lane.join() }
+            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            throw error
         }
     }
 
     private static func runLane(
-        _ number: Int, loop: EventLoop, plan: WorkerPlan, signals: IntakeSignals, logger: Logger
+        _ number: Int,
+        loop: EventLoop,
+        plan: WorkerPlan,
+        lanePlan: LanePlan,
+        signals: IntakeSignals
     ) {
         do {
             let lane = try Lane(
-                number: number, loop: loop, mailbox: plan.mailboxes[number], kafkaWakeup: plan.wakeup, plan: plan.lane)
+                number: number,
+                loop: loop,
+                mailbox: plan.mailboxes[number],
+                kafkaWakeup: plan.wakeup,
+                plan: lanePlan
+            )
             lane.start()
             loop.run()
             lane.close()
         } catch {
-            logger.critical("a lane could not start", metadata: ["error": "\(error)"])
+            lanePlan.logger.critical("a lane could not start", metadata: ["error": "\(error)"])
             signals.fail(error)
             plan.wakeup.signal()
         }
     }
 
+    /// Lanes end before the clients are closed: no record may be held, and nothing produced, while they are.
     private static func runIntake(
-        loop: EventLoop, plan: WorkerPlan, lanes: [LoopThread], signals: IntakeSignals, logger: Logger
+        loop: EventLoop,
+        plan: WorkerPlan,
+        intakePlan: IntakePlan,
+        lanes: [LoopThread],
+        signals: IntakeSignals
     ) {
         do {
-            let intake = try Intake(loop: loop, plan: plan.intake, signals: signals)
+            let intake = try Intake(loop: loop, plan: intakePlan, signals: signals)
             loop.run()
             for lane in lanes { lane.join() }
             intake.close(deadlineMilliseconds: closeMilliseconds)
         } catch {
-            logger.critical("the Kafka client could not start", metadata: ["error": "\(error)"])
+            intakePlan.logger.critical("the Kafka client could not start", metadata: ["error": "\(error)"])
             signals.fail(error)
-            for mailbox in plan.mailboxes {
-                _ = mailbox.orders.push(LaneOrder(kind: .stop))
-                mailbox.wakeup.signal()
-            }
+            plan.stopLanes()
             for lane in lanes { lane.join() }
+            _ = intakePlan.producer.close(deadlineMilliseconds: closeMilliseconds)
         }
         signals.noteEnded()
     }

@@ -10,22 +10,39 @@ import Redis
 /// What a configuration comes to: everything that the threads are built from, checked before any of them starts.
 struct WorkerPlan: @unchecked Sendable {
     let laneCount: Int
-    let lane: LanePlan
-    let intake: IntakePlan
     let mailboxes: [LaneMailbox]
     let wakeup: Wakeup
+    private let configuration: WorkerConfiguration
+    private let delivery: DeliveryConfiguration
+    private let redis: RedisConfiguration
+    private let pools: [LanePlan.Pool]
+    private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger) throws {
         let cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-        let laneCount = configuration.worker.lanes == 0 ? cores : configuration.worker.lanes
-        self.laneCount = laneCount
+        laneCount = configuration.worker.lanes == 0 ? cores : configuration.worker.lanes
         wakeup = try Wakeup()
-        mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }
-        let producer = try Producer(properties: configuration.kafka.producerProperties)
-        lane = LanePlan(
-            delivery: Self.delivery(configuration),
-            redis: try Self.redis(configuration),
-            pools: try Self.pools(configuration),
+        mailboxes = try (0..<laneCount)
+            .map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }
+        self.configuration = configuration
+        self.logger = logger
+        delivery = Self.delivery(configuration)
+        redis = try Self.redis(configuration)
+        pools = try Self.pools(configuration)
+        try Consumer.check(properties: configuration.kafka.consumerProperties)
+        try Producer.check(properties: configuration.kafka.producerProperties)
+    }
+
+    /// The one producer of the process. Whoever makes it closes it.
+    func makeProducer() throws(KafkaError) -> Producer {
+        try Producer(properties: configuration.kafka.producerProperties)
+    }
+
+    func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
+        LanePlan(
+            delivery: delivery,
+            redis: redis,
+            pools: pools,
             producer: producer,
             topics: .init(
                 results: try producer.topic(configuration.kafka.topics.results),
@@ -35,7 +52,10 @@ struct WorkerPlan: @unchecked Sendable {
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
             logger: logger
         )
-        intake = IntakePlan(
+    }
+
+    func intake(_ producer: Producer) -> IntakePlan {
+        IntakePlan(
             consumerProperties: configuration.kafka.consumerProperties,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
             producer: producer,
@@ -44,6 +64,14 @@ struct WorkerPlan: @unchecked Sendable {
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             logger: logger
         )
+    }
+
+    /// Has every lane leave its loop.
+    func stopLanes() {
+        for mailbox in mailboxes {
+            _ = mailbox.orders.push(LaneOrder(kind: .stop))
+            mailbox.wakeup.signal()
+        }
     }
 
     private static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
@@ -61,7 +89,8 @@ struct WorkerPlan: @unchecked Sendable {
         delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
         delivery.recordsMax = worker.commandsPerLane
-        delivery.inFlightMaxPerApplication = configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
+        delivery.inFlightMaxPerApplication =
+            configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.spacingMilliseconds = Int64(worker.spacingMilliseconds)
         delivery.attemptsMax = UInt8(clamping: worker.attemptsMax)
         delivery.defaultExpiration.startSeconds = Int64(worker.defaultExpirationSeconds.start)
@@ -73,33 +102,41 @@ struct WorkerPlan: @unchecked Sendable {
     private static func pools(_ configuration: WorkerConfiguration) throws -> [LanePlan.Pool] {
         let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
         var signers: [String: ProviderTokenSource] = [:]
-        return try configuration.apps.enumerated().flatMap { position, app in
-            try app.environments.map { environment in
-                let key = app.signingKey(for: environment)
-                let name = "\(app.teamId)/\(key.keyId)/\(key.keyFile)"
-                let source = try signers[name] ?? ProviderTokenSource(
-                    key: SigningKey(path: key.keyFile), keyIdentifier: key.keyId, teamIdentifier: app.teamId)
-                signers[name] = source
-                let endpoint = configuration.apns.endpoint(for: environment)
-                var pool = PoolConfiguration(
-                    host: endpoint.host,
-                    port: UInt16(clamping: endpoint.port),
-                    tls: tls,
-                    profile: try PushProfile(liveActivitiesOf: app.bundleId)
-                )
-                pool.connectionsMax = configuration.apns.connectionsPerPool
-                pool.inFlightMax = configuration.apns.inFlightPerConnection
-                pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
-                pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
-                return LanePlan.Pool(
-                    index: PoolIndex(
-                        application: UInt16(position), environment: environment == .production ? .production : .sandbox),
-                    name: "\(app.name)/\(environment.rawValue)",
-                    configuration: pool,
-                    tokens: source
-                )
+        return try configuration.apps.enumerated()
+            .flatMap { position, app in
+                try app.environments.map { environment in
+                    let key = app.signingKey(for: environment)
+                    let name = "\(app.teamId)/\(key.keyId)/\(key.keyFile)"
+                    let source =
+                        try signers[name]
+                        ?? ProviderTokenSource(
+                            key: SigningKey(path: key.keyFile),
+                            keyIdentifier: key.keyId,
+                            teamIdentifier: app.teamId
+                        )
+                    signers[name] = source
+                    let endpoint = configuration.apns.endpoint(for: environment)
+                    var pool = PoolConfiguration(
+                        host: endpoint.host,
+                        port: UInt16(clamping: endpoint.port),
+                        tls: tls,
+                        profile: try PushProfile(liveActivitiesOf: app.bundleId)
+                    )
+                    pool.connectionsMax = configuration.apns.connectionsPerPool
+                    pool.inFlightMax = configuration.apns.inFlightPerConnection
+                    pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
+                    pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
+                    return LanePlan.Pool(
+                        index: PoolIndex(
+                            application: UInt16(position),
+                            environment: environment == .production ? .production : .sandbox
+                        ),
+                        name: "\(app.name)/\(environment.rawValue)",
+                        configuration: pool,
+                        tokens: source
+                    )
+                }
             }
-        }
     }
 }
 

@@ -75,7 +75,10 @@ extension Delivery {
     }
 
     private mutating func retry(
-        _ record: UInt32, of activity: UInt32, _ disposition: PushResult.Disposition, now: Moment
+        _ record: UInt32,
+        of activity: UInt32,
+        _ disposition: PushResult.Disposition,
+        now: Moment
     ) {
         if isOvertaken(activity) { return finishPush(record, .superseded, settlement: .final, now: now) }
         if isRevoked(record) { return abandonPush(of: activity, now: now) }
@@ -86,7 +89,8 @@ extension Delivery {
         let ceiling = min(
             configuration.retryCapMilliseconds,
             disposition == .retryNow
-                ? configuration.retryBaseMilliseconds : configuration.retryBaseMilliseconds << doublings)
+                ? configuration.retryBaseMilliseconds : configuration.retryBaseMilliseconds << doublings
+        )
         let pause = Int64(randomness.next(below: UInt64(ceiling))) + 1
         countRetry()
         guard disposition == .retryNow || records[record].event == .start else {

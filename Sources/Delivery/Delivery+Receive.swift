@@ -42,7 +42,10 @@ extension Delivery {
     private static var noBytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped }
 
     private mutating func receiveCommand(
-        _ value: UnsafeRawBufferPointer, slot: RecordSlot, record: IncomingRecord, now: Moment
+        _ value: UnsafeRawBufferPointer,
+        slot: RecordSlot,
+        record: IncomingRecord,
+        now: Moment
     ) {
         do throws(Fault) {
             let command = try Command.decode(value)
@@ -59,7 +62,9 @@ extension Delivery {
     }
 
     private mutating func receiveRegistration(
-        _ value: UnsafeRawBufferPointer, slot: RecordSlot, record: IncomingRecord
+        _ value: UnsafeRawBufferPointer,
+        slot: RecordSlot,
+        record: IncomingRecord
     ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
@@ -79,7 +84,12 @@ extension Delivery {
     /// A tombstone names its activity or device by the record's key alone, and no app: it unregisters in every app that is configured.
     private mutating func receiveTombstone(slot: RecordSlot, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
-            return reject(record, slot: slot, code: "missingKey", detail: "a tombstone's key must name an activity or device")
+            return reject(
+                record,
+                slot: slot,
+                code: "missingKey",
+                detail: "a tombstone's key must name an activity or device"
+            )
         }
         var slot = slot
         slot.kind = .unregistration
@@ -128,7 +138,11 @@ extension Delivery {
         if command.identifier.isAbsent {
             let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
             let written = DefaultIdentifier.write(
-                topic: topic, partition: slot.partitionNumber, offset: slot.offset, into: writer.remaining)
+                topic: topic,
+                partition: slot.partitionNumber,
+                offset: slot.offset,
+                into: writer.remaining
+            )
             slot.commandIdentifier = writer.advance(written)
         } else {
             slot.commandIdentifier = writer.append(command.identifier, from: value)
@@ -150,7 +164,9 @@ extension Delivery {
     }
 
     private mutating func fill(
-        _ slot: inout RecordSlot, with registration: Registration, from value: UnsafeRawBufferPointer
+        _ slot: inout RecordSlot,
+        with registration: Registration,
+        from value: UnsafeRawBufferPointer
     ) {
         slot.kind = .registration
         slot.environment = registration.environment

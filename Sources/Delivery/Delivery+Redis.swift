@@ -106,8 +106,10 @@ extension Delivery {
         let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
         guard pools.hasPool(pool), slot.token.count > 0, isTimestampValid else {
             records[record].settlement = .final
-            records[record].setReason(
-                pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment")
+            records[record]
+                .setReason(
+                    pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
+                )
             finish(record, .failed)
             return endTurn(activity, now: now)
         }
@@ -136,7 +138,9 @@ extension Delivery {
     private func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
         let slot = records[record]
         let body = UnsafeMutableRawBufferPointer(
-            start: slot.block.base + Int(slot.body.offset), count: Int(slot.body.count))
+            start: slot.block.base + Int(slot.body.offset),
+            count: Int(slot.body.count)
+        )
         Body.setTimestamp(timestamp, in: body, at: Int(slot.bodyTimestampOffset))
     }
 
@@ -188,7 +192,9 @@ extension Delivery {
 
     mutating func rest(_ activity: UInt32, until monotonicMilliseconds: Int64) {
         activities[activity].restsUntilMilliseconds = max(
-            activities[activity].restsUntilMilliseconds, monotonicMilliseconds)
+            activities[activity].restsUntilMilliseconds,
+            monotonicMilliseconds
+        )
     }
 
     private mutating func finishCurrent(_ call: RedisCall, _ outcome: Outcome, now: Moment) {

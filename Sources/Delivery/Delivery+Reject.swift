@@ -29,7 +29,11 @@ extension Delivery {
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
             let written = DefaultIdentifier.write(
-                topic: topic, partition: slot.partitionNumber, offset: slot.offset, into: writer.remaining)
+                topic: topic,
+                partition: slot.partitionNumber,
+                offset: slot.offset,
+                into: writer.remaining
+            )
             slot.commandIdentifier = writer.advance(written)
         }
         finish(records.allocate(slot), .invalid)

@@ -31,7 +31,8 @@ extension Delivery {
                 phase: .resting,
                 identifierBlock: block,
                 identifierCount: identifier.count
-            ))
+            )
+        )
         table.insert(hash, index: index)
         return index
     }

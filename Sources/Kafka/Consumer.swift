@@ -162,11 +162,17 @@ public final class Consumer {
 // MARK: - Starting
 
 extension Consumer {
-    private static func makeClient(
-        properties: [(name: String, value: String)],
-        callbacks: ClientCallbacks
-    ) throws(KafkaError) -> OpaquePointer {
-        let configuration = ClientConfiguration()
+    /// Checks properties as `init` does, without a client.
+    ///
+    /// - Throws: an error that names the property.
+    public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
+        try configure(ClientConfiguration(), properties: properties)
+    }
+
+    private static func configure(
+        _ configuration: borrowing ClientConfiguration,
+        properties: [(name: String, value: String)]
+    ) throws(KafkaError) {
         try configuration.apply(
             defaults: KafkaProperties.consumer,
             overrides: properties,
@@ -174,6 +180,14 @@ extension Consumer {
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         try configuration.require("group.id", reason: "is required")
+    }
+
+    private static func makeClient(
+        properties: [(name: String, value: String)],
+        callbacks: ClientCallbacks
+    ) throws(KafkaError) -> OpaquePointer {
+        let configuration = ClientConfiguration()
+        try configure(configuration, properties: properties)
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)

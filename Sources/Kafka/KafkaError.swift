@@ -30,6 +30,10 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         self.partition = partition
     }
 
+    /// There is no offset to read a partition from, or it is out of range, and `auto.offset.reset` is `error`: the partition stands still
+    /// until `seek`.
+    public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
+
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLarge = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 

@@ -52,18 +52,32 @@ public final class Producer: @unchecked Sendable {
     ) throws(KafkaError) {
         let callbacks = ClientCallbacks(logHandler: logHandler)
         let configuration = ClientConfiguration()
-        try configuration.apply(
-            defaults: KafkaProperties.producer,
-            overrides: properties,
-            promises: KafkaProperties.producerPromises
-        )
-        try configuration.require("bootstrap.servers", reason: "is required")
+        try Self.configure(configuration, properties: properties)
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_events($0, RD_KAFKA_EVENT_DR) }
         handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
         rd_kafka_set_log_queue(handle, nil)
         queue = rd_kafka_queue_get_main(handle)
         self.callbacks = callbacks
+    }
+
+    /// Checks properties as `init` does, without a client.
+    ///
+    /// - Throws: an error that names the property.
+    public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
+        try configure(ClientConfiguration(), properties: properties)
+    }
+
+    private static func configure(
+        _ configuration: borrowing ClientConfiguration,
+        properties: [(name: String, value: String)]
+    ) throws(KafkaError) {
+        try configuration.apply(
+            defaults: KafkaProperties.producer,
+            overrides: properties,
+            promises: KafkaProperties.producerPromises
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
     }
 
     deinit {

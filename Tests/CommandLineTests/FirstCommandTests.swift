@@ -27,7 +27,7 @@ struct FirstCommandTests {
             log: {format: text}
             kafka:
               bootstrapServers: "\(broker.bootstrapServers)"
-              consumer: {auto.offset.reset: earliest, fetch.wait.max.ms: 10}
+              consumer: {fetch.wait.max.ms: 10}
             redis: {url: "redis://127.0.0.1:\(redisPort)"}
             apns:
               sandbox: {host: localhost, port: \(try #require(place["apnsPort"] as? Int))}

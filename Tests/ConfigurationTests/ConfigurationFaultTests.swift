@@ -199,7 +199,7 @@ struct ConfigurationFaultTests {
     func secrets() {
         let lines = faults(of: smallestFile.replacing("redis://cache", with: "redis://:hunter2@cache:port"))
         #expect(lines.count == 1)
-        #expect(lines[0].hasPrefix("c.yaml:4:8: redis.url: has a port that is not a number in 1...65535"))
+        #expect(lines[0].hasPrefix("c.yaml:4:8: redis.url: Redis URL: port must be 1 through 65535"))
         #expect(!lines[0].contains("hunter2"))
         #expect(
             faults(of: smallestFile, environment: ["CAUSEWAY_REDIS_URL": "hunter2"]).first?.contains("hunter2") == false

@@ -1,3 +1,5 @@
+import Redis
+
 /// What texts must look like. Each rule answers what is wrong, or nil.
 enum ConfigurationRule {
     /// Kafka's own rule for topic names.
@@ -27,10 +29,10 @@ enum ConfigurationRule {
 
     static func redisURL(_ text: String) -> String? {
         do {
-            _ = try RedisEndpoint(url: text)
+            _ = try RedisURL(text)
             return nil
         } catch {
-            return error.reason + "; the form is redis[s]://[[user]:password@]host[:port][/database]"
+            return "\(error); the forms are redis[s]://[[user]:password@]host[:port][/database] and unix:///path[?db=number]"
         }
     }
 

@@ -57,7 +57,7 @@ extension WorkerConfiguration {
 
     /// The fast memory of versions, tokens and pace.
     public struct Redis: Sendable {
-        /// `redis://` or `rediss://` (TLS); see `RedisEndpoint` for the form. May hold a password: never print it.
+        /// `redis://` or `rediss://` (TLS); see `RedisURL` for the form. May hold a password: never print it.
         public var url = ""
         /// A file whose first line is the password. Goes before a password in the URL.
         public var passwordFile: String?
@@ -188,6 +188,7 @@ extension WorkerConfiguration.Kafka {
     /// What the producer is made with. Only the commit waits for a result, never a push, so results linger for large batches: at
     /// 12,000 a second that is most of what they cost.
     public var producerProperties: [(name: String, value: String)] {
-        [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + (properties + producer).map { ($0.name, $0.value) }
+        [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")]
+            + (properties + producer).map { ($0.name, $0.value) }
     }
 }

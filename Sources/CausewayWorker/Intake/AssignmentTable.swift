@@ -50,11 +50,13 @@ struct AssignmentTable {
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {
-        rows.enumerated().flatMap { topic, row in
-            row.enumerated().compactMap { partition, entry in
-                guard let entry, isIncluded(entry) else { return nil }
-                return TopicPartition(topic: TopicIdentifier(index: Int32(topic)), partition: Int32(partition))
+        rows.enumerated()
+            .flatMap { topic, row in
+                row.enumerated()
+                    .compactMap { partition, entry in
+                        guard let entry, isIncluded(entry) else { return nil }
+                        return TopicPartition(topic: TopicIdentifier(index: Int32(topic)), partition: Int32(partition))
+                    }
             }
-        }
     }
 }

@@ -50,7 +50,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         drainMilliseconds = plan.drainMilliseconds
         let relay = ConsumerRelay()
         consumer = try Consumer(
-            properties: plan.consumerProperties, topics: plan.topics, handler: relay, logHandler: relay)
+            properties: plan.consumerProperties,
+            topics: plan.topics,
+            handler: relay,
+            logHandler: relay
+        )
         self.relay = relay
         relay.intake = self
         consumer.setWakeup(descriptor: wakeup.descriptor)
@@ -101,7 +105,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 deal(message)
             case .none: return
             case .partitionEnd: continue
-            case .error(let error): report(error)
+            case .error(let error): recover(from: error)
             }
         }
         if mayPoll { wakeup.signal() }
@@ -119,7 +123,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         guard let assignment = assignments[topic, partition] else { return }
         let lane = assignment.lane
         let entry = InboxEntry(
-            message: UInt(bitPattern: message.take()), assignment: assignment.number, topic: topic, partition: partition)
+            message: UInt(bitPattern: message.take()),
+            assignment: assignment.number,
+            topic: topic,
+            partition: partition
+        )
         touchedLanes |= 1 << UInt64(lane & 63)
         // What is behind a record that waits waits too: the order of a partition is kept.
         if !overflows[lane].entries.isEmpty || !mailboxes[lane].inbox.push(entry) {
@@ -180,8 +188,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     private func order(_ kind: LaneOrder.Kind, _ partition: TopicPartition, number: UInt32, lane: Int) {
-        let isTaken = mailboxes[lane].orders.push(
-            LaneOrder(kind: kind, topic: partition.topic.index, partition: partition.partition, assignment: number))
+        let isTaken = mailboxes[lane].orders
+            .push(
+                LaneOrder(kind: kind, topic: partition.topic.index, partition: partition.partition, assignment: number)
+            )
         precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
         mailboxes[lane].wakeup.signal()
     }
@@ -287,6 +297,25 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
+    /// A group that is new to a partition begins at the partition's beginning: nothing that was written is passed over. An offset that
+    /// was committed and is gone is another matter: records are lost, so the partition stands still until a person has decided.
+    private func recover(from error: KafkaError) {
+        report(error)
+        guard error.isPositionUnknown, let partition = error.partition else { return }
+        do throws(KafkaError) {
+            let committed = try consumer.committed([partition], timeoutMilliseconds: Consumer.requestLimitMilliseconds)
+            guard let first = committed.first, first == nil else {
+                return logger.critical(
+                    "a committed offset is gone: the partition stands still",
+                    metadata: ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
+                )
+            }
+            if let error = consumer.seek(partition, to: .beginning) { self.report(error) }
+        } catch {
+            report(error)
+        }
+    }
+
     private func report(_ error: KafkaError) {
         logger.error("Kafka", metadata: ["error": "\(error)"])
     }
@@ -295,7 +324,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
-        logger.log(level: Self.logLevel(syslog: level), "\(text)", metadata: ["librdkafka": "\(String(decoding: facility, as: UTF8.self))"])
+        logger.log(
+            level: Self.logLevel(syslog: level),
+            "\(text)",
+            metadata: ["librdkafka": "\(String(decoding: facility, as: UTF8.self))"]
+        )
     }
 
     func clientFailed(_ error: KafkaError) { logger.warning("Kafka", metadata: ["error": "\(error)"]) }

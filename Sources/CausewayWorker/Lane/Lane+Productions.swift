@@ -59,7 +59,11 @@ extension Lane {
             write(&result, app: app)
             let key = view.activity.isEmpty ? view.deadLetterKey : view.activity
             return plan.producer.produce(
-                topic: plan.topics.results, key: key, value: writer.bytes, opaque: tag)
+                topic: plan.topics.results,
+                key: key,
+                value: writer.bytes,
+                opaque: tag
+            )
         }
     }
 
@@ -74,22 +78,24 @@ extension Lane {
     private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         writer.reset()
-        return plan.applications[view.application].withUnsafeBytes { app in
-            InvalidationRecord(
-                app: app,
-                address: view.isStart ? .device(view.device) : .activity(view.activity),
-                token: view.token,
-                environment: view.environment,
-                reason: view.reason,
-                invalidAtMilliseconds: view.invalidAtMilliseconds
-            ).write(to: &writer)
-            return plan.producer.produce(
-                topic: plan.topics.invalidations,
-                key: view.isStart ? view.device : view.activity,
-                value: writer.bytes,
-                opaque: tag
-            )
-        }
+        return plan.applications[view.application]
+            .withUnsafeBytes { app in
+                InvalidationRecord(
+                    app: app,
+                    address: view.isStart ? .device(view.device) : .activity(view.activity),
+                    token: view.token,
+                    environment: view.environment,
+                    reason: view.reason,
+                    invalidAtMilliseconds: view.invalidAtMilliseconds
+                )
+                .write(to: &writer)
+                return plan.producer.produce(
+                    topic: plan.topics.invalidations,
+                    key: view.isStart ? view.device : view.activity,
+                    value: writer.bytes,
+                    opaque: tag
+                )
+            }
     }
 
     private func produceDeadLetter(_ record: UInt32, tag: UInt64) -> ProduceOutcome {

@@ -23,26 +23,38 @@ extension Lane: RedisHandler {
 
     private func issue(_ call: RedisCall) -> CallIssue {
         let view = delivery.view(call.record)
-        return plan.applications[Int(call.application)].withUnsafeBytes { app in
-            let activity = HashKey(app: app, kind: .activity, identifier: view.activity)
-            switch call.kind {
-            case .address, .admit, .hold: return issueCommand(call, view, activity: activity)
-            case .register: return issueRegistration(call, view, activity: activity)
-            case .unregisterActivity:
-                return redis.unregister(
-                    key: activity, scope: .activity, atMilliseconds: view.registeredAtMilliseconds, tag: call.tag)
-            case .unregisterDevice:
-                return redis.unregister(
-                    key: HashKey(app: app, kind: .device, identifier: view.activity), scope: .allAttributesTypes,
-                    atMilliseconds: view.registeredAtMilliseconds, tag: call.tag)
-            case .settle:
-                return issueSettlement(call, view, key: activity, scope: .activity, retires: !view.isStart)
-            case .settleDevice:
-                return issueSettlement(
-                    call, view, key: HashKey(app: app, kind: .device, identifier: view.device),
-                    scope: .attributesType(view.attributesType), retires: true)
+        return plan.applications[Int(call.application)]
+            .withUnsafeBytes { app in
+                let activity = HashKey(app: app, kind: .activity, identifier: view.activity)
+                switch call.kind {
+                case .address, .admit, .hold: return issueCommand(call, view, activity: activity)
+                case .register: return issueRegistration(call, view, activity: activity)
+                case .unregisterActivity:
+                    return redis.unregister(
+                        key: activity,
+                        scope: .activity,
+                        atMilliseconds: view.registeredAtMilliseconds,
+                        tag: call.tag
+                    )
+                case .unregisterDevice:
+                    return redis.unregister(
+                        key: HashKey(app: app, kind: .device, identifier: view.activity),
+                        scope: .allAttributesTypes,
+                        atMilliseconds: view.registeredAtMilliseconds,
+                        tag: call.tag
+                    )
+                case .settle:
+                    return issueSettlement(call, view, key: activity, scope: .activity, retires: !view.isStart)
+                case .settleDevice:
+                    return issueSettlement(
+                        call,
+                        view,
+                        key: HashKey(app: app, kind: .device, identifier: view.device),
+                        scope: .attributesType(view.attributesType),
+                        retires: true
+                    )
+                }
             }
-        }
     }
 
     private func issueCommand(_ call: RedisCall, _ view: RecordView, activity: HashKey) -> CallIssue {
@@ -51,7 +63,11 @@ extension Lane: RedisHandler {
         switch call.kind {
         case .address:
             return redis.address(
-                key: device, attributesType: view.attributesType, registration: view.suppliedRegistration, tag: call.tag)
+                key: device,
+                attributesType: view.attributesType,
+                registration: view.suppliedRegistration,
+                tag: call.tag
+            )
         case .admit where view.isStart:
             return redis.admitStart(key: activity, version: version, claim: view.claim, tag: call.tag)
         case .admit:
@@ -90,7 +106,11 @@ extension Lane: RedisHandler {
     }
 
     private func issueSettlement(
-        _ call: RedisCall, _ view: RecordView, key: HashKey, scope: RegistrationScope, retires: Bool
+        _ call: RedisCall,
+        _ view: RecordView,
+        key: HashKey,
+        scope: RegistrationScope,
+        retires: Bool
     ) -> CallIssue {
         let retirement = TokenRetirement(
             token: view.token,
@@ -161,7 +181,10 @@ extension Lane: RedisHandler {
 extension RecordView {
     fileprivate var registration: TokenRegistration {
         TokenRegistration(
-            token: token, environment: TokenEnvironment(environment), registeredAtMilliseconds: registeredAtMilliseconds)
+            token: token,
+            environment: TokenEnvironment(environment),
+            registeredAtMilliseconds: registeredAtMilliseconds
+        )
     }
 
     fileprivate var suppliedRegistration: TokenRegistration? { suppliesToken ? registration : nil }

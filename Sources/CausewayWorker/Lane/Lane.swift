@@ -140,7 +140,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             return logger.error("more partitions than a lane can hold", metadata: ["partition": "\(order.partition)"])
         }
         partitions.insert(
-            .init(place: place, assignment: order.assignment, topic: order.topic, partition: order.partition))
+            .init(place: place, assignment: order.assignment, topic: order.topic, partition: order.partition)
+        )
     }
 
     private func revoke(_ order: LaneOrder) {
@@ -236,7 +237,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         for position in partitions.entries.indices where partitions[position].isRevoking {
             let entry = partitions[position]
             guard !entry.isReportedDrained, delivery.isDrained(entry.place) else { continue }
-            guard report(position, offset: delivery.committableOffset(entry.place) ?? -1, isDrained: true) else { break }
+            guard report(position, offset: delivery.committableOffset(entry.place) ?? -1, isDrained: true) else {
+                break
+            }
             partitions[position].isReportedDrained = true
             hasNews = true
         }
@@ -252,7 +255,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
                 assignment: entry.assignment,
                 committableOffset: offset,
                 isDrained: isDrained
-            ))
+            )
+        )
         if isTaken { partitions[position].reportedOffset = offset }
         return isTaken
     }

@@ -93,6 +93,7 @@ extension Lane {
                 expiration: view.expiration,
                 identifier: view.apnsIdentifier,
                 body: view.body
-            ))
+            )
+        )
     }
 }

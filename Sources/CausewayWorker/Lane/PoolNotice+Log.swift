@@ -22,12 +22,18 @@ extension PoolNotice {
             log(.info, "APNs connection takes no more pushes", ["connection": "\(connection)", "cause": "\(cause)"])
         case .closed(let connection, let cause, let detail):
             log(
-                cause == .retired || cause == .poolClosed ? .info : .warning, "APNs connection has ended",
-                ["connection": "\(connection)", "cause": "\(cause)", "detail": "\(detail)"])
+                cause == .retired || cause == .poolClosed ? .info : .warning,
+                "APNs connection has ended",
+                ["connection": "\(connection)", "cause": "\(cause)", "detail": "\(detail)"]
+            )
         case .resolveFailed(let host, let detail):
             log(.warning, "APNs host has no address", ["host": "\(host)", "detail": "\(detail)"])
         case .breakerOpened(let cause):
-            log(.critical, "APNs refuses too much: only probes are sent, and no token is retired", ["cause": "\(cause)"])
+            log(
+                .critical,
+                "APNs refuses too much: only probes are sent, and no token is retired",
+                ["cause": "\(cause)"]
+            )
         case .breakerClosed:
             log(.notice, "APNs accepts again", [:])
         case .providerTokenTrouble(let reason, let detail):

@@ -13,7 +13,6 @@ enum WorkerConfigurationText {
         kafka:
           bootstrapServers: "\(stage.bootstrapServers)"
           consumer:
-            auto.offset.reset: earliest
             # A worker that was killed is missed after this long, and the embedded broker serves one member of a group alone.
             session.timeout.ms: "6000"
             heartbeat.interval.ms: "1000"
