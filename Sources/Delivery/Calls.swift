@@ -135,6 +135,8 @@ public struct PushResult {
     public var invalidAtMilliseconds: Int64
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
+    /// The pool's number of the connection that carried it, 0 for none: a retry avoids it.
+    public var connection: UInt32
 
     public init(
         disposition: Disposition,
@@ -142,8 +144,10 @@ public struct PushResult {
         reason: UnsafeRawBufferPointer,
         invalidAtMilliseconds: Int64,
         sentMilliseconds: Int64,
-        answeredMilliseconds: Int64
+        answeredMilliseconds: Int64,
+        connection: UInt32 = 0
     ) {
+        self.connection = connection
         self.disposition = disposition
         self.status = status
         self.reason = reason

@@ -43,6 +43,7 @@ extension Delivery {
         let activity = records[record].activity
         precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
         records[record].status = result.status
+        records[record].connection = result.connection
         records[record].setReason(result.reason)
         if result.sentMilliseconds >= 0 { records[record].sentMilliseconds = result.sentMilliseconds }
         records[record].answeredMilliseconds = result.answeredMilliseconds

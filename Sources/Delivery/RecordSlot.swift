@@ -72,6 +72,8 @@ struct RecordSlot: BitwiseCopyable {
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
+    /// The connection of the last attempt, or 0.
+    var connection: UInt32 = 0
 
     var recordMilliseconds: Int64
     var receivedMilliseconds: Int64

@@ -19,6 +19,8 @@ public struct RecordView {
     public var claim: UInt64 { slot.claim }
     public var expiration: Int64 { slot.expiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
+    /// The connection that the last attempt went over, which the next one avoids; 0 before the first.
+    public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
     public var settlement: Settlement { slot.settlement }
     public var status: UInt16 { slot.status }

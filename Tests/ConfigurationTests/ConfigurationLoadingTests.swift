@@ -40,7 +40,7 @@ struct ConfigurationLoadingTests {
               passwordFile:
             apns:
               sandbox: {host: 127.0.0.1, port: 8443}
-              connectionsPerPool: 64
+              connectionsPerPool: 16
             apps:
               ride:
                 bundleId: com.example.ride

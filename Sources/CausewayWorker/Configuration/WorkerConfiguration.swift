@@ -82,10 +82,10 @@ extension WorkerConfiguration {
         public var sandbox = Endpoint(host: "api.sandbox.push.apple.com")
         /// PEM file of the authorities that APNs' certificate is checked against; nil: the system's.
         public var caFile: String?
-        /// HTTP/2 connections that each lane opens for each app and environment. 1...64.
+        /// HTTP/2 connections that each lane opens for each app and environment. 1...16.
         public var connectionsPerPool = 2
         /// The most requests that wait for their answer on one connection; APNs' own limit, if lower, goes before it.
-        /// 1...10,000.
+        /// 1...4,096.
         public var inFlightPerConnection = 1_000
         /// Time from sending a request to its answer, after which it counts as lost. 100...60,000.
         public var requestTimeoutMilliseconds = 10_000

@@ -213,7 +213,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
             let left = deadline - loop.nowMilliseconds
-            guard left > 0, !signals.isHurryRequested else {
+            guard left > 0 else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
                 return logger.warning("drain time is over", metadata: ["partitions": "\(count)"])
             }

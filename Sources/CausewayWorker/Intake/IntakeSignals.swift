@@ -4,7 +4,6 @@ import Synchronization
 /// What passes between the worker's control side and its threads: small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
     private let stopRequested = Atomic<Bool>(false)
-    private let hurryRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
     private let ending = Mutex<Ending>(.awaited([]))
 
@@ -14,11 +13,8 @@ final class IntakeSignals: Sendable {
     }
 
     var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
-    /// The drain is to be cut short.
-    var isHurryRequested: Bool { hurryRequested.load(ordering: .acquiring) }
 
     func requestStop() { stopRequested.store(true, ordering: .releasing) }
-    func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
 
     /// The first failure is kept: it is why the worker ends.
     func fail(_ error: any Error) {

@@ -38,7 +38,8 @@ private final class LanePoolAnswers: PushHandler {
                 reason: answer.reasonText,
                 invalidAtMilliseconds: answer.timestampMilliseconds,
                 sentMilliseconds: answer.sentAtMilliseconds,
-                answeredMilliseconds: answer.answeredAtMilliseconds
+                answeredMilliseconds: answer.answeredAtMilliseconds,
+                connection: answer.connection
             ),
             now: lane.now
         )
@@ -92,7 +93,8 @@ extension Lane {
                 priority: view.priority,
                 expiration: view.expiration,
                 identifier: view.apnsIdentifier,
-                body: view.body
+                body: view.body,
+                avoidedConnection: view.avoidedConnection
             )
         )
     }
