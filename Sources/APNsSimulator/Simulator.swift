@@ -13,7 +13,7 @@ import Synchronization
 ///         try devices.declare(app: "com.example.scores", teamIdentifier: nil, types: [match])
 ///     }
 ///
-/// The same is to be had over HTTP, for other processes: see <doc:ControlInterface>.
+/// The same is to be had over HTTP, for other processes: see `ControlInterface`.
 ///
 /// Safe to use from any thread. The devices live on the service's thread; closures are brought there.
 public final class Simulator: Sendable {
@@ -21,8 +21,10 @@ public final class Simulator: Sendable {
     private let state = Mutex(State.stopped)
 
     private enum State {
-        /// To `running` by `start`.
+        /// To `starting` by `start`.
         case stopped
+        /// To `running` when it serves, to `stopped` if it cannot.
+        case starting
         /// To `stopped` by `stop`.
         case running(Running)
     }
@@ -60,7 +62,22 @@ public final class Simulator: Sendable {
 
     /// Starts the service, and returns when it accepts connections.
     public func start() async throws(SimulatorError) {
-        guard running == nil else { throw SimulatorError(.conflict, "the simulator is running") }
+        let isFree = state.withLock { state in
+            guard case .stopped = state else { return false }
+            state = .starting
+            return true
+        }
+        guard isFree else { throw SimulatorError(.conflict, "the simulator is running") }
+        do throws(SimulatorError) {
+            let started = try await serve()
+            state.withLock { $0 = .running(started) }
+        } catch {
+            state.withLock { $0 = .stopped }
+            throw error
+        }
+    }
+
+    private func serve() async throws(SimulatorError) -> Running {
         if let problem = configuration.faults.problem { throw SimulatorError(.invalidConfiguration, problem) }
         guard (1...64).contains(configuration.threads) else {
             throw SimulatorError(.invalidConfiguration, "threads: from 1 to 64")
@@ -73,28 +90,38 @@ public final class Simulator: Sendable {
         let bell = RegistrationBell()
         let model = DeviceModel(environment: configuration.environment, rules: configuration.rules, seed: seed)
         let setup = ServiceSetup(
-            keys: try verifyingKeys(), environment: configuration.environment, limits: configuration.limits, tls: tls,
-            world: World(model: model, isShared: configuration.threads > 1), bell: bell)
+            keys: try verifyingKeys(),
+            environment: configuration.environment,
+            limits: configuration.limits,
+            tls: tls,
+            world: World(model: model, isShared: configuration.threads > 1),
+            bell: bell
+        )
         var started = Running(
-            mailboxes: [], threads: [], bell: bell, port: 0, caFile: caFile, interface: nil, interfacePort: 0,
-            environment: configuration.environment)
+            mailboxes: [],
+            threads: [],
+            bell: bell,
+            port: 0,
+            caFile: caFile,
+            interface: nil,
+            interfacePort: 0,
+            environment: configuration.environment
+        )
         do throws(SimulatorError) {
             try await startThreads(&started, setup: setup, address: address, seed: seed)
-            state.withLock { $0 = .running(started) }
             if let port = configuration.interfacePort {
                 let interface = try await ControlInterface.start(port: port, simulator: self)
                 started.interface = interface
                 started.interfacePort = interface.port
-                state.withLock { $0 = .running(started) }
             }
+            return started
         } catch {
-            state.withLock { $0 = .stopped }
             end(started)
             throw error
         }
     }
 
-    /// Ends all connections and threads. What is under way is not answered. Idempotent.
+    /// Ends all connections and threads. What is under way is not answered. Nothing happens unless it runs.
     public func stop() async {
         let running = state.withLock { state -> Running? in
             guard case .running(let running) = state else { return nil }
@@ -102,7 +129,7 @@ public final class Simulator: Sendable {
             return running
         }
         guard let running else { return }
-        running.bell.reset()
+        running.bell.wakeAll()
         await running.interface?.stop()
         end(running)
     }
@@ -118,8 +145,12 @@ public final class Simulator: Sendable {
             do throws(ProviderKeyError) {
                 keys.append(
                     try VerifyingKey(
-                        pem: key.pem, keyIdentifier: key.keyIdentifier, teamIdentifier: key.teamIdentifier,
-                        environment: key.environment))
+                        pem: key.pem,
+                        keyIdentifier: key.keyIdentifier,
+                        teamIdentifier: key.teamIdentifier,
+                        environment: key.environment
+                    )
+                )
             } catch {
                 throw SimulatorError(.invalidConfiguration, error.reason)
             }
@@ -129,7 +160,10 @@ public final class Simulator: Sendable {
 
     /// The first thread listens and comes last, when the others can take connections.
     private func startThreads(
-        _ running: inout Running, setup: ServiceSetup, address: SocketAddress, seed: UInt64
+        _ running: inout Running,
+        setup: ServiceSetup,
+        address: SocketAddress,
+        seed: UInt64
     ) async throws(SimulatorError) {
         let plan = FaultPlan(configuration.faults)
         do {
@@ -139,9 +173,18 @@ public final class Simulator: Sendable {
                 let listening = index == 0 ? address : nil
                 let (thread, port) = try await startThread(index) { loop throws(SystemError) in
                     let server = try ServerLoop(
-                        loop: loop, setup: setup, mailbox: mailboxes[index], plan: plan,
-                        seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95)
-                    return (server, try listening.map { address throws(SystemError) in try server.listen(on: address, peers: mailboxes) } ?? 0)
+                        loop: loop,
+                        setup: setup,
+                        mailbox: mailboxes[index],
+                        plan: plan,
+                        seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
+                    )
+                    return (
+                        server,
+                        try listening.map { address throws(SystemError) in
+                            try server.listen(on: address, peers: mailboxes)
+                        } ?? 0
+                    )
                 }
                 running.threads.append(thread)
                 running.port = port
@@ -153,7 +196,8 @@ public final class Simulator: Sendable {
     }
 
     private func startThread(
-        _ index: Int, _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, UInt16)
+        _ index: Int,
+        _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, UInt16)
     ) async throws -> (LoopThread, UInt16) {
         let ports = AsyncStream<Result<UInt16, SystemError>>.makeStream()
         let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
@@ -204,7 +248,9 @@ public final class Simulator: Sendable {
     ///   - limit: of records, from 1.
     ///   - waitMilliseconds: from 0, at most 60,000.
     public func registrations(
-        since cursor: Int, limit: Int = 1_000, waitMilliseconds: Int = 0
+        since cursor: Int,
+        limit: Int = 1_000,
+        waitMilliseconds: Int = 0
     ) async throws(SimulatorError) -> (records: [RegistrationRecord], next: Int) {
         guard limit > 0 else { throw SimulatorError(.invalidRequest, "limit: from 1") }
         let clock = ContinuousClock()
@@ -218,18 +264,20 @@ public final class Simulator: Sendable {
             if !page.isEmpty || left <= .zero { return (page, cursor + page.count) }
             guard let bell = running?.bell else { throw SimulatorError(.notRunning, "the simulator does not run") }
             let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
-            await bell.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1)
+            guard await bell.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
+                throw SimulatorError(.limitReached, "too many wait for registrations")
+            }
         }
     }
 
-    /// Forgets all apps, phones, activities, registrations and counts, and clears the faults. Connections stay.
+    /// Forgets all apps, phones, activities, registrations and counts, and clears the faults. Connections stay, and the
+    /// clock does not go back.
     public func reset() async throws(SimulatorError) {
         let (environment, rules) = (configuration.environment, configuration.rules)
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
         try await withDevices { (devices, _) throws(DeviceModel.Fault) in
             devices = DeviceModel(environment: environment, rules: rules, seed: seed)
         }
-        running?.bell.reset()
         try await onEveryThread { server in
             server.resetStatistics()
             server.set(Faults())
@@ -262,7 +310,10 @@ public final class Simulator: Sendable {
     }
 
     /// Lets time pass in the simulated world: activities grow old, provider tokens expire. Latencies are not affected.
+    ///
+    /// - Parameter milliseconds: from 0; ten years in all at most, what is more is left out.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {
+        guard milliseconds >= 0 else { throw SimulatorError(.invalidRequest, "the clock does not go back") }
         try await onEveryThread { $0.advanceClock(milliseconds: milliseconds) }
     }
 
@@ -276,7 +327,8 @@ public final class Simulator: Sendable {
     }
 
     private func onThread<Value: Sendable>(
-        _ index: Int, _ body: @escaping @Sendable (ServerLoop) -> Value
+        _ index: Int,
+        _ body: @escaping @Sendable (ServerLoop) -> Value
     ) async throws(SimulatorError) -> Value {
         guard let mailbox = running?.mailboxes[index] else {
             throw SimulatorError(.notRunning, "the simulator does not run")
@@ -299,12 +351,21 @@ extension SimulatorConfiguration.Security {
                 return (nil, nil)
             case .certificate(let certificateFile, let keyFile):
                 let tls = try TLSContext.server(
-                    certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2"])
+                    certificateFile: certificateFile,
+                    keyFile: keyFile,
+                    applicationProtocols: ["h2"]
+                )
                 return (tls, nil)
             case .selfSigned(let directory):
-                let files = try SelfSignedCertificate.write(directory: directory, hosts: ["localhost", "127.0.0.1", "::1"])
+                let files = try SelfSignedCertificate.write(
+                    directory: directory,
+                    hosts: ["localhost", "127.0.0.1", "::1"]
+                )
                 let tls = try TLSContext.server(
-                    certificateFile: files.certificateFile, keyFile: files.keyFile, applicationProtocols: ["h2"])
+                    certificateFile: files.certificateFile,
+                    keyFile: files.keyFile,
+                    applicationProtocols: ["h2"]
+                )
                 return (tls, files.caFile)
             }
         } catch {

@@ -107,7 +107,10 @@ import Testing
             for protocols in [[], Array("\u{8}http/1.1".utf8)] {
                 #expect(throws: H2Client.Failure.self) {
                     let client = try H2Client(
-                        port: scene.simulator.port, caFile: scene.caFile, protocols: protocols)
+                        port: scene.simulator.port,
+                        caFile: scene.caFile,
+                        protocols: protocols
+                    )
                     _ = try client.perform(scene.headers(), body: scene.update(home: 1))
                 }
             }
@@ -115,7 +118,7 @@ import Testing
     }
 
     @Test func severalThreadsShareOneWorld() async throws {
-        try await Scene.run({ $0.threads = 3 }) { scene in
+        try await Scene.run(\.threads, 3) { scene in
             for home in 0..<9 {
                 let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
                 #expect(answer.status == 200)
@@ -125,7 +128,10 @@ import Testing
             #expect(statistics.connectionsAccepted == 9)
             let comparison = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.compare(
-                    app: Scene.app, expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))], nowMilliseconds: now)
+                    app: Scene.app,
+                    expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))],
+                    nowMilliseconds: now
+                )
             }
             #expect(comparison.matching == 1)
         }
@@ -162,7 +168,10 @@ import Testing
         }
         return streams.reduce(into: [:]) { counts, stream in
             let answer = client.answers[stream] ?? .init()
-            counts[answer.errorCode != 0 ? "error \(answer.errorCode)" : "\(answer.status) \(answer.body)", default: 0] += 1
+            counts[
+                answer.errorCode != 0 ? "error \(answer.errorCode)" : "\(answer.status) \(answer.body)",
+                default: 0
+            ] += 1
         }
     }
 

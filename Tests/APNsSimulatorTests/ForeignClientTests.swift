@@ -8,7 +8,9 @@ import Testing
     @Test func curl() async throws {
         try await Scene.run { scene in
             var arguments = ["--http2", "-sS", "-i", "--cacert", scene.caFile, "-d", scene.update(home: 3)]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+                arguments += ["-H", "\(name): \(value)"]
+            }
             let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
             let (text, status) = try await output(of: "curl", arguments + [url])
             #expect(status == 0, "\(text)")
@@ -25,7 +27,9 @@ import Testing
             let body = scene.directory.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)
             var arguments = ["-v", "--data=\(body.path)"]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+                arguments += ["-H", "\(name): \(value)"]
+            }
             let url = "https://localhost:\(scene.simulator.port)/3/device/\(scene.token)"
             let (text, _) = try await output(of: "nghttp", arguments + [url])
             #expect(text.contains(":status: 200"), "\(text)")
@@ -34,9 +38,11 @@ import Testing
     }
 
     @Test func curlInClearText() async throws {
-        try await Scene.run({ $0.security = .cleartext }) { scene in
+        try await Scene.run(\.security, .cleartext) { scene in
             var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", scene.update(home: 3)]
-            for (name, value) in scene.headers() where !name.hasPrefix(":") { arguments += ["-H", "\(name): \(value)"] }
+            for (name, value) in scene.headers() where !name.hasPrefix(":") {
+                arguments += ["-H", "\(name): \(value)"]
+            }
             let url = "http://127.0.0.1:\(scene.simulator.port)/3/device/\(scene.token)"
             let (text, _) = try await output(of: "curl", arguments + [url])
             #expect(text.hasPrefix("HTTP/2 200"), "\(text)")
@@ -46,7 +52,7 @@ import Testing
     /// Prints a throughput; asserts only that every request was answered 200.
     @Test func throughput() async throws {
         // h2load opens its streams before it has read the server's SETTINGS.
-        try await Scene.run({ $0.limits.streamsBeforeAuthentication = 1_000 }) { scene in
+        try await Scene.run(\.limits.streamsBeforeAuthentication, 1_000) { scene in
             let body = scene.directory.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)
             let count = ProcessInfo.processInfo.environment["SIMULATOR_LOAD_REQUESTS"].flatMap(Int.init) ?? 20_000

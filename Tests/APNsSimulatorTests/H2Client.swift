@@ -69,7 +69,15 @@ final class H2Client {
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
         defer { nghttp2_session_callbacks_del(callbacks) }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks) { _, frame, name, nameCount, value, count, _, data in
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _,
+            frame,
+            name,
+            nameCount,
+            value,
+            count,
+            _,
+            data in
             guard let frame, let data else { return 0 }
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
             let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
@@ -82,7 +90,9 @@ final class H2Client {
             guard let data else { return 0 }
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
             client.answers[stream]?.body += String(
-                decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
+                decoding: UnsafeBufferPointer(start: bytes, count: count),
+                as: UTF8.self
+            )
             return 0
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, data in
@@ -122,7 +132,9 @@ final class H2Client {
     @discardableResult
     func submit(_ headers: [(String, String)], body: String) throws -> Int32 {
         var strings: [UnsafeMutablePointer<CChar>?] = []
-        defer { strings.forEach { free($0) } }
+        defer {
+            for string in strings { free(string) }
+        }
         var fields: [nghttp2_nv] = []
         for (name, value) in headers {
             let (name, value) = (strdup(name), strdup(value))
@@ -131,8 +143,12 @@ final class H2Client {
             fields.append(
                 nghttp2_nv(
                     name: UnsafeMutableRawPointer(name).assumingMemoryBound(to: UInt8.self),
-                    value: UnsafeMutableRawPointer(value).assumingMemoryBound(to: UInt8.self), namelen: strlen(name),
-                    valuelen: strlen(value), flags: 0))
+                    value: UnsafeMutableRawPointer(value).assumingMemoryBound(to: UInt8.self),
+                    namelen: strlen(name),
+                    valuelen: strlen(value),
+                    flags: 0
+                )
+            )
         }
         var provider = nghttp2_data_provider()
         provider.read_callback = { _, stream, buffer, length, flags, _, data in

@@ -8,7 +8,10 @@ struct ProviderTokenSigner {
     var p8: String
 
     func token(
-        issuedAt: Int? = nil, algorithm: String = "ES256", keyIdentifier: String? = nil, teamIdentifier: String? = nil,
+        issuedAt: Int? = nil,
+        algorithm: String = "ES256",
+        keyIdentifier: String? = nil,
+        teamIdentifier: String? = nil,
         claims: String? = nil
     ) -> String {
         let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyIdentifier ?? self.keyIdentifier)\"}"

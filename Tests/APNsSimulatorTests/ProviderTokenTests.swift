@@ -4,11 +4,17 @@ import Testing
 
 @Suite struct ProviderTokenTests {
     private func expect(
-        _ reason: Reason, _ token: String, _ scene: Scene, _ client: H2Client? = nil,
+        _ reason: Reason,
+        _ token: String,
+        _ scene: Scene,
+        _ client: H2Client? = nil,
         at location: SourceLocation = #_sourceLocation
     ) throws {
-        let answer = try (client ?? scene.connect()).perform(
-            scene.headers(["authorization": "bearer " + token]), body: scene.update(home: 1))
+        let answer = try (client ?? scene.connect())
+            .perform(
+                scene.headers(["authorization": "bearer " + token]),
+                body: scene.update(home: 1)
+            )
         let body = reason == .success ? "" : "{\"reason\":\"\(reason.word)\"}"
         #expect(answer.status == reason.status && answer.body == body, "\(answer)", sourceLocation: location)
     }
@@ -22,9 +28,15 @@ import Testing
             try expect(.invalidProviderToken, signer.token(teamIdentifier: "ANOTHER000"), scene)
             try expect(.invalidProviderToken, signer.token(keyIdentifier: "KEY7654321"), scene)
             try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456"}"#), scene)
-            try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)"}"#), scene)
-            try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456","iat":-9223372036854775808}"#), scene)
+            try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)x"}"#), scene)
+            try expect(
+                .invalidProviderToken,
+                signer.token(claims: #"{"iss":"TEAM123456","iat":-9223372036854775808}"#),
+                scene
+            )
             try expect(.invalidProviderToken, signer.token(issuedAt: now + 3_700), scene)
+            // A number of seconds is what Apple asks for; the digits as a string are taken too.
+            try expect(.success, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)"}"#), scene)
             try expect(.success, signer.token(issuedAt: now - 3_500), scene)
             try expect(.expiredProviderToken, signer.token(issuedAt: now - 3_700), scene)
             var broken = Array(signer.token().utf8)
@@ -61,7 +73,9 @@ import Testing
             let (first, second) = (scene.signer.token(issuedAt: now - 10), scene.signer.token(issuedAt: now))
             try expect(.success, first, scene, client)
             let answer = try client.perform(
-                scene.headers(["authorization": "bearer " + second]), body: scene.update(home: 1))
+                scene.headers(["authorization": "bearer " + second]),
+                body: scene.update(home: 1)
+            )
             #expect(answer.status == 429)
             #expect(answer.body == "{\"reason\":\"TooManyProviderTokenUpdates\"}")
             try expect(.success, first, scene, client)
@@ -80,7 +94,7 @@ import Testing
     }
 
     @Test func keysOfTheOtherEnvironmentAreRefused() async throws {
-        try await Scene.run({ $0.keys[0].environment = .sandbox }) { scene in
+        try await Scene.run(\.keys[0].environment, .sandbox) { scene in
             try expect(.badEnvironmentKeyIdInToken, scene.signer.token(), scene)
         }
     }

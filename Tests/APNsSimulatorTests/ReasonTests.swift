@@ -36,11 +36,15 @@ import Testing
         Row(name: "endless topic", changes: ["apns-topic": String(repeating: "a", count: 300)], reason: .badTopic),
         Row(name: "unknown app", changes: ["apns-topic": "com.no.push-type.liveactivity"], reason: .topicDisallowed),
         Row(
-            name: "another team's app", changes: ["apns-topic": "com.example.other.push-type.liveactivity"],
-            reason: .topicDisallowed),
+            name: "another team's app",
+            changes: ["apns-topic": "com.example.other.push-type.liveactivity"],
+            reason: .topicDisallowed
+        ),
         Row(
-            name: "another app", changes: ["apns-topic": "com.example.sibling.push-type.liveactivity"],
-            reason: .deviceTokenNotForTopic),
+            name: "another app",
+            changes: ["apns-topic": "com.example.sibling.push-type.liveactivity"],
+            reason: .deviceTokenNotForTopic
+        ),
         Row(name: "topic without suffix", changes: ["apns-topic": Scene.app], reason: .deviceTokenNotForTopic),
         Row(name: "priority 1", changes: ["apns-priority": "1"], reason: .badPriority),
         Row(name: "no priority", changes: ["apns-priority": nil as String?], reason: .success),
@@ -49,11 +53,15 @@ import Testing
         Row(name: "id is no UUID", changes: ["apns-id": "1"], reason: .badMessageId),
         Row(name: "no id", changes: ["apns-id": nil as String?], reason: .success),
         Row(
-            name: "collapse id of 64 bytes", changes: ["apns-collapse-id": String(repeating: "c", count: 64)],
-            reason: .success),
+            name: "collapse id of 64 bytes",
+            changes: ["apns-collapse-id": String(repeating: "c", count: 64)],
+            reason: .success
+        ),
         Row(
-            name: "collapse id of 65 bytes", changes: ["apns-collapse-id": String(repeating: "c", count: 65)],
-            reason: .badCollapseId),
+            name: "collapse id of 65 bytes",
+            changes: ["apns-collapse-id": String(repeating: "c", count: 65)],
+            reason: .badCollapseId
+        ),
         Row(name: "no body", body: "", reason: .payloadEmpty),
         Row(name: "4,096 bytes", body: String(repeating: " ", count: 4_096), reason: .success),
         Row(name: "4,097 bytes", body: String(repeating: " ", count: 4_097), reason: .payloadTooLarge),
@@ -81,7 +89,7 @@ import Testing
     }
 
     @Test func sandboxTellsTheUniqueId() async throws {
-        try await Scene.run({ $0.environment = .sandbox }) { scene in
+        try await Scene.run(\.environment, .sandbox) { scene in
             let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
             #expect(answer.status == 200)
             let unique = try #require(answer.headers["apns-unique-id"])
@@ -129,7 +137,9 @@ import Testing
 
     @Test func manyThingsWrongAtOnceAreOneAnswer() async throws {
         try await Scene.run { scene in
-            let headers = scene.headers(["apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?])
+            let headers = scene.headers([
+                "apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?,
+            ])
             let answer = try scene.connect().perform(headers, body: "")
             #expect(answer.body == "{\"reason\":\"MissingProviderToken\"}")
         }

@@ -17,8 +17,15 @@ struct Scene {
     let token: String
     let startToken: String
 
-    static func run(
-        _ change: (inout SimulatorConfiguration) -> Void = { _ in }, _ body: (Scene) async throws -> Void
+    static func run(_ body: (Scene) async throws -> Void) async throws {
+        try await run(\.threads, 1, body)
+    }
+
+    /// With one setting of the configuration other than it is by default.
+    static func run<Value>(
+        _ setting: WritableKeyPath<SimulatorConfiguration, Value>,
+        _ value: Value,
+        _ body: (Scene) async throws -> Void
     ) async throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("simulator-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -30,14 +37,18 @@ struct Scene {
             keys: [
                 .init(teamIdentifier: signer.teamIdentifier, keyIdentifier: signer.keyIdentifier, pem: signer.p8),
                 .init(teamIdentifier: other.teamIdentifier, keyIdentifier: other.keyIdentifier, pem: other.p8),
-            ])
+            ]
+        )
         configuration.seed = 1
-        change(&configuration)
+        configuration[keyPath: setting] = value
         let simulator = Simulator(configuration)
         try await simulator.start()
         let match = DeviceModel.TypeDeclaration(
-            name: "MatchAttributes", attributes: try Shape(json: #"{"matchId":"string"}"#),
-            contentState: try Shape(json: #"{"home":"int","away":"int"}"#), identifierAttribute: "matchId")
+            name: "MatchAttributes",
+            attributes: try Shape(json: #"{"matchId":"string"}"#),
+            contentState: try Shape(json: #"{"home":"int","away":"int"}"#),
+            identifierAttribute: "matchId"
+        )
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.declare(app: Scene.app, teamIdentifier: "TEAM123456", types: [match])
             try devices.declare(app: "com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
@@ -45,10 +56,16 @@ struct Scene {
             try devices.install(app: Scene.app, device: "phone", nowMilliseconds: now)
             try devices.start(
                 .init(
-                    activity: "m1", device: "phone", attributesType: "MatchAttributes",
-                    attributes: #"{"matchId":"m1"}"#, contentState: #"{"home":0,"away":0}"#,
-                    timestamp: now / 1_000 - 60),
-                app: Scene.app, nowMilliseconds: now)
+                    activity: "m1",
+                    device: "phone",
+                    attributesType: "MatchAttributes",
+                    attributes: #"{"matchId":"m1"}"#,
+                    contentState: #"{"home":0,"away":0}"#,
+                    timestamp: now / 1_000 - 60
+                ),
+                app: Scene.app,
+                nowMilliseconds: now
+            )
         }
         let (token, startToken) = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             (
@@ -57,9 +74,15 @@ struct Scene {
             )
         }
         let scene = Scene(
-            simulator: simulator, signer: signer, otherSigner: other, providerToken: signer.token(),
+            simulator: simulator,
+            signer: signer,
+            otherSigner: other,
+            providerToken: signer.token(),
             directory: directory,
-            caFile: simulator.caFile ?? "", token: token, startToken: startToken)
+            caFile: simulator.caFile ?? "",
+            token: token,
+            startToken: startToken
+        )
         do {
             try await body(scene)
         } catch {

@@ -105,8 +105,16 @@ struct Activity {
     var relevanceScore: Double?
 
     init(
-        phone: Int, type: Int, identifier: String, attributes: [UInt8], contentState: UnsafeRawBufferPointer,
-        timestamp: Int64, isStartedByPush: Bool, audiences: [String], budget: BudgetBucket, nowMilliseconds: Int64
+        phone: Int,
+        type: Int,
+        identifier: String,
+        attributes: [UInt8],
+        contentState: UnsafeRawBufferPointer,
+        timestamp: Int64,
+        isStartedByPush: Bool,
+        audiences: [String],
+        budget: BudgetBucket,
+        nowMilliseconds: Int64
     ) {
         self.phone = phone
         self.type = type
@@ -143,7 +151,9 @@ struct Activity {
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
-            atMilliseconds + DeviceRules.lingerMilliseconds, startedAtMilliseconds + DeviceRules.totalMilliseconds)
+            atMilliseconds + DeviceRules.lingerMilliseconds,
+            startedAtMilliseconds + DeviceRules.totalMilliseconds
+        )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)
         state =
             dismissal <= atMilliseconds

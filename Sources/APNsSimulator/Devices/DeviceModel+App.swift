@@ -38,8 +38,13 @@ extension DeviceModel {
         public var audiences: [String]
 
         public init(
-            activity: String, device: String, attributesType: String, attributes: String, contentState: String,
-            timestamp: Int64? = nil, audiences: [String] = []
+            activity: String,
+            device: String,
+            attributesType: String,
+            attributes: String,
+            contentState: String,
+            timestamp: Int64? = nil,
+            audiences: [String] = []
         ) {
             self.activity = activity
             self.device = device
@@ -53,7 +58,9 @@ extension DeviceModel {
 
     /// Makes an app known, and with it the topic `<bundle id>.push-type.liveactivity`.
     public mutating func declare(
-        app bundleIdentifier: String, teamIdentifier: String?, types declared: [TypeDeclaration]
+        app bundleIdentifier: String,
+        teamIdentifier: String?,
+        types declared: [TypeDeclaration]
     ) throws(Fault) {
         guard !applications.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
             throw .appExists(bundleIdentifier)
@@ -61,20 +68,31 @@ extension DeviceModel {
         let application = applications.count
         applications.append(
             Application(
-                bundleIdentifier: bundleIdentifier, bundleBytes: Array(bundleIdentifier.utf8),
-                teamIdentifier: teamIdentifier))
+                bundleIdentifier: bundleIdentifier,
+                bundleBytes: Array(bundleIdentifier.utf8),
+                teamIdentifier: teamIdentifier
+            )
+        )
         for type in declared {
             applications[application].types.append(types.count)
             types.append(
                 AttributesType(
-                    application: application, name: type.name, attributes: type.attributes,
-                    contentState: type.contentState, identifierAttribute: type.identifierAttribute))
+                    application: application,
+                    name: type.name,
+                    attributes: type.attributes,
+                    contentState: type.contentState,
+                    identifierAttribute: type.identifierAttribute
+                )
+            )
         }
     }
 
     /// Installs an app on a device. The app posts a push-to-start token for each of its attributes types.
     public mutating func install(
-        app: String, device: String, environment: Environment? = nil, frequentUpdates: Bool = false,
+        app: String,
+        device: String,
+        environment: Environment? = nil,
+        frequentUpdates: Bool = false,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let application = try application(app)
@@ -85,8 +103,13 @@ extension DeviceModel {
         let ownEnvironment = environment ?? self.environment
         phones.append(
             Phone(
-                application: application, device: device, environment: ownEnvironment, frequentUpdates: frequentUpdates,
-                startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)))
+                application: application,
+                device: device,
+                environment: ownEnvironment,
+                frequentUpdates: frequentUpdates,
+                startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
+            )
+        )
         phonesByDevice[key] = index
         applications[application].phones.append(index)
         for position in applications[application].types.indices {
@@ -111,16 +134,26 @@ extension DeviceModel {
         let attributes = Array(start.attributes.utf8)
         let index = contentState.withUTF8 { bytes in
             addActivity(
-                phone: phone, type: type, identifier: start.activity, attributes: attributes,
-                contentState: UnsafeRawBufferPointer(bytes), timestamp: start.timestamp ?? nowMilliseconds / 1_000,
-                isStartedByPush: false, audiences: start.audiences, nowMilliseconds: nowMilliseconds)
+                phone: phone,
+                type: type,
+                identifier: start.activity,
+                attributes: attributes,
+                contentState: UnsafeRawBufferPointer(bytes),
+                timestamp: start.timestamp ?? nowMilliseconds / 1_000,
+                isStartedByPush: false,
+                audiences: start.audiences,
+                nowMilliseconds: nowMilliseconds
+            )
         }
         postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
     /// Gives an activity another update token, which the app posts.
     public mutating func rotateToken(
-        ofActivity identifier: String, app: String, old: OldToken, nowMilliseconds: Int64
+        ofActivity identifier: String,
+        app: String,
+        old: OldToken,
+        nowMilliseconds: Int64
     ) throws(Fault) {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
@@ -131,7 +164,11 @@ extension DeviceModel {
 
     /// Gives a phone another push-to-start token, which the app posts.
     public mutating func rotateStartToken(
-        device: String, attributesType: String, app: String, old: OldToken, nowMilliseconds: Int64
+        device: String,
+        attributesType: String,
+        app: String,
+        old: OldToken,
+        nowMilliseconds: Int64
     ) throws(Fault) {
         let application = try application(app)
         let phone = try phone(device, application: application)
@@ -204,16 +241,31 @@ extension DeviceModel {
     }
 
     mutating func addActivity(
-        phone: Int, type: Int, identifier: String, attributes: [UInt8], contentState: UnsafeRawBufferPointer,
-        timestamp: Int64, isStartedByPush: Bool, audiences: [String], nowMilliseconds: Int64
+        phone: Int,
+        type: Int,
+        identifier: String,
+        attributes: [UInt8],
+        contentState: UnsafeRawBufferPointer,
+        timestamp: Int64,
+        isStartedByPush: Bool,
+        audiences: [String],
+        nowMilliseconds: Int64
     ) -> Int {
         let index = activities.count
         activities.append(
             Activity(
-                phone: phone, type: type, identifier: identifier, attributes: attributes, contentState: contentState,
-                timestamp: timestamp, isStartedByPush: isStartedByPush, audiences: audiences,
+                phone: phone,
+                type: type,
+                identifier: identifier,
+                attributes: attributes,
+                contentState: contentState,
+                timestamp: timestamp,
+                isStartedByPush: isStartedByPush,
+                audiences: audiences,
                 budget: BudgetBucket(rules.updateBudget, nowMilliseconds: nowMilliseconds),
-                nowMilliseconds: nowMilliseconds))
+                nowMilliseconds: nowMilliseconds
+            )
+        )
         phones[phone].activities.append(index)
         let key = ActivityKey(application: phones[phone].application, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
@@ -222,8 +274,10 @@ extension DeviceModel {
 
     private mutating func issueStartToken(phone: Int, type: Int) -> Int? {
         tokens.issue(
-            to: .pushToStart(phone: phone, type: type), application: phones[phone].application,
-            state: phones[phone].environment == environment ? .live : .foreign)
+            to: .pushToStart(phone: phone, type: type),
+            application: phones[phone].application,
+            state: phones[phone].environment == environment ? .live : .foreign
+        )
     }
 
     private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
@@ -248,8 +302,10 @@ extension DeviceModel {
         let phone = phones[activities[index].phone]
         guard
             let token = tokens.issue(
-                to: .activity(index), application: phone.application,
-                state: phone.environment == environment ? .live : .foreign)
+                to: .activity(index),
+                application: phone.application,
+                state: phone.environment == environment ? .live : .foreign
+            )
         else { return }
         activities[index].token = token
         let activity = activities[index]
@@ -262,7 +318,10 @@ extension DeviceModel {
             writer.member("activity", activity.identifier)
             writer.member("token", hexadecimal)
             if !activity.audiences.isEmpty {
-                writer.member("audiences", array: { writer in activity.audiences.forEach { writer.string($0) } })
+                writer.member(
+                    "audiences",
+                    array: { writer in for audience in activity.audiences { writer.string(audience) } }
+                )
             }
             writer.member("frequentUpdates", phone.frequentUpdates)
             if activity.shownTimestamp > 0 {

@@ -12,7 +12,9 @@ extension DeviceModel {
     ///   - token: the raw bytes.
     ///   - application: nil if the topic is none of a Live Activity.
     mutating func verdict(
-        token: UnsafeRawBufferPointer, application: Int?, nowMilliseconds: Int64
+        token: UnsafeRawBufferPointer,
+        application: Int?,
+        nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int) {
         guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
         let owner = tokens.entries[index].owner
@@ -21,9 +23,6 @@ extension DeviceModel {
         if entry.state == .foreign { return (PushVerdict(reason: .badDeviceToken), index) }
         guard entry.application == application else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + grace(reason) {
-            if case .activity(let activity) = owner, !activities[activity].isActive {
-                activities[activity].effects[.ignoredAfterEnd] += 1
-            }
             return (PushVerdict(reason: reason, atMilliseconds: at), index)
         }
         return (PushVerdict(reason: .success), index)
@@ -40,7 +39,11 @@ extension DeviceModel {
     ///   - tape: scratch memory, which the caller keeps from push to push.
     @discardableResult
     mutating func deliver(
-        _ body: UnsafeRawBufferPointer, token: Int, priority: UInt8, tape: inout JSONTape, nowMilliseconds: Int64
+        _ body: UnsafeRawBufferPointer,
+        token: Int,
+        priority: UInt8,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
     ) -> PushEffect {
         let entry = tokens.entries[token]
         if entry.state == .void {
@@ -62,7 +65,9 @@ extension DeviceModel {
     }
 
     private mutating func record(
-        _ effect: PushEffect, for owner: TokenTable.Owner, problem: String? = nil
+        _ effect: PushEffect,
+        for owner: TokenTable.Owner,
+        problem: String? = nil
     ) -> PushEffect {
         switch owner {
         case .activity(let activity):
@@ -77,11 +82,17 @@ extension DeviceModel {
 
     /// An update or an end, in the order of ActivityKit's rules: a push that is dropped for one of them has no effect at all.
     private mutating func apply(
-        _ payload: PushPayload, _ tape: borrowing JSONTape, to index: Int, priority: UInt8, nowMilliseconds: Int64
+        _ payload: PushPayload,
+        _ tape: borrowing JSONTape,
+        to index: Int,
+        priority: UInt8,
+        nowMilliseconds: Int64
     ) -> PushEffect {
         let owner = TokenTable.Owner.activity(index)
         guard activities[index].isActive else { return record(.ignoredAfterEnd, for: owner) }
-        guard payload.event != .start else { return record(.wrongToken, for: owner, problem: "start on an update token") }
+        guard payload.event != .start else {
+            return record(.wrongToken, for: owner, problem: "start on an update token")
+        }
         if priority == 10, !activities[index].budget.take(rules.updateBudget, nowMilliseconds: nowMilliseconds) {
             return record(.overBudget, for: owner)
         }
@@ -104,45 +115,70 @@ extension DeviceModel {
         }
         show(payload, tape, on: index, priority: priority, nowMilliseconds: nowMilliseconds)
         guard payload.event == .end else { return record(.shown, for: owner) }
-        activities[index].end(
-            atMilliseconds: nowMilliseconds, dismissalMilliseconds: payload.dismissalDate.map(Self.milliseconds))
+        activities[index]
+            .end(
+                atMilliseconds: nowMilliseconds,
+                dismissalMilliseconds: payload.dismissalDate.map(Self.milliseconds)
+            )
         retireToken(of: index, as: .expiredToken)
         return record(.ended, for: owner)
     }
 
     /// An end works however old its timestamp is; what it would show is shown only if it is not older.
     private mutating func show(
-        _ payload: PushPayload, _ tape: borrowing JSONTape, on index: Int, priority: UInt8, nowMilliseconds: Int64
+        _ payload: PushPayload,
+        _ tape: borrowing JSONTape,
+        on index: Int,
+        priority: UInt8,
+        nowMilliseconds: Int64
     ) {
         if payload.timestamp >= activities[index].shownTimestamp {
             if let contentState = payload.contentState {
-                activities[index].show(
-                    tape.bytes(contentState), timestamp: payload.timestamp, nowMilliseconds: nowMilliseconds)
+                activities[index]
+                    .show(
+                        tape.bytes(contentState),
+                        timestamp: payload.timestamp,
+                        nowMilliseconds: nowMilliseconds
+                    )
             } else {
                 activities[index].touch(timestamp: payload.timestamp)
             }
             activities[index].staleDate = payload.staleDate
             if let score = payload.relevanceScore { activities[index].relevanceScore = score }
-        } else {
-            activities[index].effects[.ignoredOld] += 1
         }
         if let alert = payload.alert, tape[alert].kind == .object {
-            ring(tape.bytes(alert), on: index, timestamp: payload.timestamp, priority: priority, nowMilliseconds: nowMilliseconds)
+            ring(
+                tape.bytes(alert),
+                on: index,
+                timestamp: payload.timestamp,
+                priority: priority,
+                nowMilliseconds: nowMilliseconds
+            )
         }
     }
 
     private mutating func ring(
-        _ alert: UnsafeRawBufferPointer, on index: Int, timestamp: Int64, priority: UInt8, nowMilliseconds: Int64
+        _ alert: UnsafeRawBufferPointer,
+        on index: Int,
+        timestamp: Int64,
+        priority: UInt8,
+        nowMilliseconds: Int64
     ) {
         activities[index].alertCount += 1
         guard activities[index].alerts.count < Activity.alertsMax else { return }
-        activities[index].alerts.append(
-            Alert(atMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert)))
+        activities[index].alerts
+            .append(
+                Alert(atMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert))
+            )
     }
 
     /// A push-to-start: a new activity, or nothing at all.
     private mutating func start(
-        _ payload: PushPayload, _ tape: borrowing JSONTape, on phone: Int, type: Int, nowMilliseconds: Int64
+        _ payload: PushPayload,
+        _ tape: borrowing JSONTape,
+        on phone: Int,
+        type: Int,
+        nowMilliseconds: Int64
     ) -> PushEffect {
         let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
         guard payload.event == .start else {
@@ -151,7 +187,8 @@ extension DeviceModel {
         guard PushPayload.isCompleteAlert(tape, at: payload.alert) else {
             return record(.incompleteAlert, for: owner, problem: "start without a complete alert")
         }
-        guard let name = payload.attributesType, tape[name].kind == .string, tape.string(name) == types[type].name else {
+        guard let name = payload.attributesType, tape[name].kind == .string, tape.string(name) == types[type].name
+        else {
             return record(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
         }
         guard let attributes = payload.attributes, let contentState = payload.contentState else {
@@ -174,13 +211,27 @@ extension DeviceModel {
         }
         let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(
-            phone: phone, type: type, identifier: identifier, attributes: Array(tape.bytes(attributes)),
-            contentState: tape.bytes(contentState), timestamp: payload.timestamp, isStartedByPush: true, audiences: [], nowMilliseconds: nowMilliseconds)
+            phone: phone,
+            type: type,
+            identifier: identifier,
+            attributes: Array(tape.bytes(attributes)),
+            contentState: tape.bytes(contentState),
+            timestamp: payload.timestamp,
+            isStartedByPush: true,
+            audiences: [],
+            nowMilliseconds: nowMilliseconds
+        )
         activities[index].suspiciousDates += decoding.suspiciousDates + attributesDecoding.suspiciousDates
         activities[index].staleDate = payload.staleDate
         activities[index].relevanceScore = payload.relevanceScore
         if let alert = payload.alert {
-            ring(tape.bytes(alert), on: index, timestamp: payload.timestamp, priority: 10, nowMilliseconds: nowMilliseconds)
+            ring(
+                tape.bytes(alert),
+                on: index,
+                timestamp: payload.timestamp,
+                priority: 10,
+                nowMilliseconds: nowMilliseconds
+            )
         }
         if !payload.usesChannel { postToken(of: index, nowMilliseconds: nowMilliseconds) }
         activities[index].effects[.started] += 1
@@ -189,20 +240,25 @@ extension DeviceModel {
 
     /// Whether the phone has an active activity with these attributes.
     private mutating func hasActive(
-        _ tape: borrowing JSONTape, attributes: Int, on phone: Int, type: Int, nowMilliseconds: Int64
+        _ tape: borrowing JSONTape,
+        attributes: Int,
+        on phone: Int,
+        type: Int,
+        nowMilliseconds: Int64
     ) -> Bool {
         var other = JSONTape()
         for index in phones[phone].activities where activities[index].type == type {
             advance(index, nowMilliseconds: nowMilliseconds)
             guard activities[index].isActive else { continue }
-            let isSame = activities[index].attributes.withUnsafeBytes { bytes in
-                do throws(JSONTape.Fault) {
-                    try other.read(bytes)
-                } catch {
-                    return false
+            let isSame = activities[index].attributes
+                .withUnsafeBytes { bytes in
+                    do throws(JSONTape.Fault) {
+                        try other.read(bytes)
+                    } catch {
+                        return false
+                    }
+                    return isSameJSON(tape, at: attributes, other, at: 0)
                 }
-                return isSameJSON(tape, at: attributes, other, at: 0)
-            }
             if isSame { return true }
         }
         return false

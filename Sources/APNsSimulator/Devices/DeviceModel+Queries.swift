@@ -36,7 +36,9 @@ extension DeviceModel {
     /// Compares many activities at once: a map from id to the content state that is expected on the Lock Screen, or nil for
     /// nothing at all. Two content states are the same if they are the same JSON, whatever the spaces and the order of keys.
     public mutating func compare(
-        app: String, expected: [(activity: String, contentState: [UInt8]?)], nowMilliseconds: Int64
+        app: String,
+        expected: [(activity: String, contentState: [UInt8]?)],
+        nowMilliseconds: Int64
     ) throws(Fault) -> Comparison {
         let application = try application(app)
         var comparison = Comparison()
@@ -61,16 +63,22 @@ extension DeviceModel {
             } else {
                 comparison.mismatches.append(
                     Mismatch(
-                        activity: identifier, shows: shown.map { String(decoding: $0, as: UTF8.self) },
+                        activity: identifier,
+                        shows: shown.map { String(decoding: $0, as: UTF8.self) },
                         timestamp: shown == nil ? 0 : activities[index].shownTimestamp,
-                        state: activities[index].state.word))
+                        state: activities[index].state.word
+                    )
+                )
             }
         }
         return comparison
     }
 
     private func isSameText(
-        _ left: [UInt8], _ right: [UInt8], _ leftTape: inout JSONTape, _ rightTape: inout JSONTape
+        _ left: [UInt8],
+        _ right: [UInt8],
+        _ leftTape: inout JSONTape,
+        _ rightTape: inout JSONTape
     ) -> Bool {
         left.withUnsafeBytes { leftBytes in
             right.withUnsafeBytes { rightBytes in
@@ -119,7 +127,9 @@ extension DeviceModel {
     }
 
     /// One activity as JSON. Of several with this id the youngest.
-    public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
+    public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault)
+        -> [UInt8]
+    {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         var writer = JSONWriter()
@@ -146,7 +156,8 @@ extension DeviceModel {
                         let type = types[applications[phone.application].types[position]]
                         writer.member(type.name, tokens.hexadecimal(token))
                     }
-                })
+                }
+            )
             write(phone.effects, to: &writer)
             writer.member("duplicateStarts", phone.duplicateStarts)
             if let problem = phone.lastProblem { writer.member("lastProblem", problem) }
@@ -156,14 +167,18 @@ extension DeviceModel {
                     for activity in phone.activities {
                         write(activity: activity, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
                     }
-                })
+                }
+            )
         }
         return writer.bytes
     }
 
     /// Activities of an app in the order of their birth, without their alerts, from a position on.
     public mutating func activitiesJSON(
-        app: String, since position: Int, limit: Int, nowMilliseconds: Int64
+        app: String,
+        since position: Int,
+        limit: Int,
+        nowMilliseconds: Int64
     ) throws(Fault) -> [UInt8] {
         let application = try application(app)
         var written = 0
@@ -186,13 +201,17 @@ extension DeviceModel {
                     for index in indices {
                         write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: false)
                     }
-                })
+                }
+            )
         }
         return writer.bytes
     }
 
     private func write(
-        activity index: Int, to writer: inout JSONWriter, nowMilliseconds: Int64, withAlerts: Bool
+        activity index: Int,
+        to writer: inout JSONWriter,
+        nowMilliseconds: Int64,
+        withAlerts: Bool
     ) {
         let activity = activities[index]
         writer.object { writer in
@@ -240,7 +259,8 @@ extension DeviceModel {
                         writer.member("alert", json: alert.json)
                     }
                 }
-            })
+            }
+        )
     }
 }
 

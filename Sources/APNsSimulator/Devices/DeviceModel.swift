@@ -136,7 +136,9 @@ public struct DeviceModel: ~Copyable {
 
     /// The activity is over, and so is its token.
     mutating func retireToken(of activity: Int, as reason: Reason) {
-        guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else { return }
+        guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
+            return
+        }
         guard tokens.entries[token].state == .live else { return }
         tokens.setState(.retired(reason, atMilliseconds: ended), of: token)
     }

@@ -21,9 +21,11 @@ public struct DeviceRules: Sendable, Equatable {
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {
         self.updateBudget = updateBudget
         self.startBudget = startBudget
-        self.endedTokenGraceMilliseconds = max(0, endedTokenGraceMilliseconds)
+        self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
+    /// A grace longer than a year is a year.
+    static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000
     /// An ended one stays on the Lock Screen for 4 h at most.

@@ -55,7 +55,11 @@ extension Shape {
 
     /// The depth is that of the declared shape, so what is sent cannot make it deeper.
     private func decode(
-        _ nodes: UnsafeBufferPointer<Node>, _ node: Int, _ tape: borrowing JSONTape, at index: Int, nowSeconds: Double,
+        _ nodes: UnsafeBufferPointer<Node>,
+        _ node: Int,
+        _ tape: borrowing JSONTape,
+        at index: Int,
+        nowSeconds: Double,
         into decoding: inout Decoding
     ) {
         func fail(_ problem: Decoding.Problem) {
@@ -84,9 +88,10 @@ extension Shape {
             decodeRange(tape, at: index, node: node, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
             guard kind == .string else { return fail(.wrongType) }
-            let isCase = names[declared.children].contains { raw in
-                raw.withUnsafeBytes { tape.stringEquals(index, $0) }
-            }
+            let isCase = names[declared.children]
+                .contains { raw in
+                    raw.withUnsafeBytes { tape.stringEquals(index, $0) }
+                }
             if !isCase { fail(.notOneOfTheCases) }
         case .array:
             guard kind == .array else { return fail(.wrongType) }
@@ -102,7 +107,11 @@ extension Shape {
     }
 
     private func decodeFields(
-        _ nodes: UnsafeBufferPointer<Node>, _ node: Int, _ tape: borrowing JSONTape, at index: Int, nowSeconds: Double,
+        _ nodes: UnsafeBufferPointer<Node>,
+        _ node: Int,
+        _ tape: borrowing JSONTape,
+        at index: Int,
+        nowSeconds: Double,
         into decoding: inout Decoding
     ) {
         for field in nodes[node].children {
@@ -117,7 +126,11 @@ extension Shape {
     }
 
     private func decodeRange(
-        _ tape: borrowing JSONTape, at index: Int, node: Int, nowSeconds: Double, into decoding: inout Decoding
+        _ tape: borrowing JSONTape,
+        at index: Int,
+        node: Int,
+        nowSeconds: Double,
+        into decoding: inout Decoding
     ) {
         func fail(_ problem: Decoding.Problem) {
             decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)

@@ -70,11 +70,16 @@ public struct Shape: Sendable {
     }
 
     private mutating func addFields(
-        _ tape: borrowing JSONTape, of object: Int, to parent: Int, place: String
+        _ tape: borrowing JSONTape,
+        of object: Int,
+        to parent: Int,
+        place: String
     ) throws(Fault) {
         let first = nodes.count
         nodes[parent].children = first..<first + tape.childCount(object)
-        guard nodes[parent].children.upperBound <= Self.nodesMax else { throw Fault(place: place, reason: "too many fields") }
+        guard nodes[parent].children.upperBound <= Self.nodesMax else {
+            throw Fault(place: place, reason: "too many fields")
+        }
         var declared: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
         // The children's places come first, all in a row; what is in them follows.
@@ -109,7 +114,11 @@ public struct Shape: Sendable {
     }
 
     private mutating func setComposite(
-        _ node: Int, _ tape: borrowing JSONTape, key: String, at index: Int, place: String
+        _ node: Int,
+        _ tape: borrowing JSONTape,
+        key: String,
+        at index: Int,
+        place: String
     ) throws(Fault) {
         switch (key, tape[index].kind) {
         case ("optional", _):

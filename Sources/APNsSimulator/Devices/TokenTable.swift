@@ -61,7 +61,9 @@ struct TokenTable {
             while slots[slot] != 0 {
                 let index = Int(slots[slot]) - 1
                 let start = index * Self.tokenBytes
-                if isEqual(token, UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])) { return index }
+                if isEqual(token, UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])) {
+                    return index
+                }
                 slot = (slot + 1) & (slots.count - 1)
             }
             return nil

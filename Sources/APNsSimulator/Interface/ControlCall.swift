@@ -16,7 +16,9 @@ struct ControlCall: Sendable {
             } catch {
                 return .failure(SimulatorError(.invalidRequest, "body: not JSON: \(error)"))
             }
-            guard tape[0].kind == .object else { return .failure(SimulatorError(.invalidRequest, "body: not an object")) }
+            guard tape[0].kind == .object else {
+                return .failure(SimulatorError(.invalidRequest, "body: not an object"))
+            }
             do throws(SimulatorError) {
                 return .success(try body(tape))
             } catch {

@@ -22,20 +22,27 @@ extension ControlHandler {
     }
 
     private static func type(
-        _ tape: borrowing JSONTape, at index: Int
+        _ tape: borrowing JSONTape,
+        at index: Int
     ) throws(SimulatorError) -> DeviceModel.TypeDeclaration {
         guard tape[index].kind == .object else { throw SimulatorError(.invalidRequest, "attributesTypes: not objects") }
         let name = try tape.text("name", of: index)
         return DeviceModel.TypeDeclaration(
-            name: name, attributes: try shape("attributes", tape, of: index),
+            name: name,
+            attributes: try shape("attributes", tape, of: index),
             contentState: try shape("contentState", tape, of: index),
-            identifierAttribute: try tape.optionalText("identifierAttribute", of: index))
+            identifierAttribute: try tape.optionalText("identifierAttribute", of: index)
+        )
     }
 
     private static func shape(
-        _ name: StaticString, _ tape: borrowing JSONTape, of object: Int
+        _ name: StaticString,
+        _ tape: borrowing JSONTape,
+        of object: Int
     ) throws(SimulatorError) -> Shape {
-        guard let index = tape.member(name, of: object) else { throw SimulatorError(.invalidRequest, "\(name) is missing") }
+        guard let index = tape.member(name, of: object) else {
+            throw SimulatorError(.invalidRequest, "\(name) is missing")
+        }
         do throws(Shape.Fault) {
             return try Shape(tape, at: index)
         } catch {
@@ -52,13 +59,19 @@ extension ControlHandler {
             }
             let names = try Self.names("devices", prefix: "prefix", tape)
             return (
-                try tape.text("app", of: 0), names, environment, try tape.optionalFlag("frequentUpdates", of: 0) ?? false
+                try tape.text("app", of: 0), names, environment,
+                try tape.optionalFlag("frequentUpdates", of: 0) ?? false
             )
         }
         let next = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             for name in names {
                 try devices.install(
-                    app: app, device: name, environment: environment, frequentUpdates: frequent, nowMilliseconds: now)
+                    app: app,
+                    device: name,
+                    environment: environment,
+                    frequentUpdates: frequent,
+                    nowMilliseconds: now
+                )
             }
             return devices.registrationCount
         }
@@ -70,7 +83,9 @@ extension ControlHandler {
 
     /// A list of names, or `count` names made of a prefix and a number from 0.
     private static func names(
-        _ list: StaticString, prefix: StaticString, _ tape: borrowing JSONTape
+        _ list: StaticString,
+        prefix: StaticString,
+        _ tape: borrowing JSONTape
     ) throws(SimulatorError) -> [String] {
         if let names = try tape.optionalTexts(list, of: 0) { return names }
         guard let count = try tape.optionalNumber("count", of: 0), (1...Int64(bulkMax)).contains(count) else {
@@ -111,7 +126,9 @@ extension ControlHandler {
         var starts: [DeviceModel.LocalStart] = []
         var element = list + 1
         while element < Int(tape[list].next) {
-            guard tape[element].kind == .object else { throw SimulatorError(.invalidRequest, "activities: not objects") }
+            guard tape[element].kind == .object else {
+                throw SimulatorError(.invalidRequest, "activities: not objects")
+            }
             let (activity, device) = (try tape.text("activity", of: element), try tape.text("device", of: element))
             starts.append(try start(tape, at: element, activity: activity, device: device))
             element = Int(tape[element].next)
@@ -121,7 +138,10 @@ extension ControlHandler {
 
     /// One start; what it leaves out is taken from the request itself.
     private static func start(
-        _ tape: borrowing JSONTape, at index: Int, activity: String, device: String
+        _ tape: borrowing JSONTape,
+        at index: Int,
+        activity: String,
+        device: String
     ) throws(SimulatorError) -> DeviceModel.LocalStart {
         let (ownType, commonType) = (
             try tape.optionalText("attributesType", of: index), try tape.optionalText("attributesType", of: 0)
@@ -134,12 +154,19 @@ extension ControlHandler {
         let (ownAudiences, commonAudiences) = (
             try tape.optionalTexts("audiences", of: index), try tape.optionalTexts("audiences", of: 0)
         )
-        guard let type = ownType ?? commonType else { throw SimulatorError(.invalidRequest, "attributesType is missing") }
+        guard let type = ownType ?? commonType else {
+            throw SimulatorError(.invalidRequest, "attributesType is missing")
+        }
         guard let content else { throw SimulatorError(.invalidRequest, "contentState is missing") }
         return DeviceModel.LocalStart(
-            activity: activity, device: device, attributesType: type, attributes: attributes ?? "{}",
-            contentState: content, timestamp: ownTimestamp ?? commonTimestamp,
-            audiences: ownAudiences ?? commonAudiences ?? [])
+            activity: activity,
+            device: device,
+            attributesType: type,
+            attributes: attributes ?? "{}",
+            contentState: content,
+            timestamp: ownTimestamp ?? commonTimestamp,
+            audiences: ownAudiences ?? commonAudiences ?? []
+        )
     }
 
     func listActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -166,8 +193,10 @@ extension ControlHandler {
 
     func listRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (records, next) = try await simulator.registrations(
-            since: try call.number("since", default: 0), limit: try call.number("limit", default: 1_000),
-            waitMilliseconds: try call.number("waitMilliseconds", default: 0))
+            since: try call.number("since", default: 0),
+            limit: try call.number("limit", default: 1_000),
+            waitMilliseconds: try call.number("waitMilliseconds", default: 0)
+        )
         return Self.object { writer in
             writer.member("next", next)
             Self.write(records, to: &writer)
@@ -192,7 +221,12 @@ extension ControlHandler {
         } else if let device, let type {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.rotateStartToken(
-                    device: device, attributesType: type, app: app, old: old, nowMilliseconds: now)
+                    device: device,
+                    attributesType: type,
+                    app: app,
+                    old: old,
+                    nowMilliseconds: now
+                )
             }
         } else {
             throw SimulatorError(.invalidRequest, "activity, or device and attributesType, is missing")
@@ -236,6 +270,7 @@ extension ControlHandler {
                         writer.member("value", json: record.value)
                     }
                 }
-            })
+            }
+        )
     }
 }

@@ -37,7 +37,8 @@ extension ControlHandler {
                             if let shows = mismatch.shows { writer.member("shows", json: Array(shows.utf8)) }
                         }
                     }
-                })
+                }
+            )
         }
     }
 
@@ -53,7 +54,8 @@ extension ControlHandler {
                     writer.member("active", summary.active)
                     writer.member("ended", summary.ended)
                     writer.member("gone", summary.gone)
-                })
+                }
+            )
             writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
             writer.member("alerts", summary.alerts)
             writer.member("duplicateStarts", summary.duplicateStarts)
@@ -76,14 +78,16 @@ extension ControlHandler {
                 object: { writer in
                     writer.member("5", statistics.priority5)
                     writer.member("10", statistics.priority10)
-                })
+                }
+            )
             writer.member(
                 "refused",
                 object: { writer in
                     for reason in Reason.allCases where reason != .success && statistics[reason] > 0 {
                         writer.member("\(reason.status) \(reason.word)", statistics[reason])
                     }
-                })
+                }
+            )
             writer.member("streamsRefused", statistics.streamsRefused)
             writer.member("streamsReset", statistics.streamsReset)
             writer.member("requestsUnanswered", statistics.requestsUnanswered)
@@ -146,9 +150,22 @@ extension ControlHandler {
 }
 
 extension Faults {
+    private static let memberNames: Set<String> = [
+        "internalServerErrorShare", "serviceUnavailableShare", "tooManyRequestsShare", "refusedShare", "resetShare",
+        "unansweredShare", "latencyMillisecondsLeast", "latencyMillisecondsMost", "lostAnswersAreApplied",
+        "goAwayAfterRequests", "concurrentStreams",
+    ]
+
     /// From a request's object.
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
         self.init()
+        // A fault that is misspelt is no fault, and a test that relies on it proves nothing.
+        try tape.forEachMember(of: 0) { (key, _) throws(SimulatorError) in
+            let name = tape.string(key)
+            guard Self.memberNames.contains(name) else {
+                throw SimulatorError(.invalidRequest, "no such fault: \(name)")
+            }
+        }
         internalServerErrorShare = try tape.optionalDouble("internalServerErrorShare", of: 0) ?? 0
         serviceUnavailableShare = try tape.optionalDouble("serviceUnavailableShare", of: 0) ?? 0
         tooManyRequestsShare = try tape.optionalDouble("tooManyRequestsShare", of: 0) ?? 0

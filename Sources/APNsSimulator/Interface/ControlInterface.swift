@@ -4,6 +4,29 @@ import FoundationEssentials
 import Glibc
 
 /// The simulator over HTTP/1.1, on 127.0.0.1 only: for demonstrations, and for tests that are other processes.
+///
+/// Bodies are JSON objects, in both directions; an error is `{"error":"…","reason":"…"}` with a status from 400 on.
+///
+/// | call | takes | gives |
+/// | --- | --- | --- |
+/// | `GET /` | | `host`, `port`, `environment`, `caFile` |
+/// | `POST /apps` | `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`), `identifierAttribute` | |
+/// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates` | `installed`, `next` |
+/// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, what they leave out beside the list; or one for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
+/// | `GET /activities?app&since&limit` | | `activities`, `next` |
+/// | `GET /activity?app&activity`, `GET /phone?app&device` | | what is shown |
+/// | `GET /registrations?since&limit&waitMilliseconds` | | `registrations`: `key`, `value`; `next` |
+/// | `POST /rotate` | `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void` | |
+/// | `POST /dismiss` | `app`, `activity` | |
+/// | `POST /uninstall` | `app`, `device` | |
+/// | `POST /expect` | `app`, `activities`: a content state, or null for nothing, by id | `matching`, `mismatches` |
+/// | `GET /summary`, `GET /stats` | | counts of the phones, of the service |
+/// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most` | the same |
+/// | `POST /goaway` | | |
+/// | `POST /clock` | `advanceMilliseconds` | |
+/// | `POST /reset` | | |
+///
+/// A list that has a fault in the middle has been carried out up to there.
 final class ControlInterface: Sendable {
     /// Bodies are read whole; more is refused.
     static let bodyBytesMax = JSONTape.textBytesMax
@@ -26,7 +49,11 @@ final class ControlInterface: Sendable {
         address.sin_port = port.bigEndian
         address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
         let configuration = HTTPServer.Configuration(
-            address: address, timeout: timeoutSeconds, sharedRequestBufferSize: 65_536, logger: .disabled)
+            address: address,
+            timeout: timeoutSeconds,
+            sharedRequestBufferSize: 65_536,
+            logger: .disabled
+        )
         let server = HTTPServer(config: configuration, handler: ControlHandler(simulator: simulator))
         let task = Task { try await server.run() }
         do {
@@ -53,12 +80,12 @@ struct ControlHandler: HTTPHandler {
 
     func handleRequest(_ request: HTTPRequest) async throws -> HTTPResponse {
         do {
-            guard (request.bodySequence.count ?? 0) <= ControlInterface.bodyBytesMax else {
-                throw SimulatorError(.limitReached, "the body is too long")
-            }
-            let body = [UInt8](try await request.bodyData)
             let call = ControlCall(
-                method: request.method.rawValue, path: request.path, query: Self.parameters(request), body: body)
+                method: request.method.rawValue,
+                path: request.path,
+                query: Self.parameters(request),
+                body: try await Self.body(request)
+            )
             return response(200, try await answer(call))
         } catch let error as SimulatorError {
             var writer = JSONWriter()
@@ -70,6 +97,18 @@ struct ControlHandler: HTTPHandler {
         }
     }
 
+    /// The length may be known beforehand or not.
+    private static func body(_ request: HTTPRequest) async throws -> [UInt8] {
+        let tooLong = SimulatorError(.limitReached, "body: longer than \(ControlInterface.bodyBytesMax) bytes")
+        guard (request.bodySequence.count ?? 0) <= ControlInterface.bodyBytesMax else { throw tooLong }
+        var body: [UInt8] = []
+        for try await part in request.bodySequence {
+            guard body.count + part.count <= ControlInterface.bodyBytesMax else { throw tooLong }
+            body.append(contentsOf: part)
+        }
+        return body
+    }
+
     private static func parameters(_ request: HTTPRequest) -> [String: String] {
         Dictionary(request.query.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
@@ -77,7 +116,9 @@ struct ControlHandler: HTTPHandler {
     private func response(_ status: Int, _ body: [UInt8]) -> HTTPResponse {
         HTTPResponse(
             statusCode: HTTPStatusCode(status, phrase: status == 200 ? "OK" : "Error"),
-            headers: [.contentType: "application/json"], body: Data(body))
+            headers: [.contentType: "application/json"],
+            body: Data(body)
+        )
     }
 
     private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

@@ -7,7 +7,7 @@ final class RegistrationBell: Sendable {
 
     private struct Waiter {
         var cursor: Int
-        var continuation: CheckedContinuation<Void, Never>
+        var continuation: CheckedContinuation<Bool, Never>
     }
 
     private struct State {
@@ -20,29 +20,32 @@ final class RegistrationBell: Sendable {
 
     private let state = Mutex(State())
 
-    /// So many registrations have been posted. From the service's threads.
+    /// The count that was announced last: for the service's threads, which ask after every reception.
+    let announced = Atomic<Int>(0)
+
+    /// So many registrations have been posted. From the service's threads, while they hold the devices, so that no older count
+    /// comes after a newer one.
     func ring(count: Int) {
+        announced.store(count, ordering: .relaxed)
         let woken = state.withLock { state in
-            // Another thread may have announced more already.
-            state.count = max(state.count, count)
+            state.count = count
             let identifiers = state.waiters.filter { $0.value.cursor != state.count }.keys
             return identifiers.compactMap { state.waiters.removeValue(forKey: $0) }
         }
-        for waiter in woken { waiter.continuation.resume() }
+        for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Wakes everybody: the registrations are gone, or the service ends.
-    func reset() {
+    /// Wakes everybody: the service ends.
+    func wakeAll() {
         let woken = state.withLock { state in
-            state.count = 0
             defer { state.waiters = [:] }
             return Array(state.waiters.values)
         }
-        for waiter in woken { waiter.continuation.resume() }
+        for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Returns when there is more than the cursor has seen, or the time is over.
-    func wait(cursor: Int, milliseconds: Int) async {
+    /// Returns when there is other than the cursor has seen, or the time is over. False: too many wait already.
+    func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1
             return state.nextIdentifier
@@ -55,19 +58,19 @@ final class RegistrationBell: Sendable {
             }
             self.giveUp(identifier)
         }
-        await withCheckedContinuation { continuation in
-            let isWaiting = state.withLock { state in
-                guard state.expired.remove(identifier) == nil, state.count == cursor,
-                    state.waiters.count < Self.waitersMax
-                else { return false }
+        let isAdmitted = await withCheckedContinuation { continuation in
+            let isAdmitted: Bool? = state.withLock { state in
+                if state.expired.remove(identifier) != nil || state.count != cursor { return true }
+                if state.waiters.count >= Self.waitersMax { return false }
                 state.waiters[identifier] = Waiter(cursor: cursor, continuation: continuation)
-                return true
+                return nil
             }
-            if !isWaiting { continuation.resume() }
+            if let isAdmitted { continuation.resume(returning: isAdmitted) }
         }
         timeout.cancel()
         await timeout.value
         state.withLock { _ = $0.expired.remove(identifier) }
+        return isAdmitted
     }
 
     private func giveUp(_ identifier: Int) {
@@ -76,6 +79,6 @@ final class RegistrationBell: Sendable {
             if waiter == nil { state.expired.insert(identifier) }
             return waiter
         }
-        waiter?.continuation.resume()
+        waiter?.continuation.resume(returning: true)
     }
 }

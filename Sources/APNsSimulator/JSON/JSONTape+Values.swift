@@ -25,7 +25,8 @@ extension JSONTape {
 
     /// Calls for every member of an object with the indices of its key and its value.
     func forEachMember<Failure: Error>(
-        of object: Int, _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
+        of object: Int,
+        _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
     ) throws(Failure) {
         let end = Int(self[object].next)
         var index = object + 1
@@ -36,7 +37,8 @@ extension JSONTape {
     }
 
     /// Calls for every element of an array.
-    func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure) {
+    func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure)
+    {
         let end = Int(self[array].next)
         var index = array + 1
         while index < end {
@@ -140,7 +142,10 @@ extension JSONTape {
 
 /// Whether two JSON values are the same: objects whatever the order of their keys, numbers by value.
 func isSameJSON(
-    _ left: borrowing JSONTape, at leftIndex: Int, _ right: borrowing JSONTape, at rightIndex: Int
+    _ left: borrowing JSONTape,
+    at leftIndex: Int,
+    _ right: borrowing JSONTape,
+    at rightIndex: Int
 ) -> Bool {
     if left[leftIndex].kind == right[rightIndex].kind, isEqual(left.bytes(leftIndex), right.bytes(rightIndex)) {
         return true

@@ -183,15 +183,28 @@ struct JSONScanner {
         guard try take() == UInt8(ascii: ":") else { throw .unexpectedByte(offset: offset - 1) }
     }
 
-    private mutating func append(_ kind: JSONTape.Kind, from start: Int, to end: Int, escaped: Bool, in tape: inout JSONTape) {
+    private mutating func append(
+        _ kind: JSONTape.Kind,
+        from start: Int,
+        to end: Int,
+        escaped: Bool,
+        in tape: inout JSONTape
+    ) {
         tape.append(
             .init(
-                kind: kind, isEscaped: escaped, start: UInt32(truncatingIfNeeded: start),
-                end: UInt32(truncatingIfNeeded: end), next: UInt32(truncatingIfNeeded: tape.count + 1)))
+                kind: kind,
+                isEscaped: escaped,
+                start: UInt32(truncatingIfNeeded: start),
+                end: UInt32(truncatingIfNeeded: end),
+                next: UInt32(truncatingIfNeeded: tape.count + 1)
+            )
+        )
     }
 
     private mutating func word(
-        _ word: StaticString, kind: JSONTape.Kind, into tape: inout JSONTape
+        _ word: StaticString,
+        kind: JSONTape.Kind,
+        into tape: inout JSONTape
     ) throws(JSONTape.Fault) {
         let start = offset
         for index in 0..<word.utf8CodeUnitCount where try take() != word.utf8Start[index] {
@@ -262,7 +275,9 @@ struct JSONScanner {
         }
         if offset < text.count, text[offset] | 0x20 == UInt8(ascii: "e") {
             offset += 1
-            if offset < text.count, text[offset] == UInt8(ascii: "+") || text[offset] == UInt8(ascii: "-") { offset += 1 }
+            if offset < text.count, text[offset] == UInt8(ascii: "+") || text[offset] == UInt8(ascii: "-") {
+                offset += 1
+            }
             try digits()
         }
         append(.number, from: start, to: offset, escaped: false, in: &tape)

@@ -2,7 +2,7 @@ import Glibc
 
 /// What one connection knows of the provider tokens it has seen. A state machine without I/O.
 ///
-/// - `unauthenticated`: no valid token yet. To `bound` with the first that is.
+/// - `unauthenticated`: no valid token yet. To `bound` with the first that is; to `wedged` with one that is too old.
 /// - `bound`: the connection belongs to the key of its first token. Another token of that key is taken 20 minutes after the last
 ///   change; sooner it draws 429 while the one in use goes on to work; one of another key draws `UnrelatedKeyIdInToken`. To
 ///   `wedged` with a token that is too old.
@@ -45,7 +45,10 @@ struct ConnectionAuthentication: ~Copyable {
 
     /// Judges an `authorization` field.
     mutating func present(
-        _ authorization: UnsafeRawBufferPointer, keys: [VerifyingKey], environment: Environment, nowMilliseconds: Int64
+        _ authorization: UnsafeRawBufferPointer,
+        keys: [VerifyingKey],
+        environment: Environment,
+        nowMilliseconds: Int64
     ) -> Reason {
         if case .wedged = state { return .expiredProviderToken }
         guard let token = Self.bearer(authorization) else { return .invalidProviderToken }
@@ -65,7 +68,9 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     private mutating func adopt(
-        _ verified: ProviderToken, _ bytes: UnsafeRawBufferPointer, nowMilliseconds: Int64
+        _ verified: ProviderToken,
+        _ bytes: UnsafeRawBufferPointer,
+        nowMilliseconds: Int64
     ) -> Reason {
         if case .bound(let known, let since) = state {
             guard verified.key == known.key else { return .unrelatedKeyIdInToken }

@@ -43,7 +43,8 @@ final class VerifyingKey {
     private let key: OpaquePointer
 
     /// - Parameter pem: a public key, or a `.p8`.
-    init(pem: String, keyIdentifier: String, teamIdentifier: String, environment: Environment?) throws(ProviderKeyError) {
+    init(pem: String, keyIdentifier: String, teamIdentifier: String, environment: Environment?) throws(ProviderKeyError)
+    {
         self.keyIdentifier = keyIdentifier
         self.teamIdentifier = teamIdentifier
         self.environment = environment
@@ -65,9 +66,12 @@ final class VerifyingKey {
     }
 
     private static func read(
-        _ bytes: UnsafeBufferPointer<UInt8>, _ reader: (OpaquePointer) -> OpaquePointer?
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        _ reader: (OpaquePointer) -> OpaquePointer?
     ) -> OpaquePointer? {
-        guard let count = Int32(exactly: bytes.count), let bio = BIO_new_mem_buf(bytes.baseAddress, count) else { return nil }
+        guard let count = Int32(exactly: bytes.count), let bio = BIO_new_mem_buf(bytes.baseAddress, count) else {
+            return nil
+        }
         defer {
             BIO_free(bio)
             ERR_clear_error()
@@ -99,6 +103,11 @@ final class VerifyingKey {
         }
         return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
             && EVP_DigestVerify(
-                context, encoded, Int(length), text.bindMemory(to: UInt8.self).baseAddress, text.count) == 1
+                context,
+                encoded,
+                Int(length),
+                text.bindMemory(to: UInt8.self).baseAddress,
+                text.count
+            ) == 1
     }
 }

@@ -17,7 +17,9 @@ struct ProviderToken {
 
     /// Verifies all but the age, which changes.
     init(
-        _ token: UnsafeRawBufferPointer, keys: [VerifyingKey], environment: Environment
+        _ token: UnsafeRawBufferPointer,
+        keys: [VerifyingKey],
+        environment: Environment
     ) throws(Fault) {
         guard token.count <= Self.bytesMax else { throw .invalid }
         let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -62,10 +64,17 @@ struct ProviderToken {
                 return nil
             }
             guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
-                let issued = tape.member("iat", of: 0), let seconds = tape.integer(issued)
+                let issued = tape.member("iat", of: 0), let seconds = seconds(tape, at: issued)
             else { return nil }
             return (tape.string(issuer), seconds)
         }
+    }
+}
+
+extension ProviderToken {
+    /// The time of issue: a number. APNs takes it as a string of digits too, in which form a widespread Swift sender writes it.
+    private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
+        tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }
 }
 

@@ -24,7 +24,9 @@ final class AnswerFields {
 
     /// The fields of one answer, valid until the next call.
     func fill(
-        _ reason: Reason, identifier: UnsafeRawBufferPointer, unique: UnsafeRawBufferPointer?
+        _ reason: Reason,
+        identifier: UnsafeRawBufferPointer,
+        unique: UnsafeRawBufferPointer?
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = statuses[Int(reason.rawValue)]
         fields[1] = Self.field(identifierName, identifier, isIndexed: false)
@@ -53,14 +55,19 @@ final class AnswerFields {
     }
 
     private static func field(
-        _ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, isIndexed: Bool
+        _ name: UnsafeRawBufferPointer,
+        _ value: UnsafeRawBufferPointer,
+        isIndexed: Bool
     ) -> nghttp2_nv {
         var flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
         if !isIndexed { flags |= NGHTTP2_NV_FLAG_NO_INDEX.rawValue }
         return nghttp2_nv(
             name: UnsafeMutableRawPointer(mutating: name.baseAddress)?.assumingMemoryBound(to: UInt8.self),
             value: UnsafeMutableRawPointer(mutating: value.baseAddress)?.assumingMemoryBound(to: UInt8.self),
-            namelen: name.count, valuelen: value.count, flags: UInt8(truncatingIfNeeded: flags))
+            namelen: name.count,
+            valuelen: value.count,
+            flags: UInt8(truncatingIfNeeded: flags)
+        )
     }
 }
 

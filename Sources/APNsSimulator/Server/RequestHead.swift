@@ -47,7 +47,9 @@ struct RequestHead {
     ///
     /// - Returns: true for `authorization`, on its first occurrence.
     mutating func note(
-        name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, memory: RequestMemory
+        name: UnsafeRawBufferPointer,
+        value: UnsafeRawBufferPointer,
+        memory: RequestMemory
     ) -> Bool {
         switch name.count {
         case 5: if isEqual(name, ":path") { notePath(value, memory: memory) }
@@ -60,14 +62,18 @@ struct RequestHead {
             }
         case 10:
             // What is too long for the memory is no topic, and is kept as an empty one.
-            if isEqual(name, "apns-topic"), isFirst(.topic) { topicBytes = memory.store(value, in: RequestMemory.topic) }
+            if isEqual(name, "apns-topic"), isFirst(.topic) {
+                topicBytes = memory.store(value, in: RequestMemory.topic)
+            }
         case 13:
             if isEqual(name, "authorization") { return isFirst(.authorization) }
             if isEqual(name, "apns-priority"), isFirst(.priority) { notePriority(value) }
         case 14:
             if isEqual(name, "apns-push-type"), isFirst(.pushType) { isLiveActivity = isEqual(value, "liveactivity") }
         case 15:
-            if isEqual(name, "apns-expiration"), isFirst(.expiration) { isExpirationValid = unsignedDecimal(value) != nil }
+            if isEqual(name, "apns-expiration"), isFirst(.expiration) {
+                isExpirationValid = unsignedDecimal(value) != nil
+            }
         case 16:
             if isEqual(name, "apns-collapse-id"), isFirst(.collapseIdentifier) {
                 isCollapseIdentifierValid = value.count <= Self.collapseIdentifierBytesMax
@@ -107,11 +113,15 @@ struct RequestHead {
         path = .deviceMalformed
         guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.token.count else { return }
         let token = memory[RequestMemory.token]
-        for index in 0..<digits.count / 2 {
-            let (high, low) = (hexDigits[Int(digits[index * 2])], hexDigits[Int(digits[index * 2 + 1])])
-            if (high | low) & 0xF0 != 0 { return }
-            token[index] = high << 4 | low
+        let isHexadecimal = hexDigits.withUnsafeBufferPointer { values in
+            for index in 0..<digits.count / 2 {
+                let (high, low) = (values[Int(digits[index * 2])], values[Int(digits[index * 2 + 1])])
+                if (high | low) & 0xF0 != 0 { return false }
+                token[index] = high << 4 | low
+            }
+            return true
         }
+        guard isHexadecimal else { return }
         tokenBytes = digits.count / 2
         path = .device
     }

@@ -33,7 +33,10 @@ enum RequestJudge {
     ///
     /// A topic without the suffix names its app all the same; it is no device token's topic here, and APNs says so of the token.
     static func judge(
-        _ slot: UnsafeMutablePointer<RequestSlot>, teamIdentifier: String, model: inout DeviceModel, nowMilliseconds: Int64
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int) {
         let memory = slot.pointee.memory
         let topic = memory.prefix(slot.pointee.head.topicBytes, of: RequestMemory.topic)

@@ -68,7 +68,10 @@ struct RequestSlab: ~Copyable {
     }
 
     private mutating func addChunk() {
-        let block = UnsafeMutableRawPointer.allocate(byteCount: RequestMemory.byteCount * Self.chunkSlots, alignment: 64)
+        let block = UnsafeMutableRawPointer.allocate(
+            byteCount: RequestMemory.byteCount * Self.chunkSlots,
+            alignment: 64
+        )
         let chunk = UnsafeMutablePointer<RequestSlot>.allocate(capacity: Self.chunkSlots)
         for index in 0..<Self.chunkSlots {
             let memory = RequestMemory(start: block + index * RequestMemory.byteCount)
@@ -89,7 +92,12 @@ struct AnswerQueue {
         var generation: UInt32
     }
 
+    /// Clients that give up leave their entries behind until these are due.
+    static let entriesMax = 1 << 20
+
     private var heap: [Entry] = []
+
+    var isFull: Bool { heap.count >= Self.entriesMax }
 
     var earliestMilliseconds: Int64? { heap.first?.dueMilliseconds }
 

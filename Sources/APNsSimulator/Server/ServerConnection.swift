@@ -13,6 +13,7 @@ final class ServerConnection {
         case handshaking, serving, draining, closed
     }
 
+    /// The loop abandons its connections before it goes (`shutDown`).
     unowned let owner: ServerLoop
     private var state = State.handshaking
     private var stream: Stream?
@@ -58,8 +59,11 @@ final class ServerConnection {
     func noteAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let verified = authentication.verifications
         slot.pointee.head.authorization = authentication.present(
-            value, keys: owner.setup.keys, environment: owner.setup.environment,
-            nowMilliseconds: owner.worldMilliseconds)
+            value,
+            keys: owner.setup.keys,
+            environment: owner.setup.environment,
+            nowMilliseconds: owner.worldMilliseconds
+        )
         owner.statistics.tokenVerifications += authentication.verifications - verified
     }
 
@@ -123,11 +127,7 @@ final class ServerConnection {
         slot.pointee.reason = reason
         owner.statistics[reason] += 1
         let latency = owner.plan.latencyMilliseconds(&owner.random)
-        if latency == 0 {
-            submit(slot)
-        } else {
-            owner.answer(slot, afterMilliseconds: latency)
-        }
+        if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
     /// An answer whose time has come.
@@ -150,14 +150,23 @@ final class ServerConnection {
             provider.source.ptr = UnsafeMutableRawPointer(slot)
             provider.read_callback = readAnswerBody
             nghttp2_submit_response(
-                session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, &provider)
+                session,
+                slot.pointee.streamIdentifier,
+                fields.baseAddress,
+                fields.count,
+                &provider
+            )
         }
     }
 
     private func reset(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: nghttp2_error_code) {
         guard let session else { return }
         nghttp2_submit_rst_stream(
-            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), slot.pointee.streamIdentifier, code.rawValue)
+            session,
+            UInt8(NGHTTP2_FLAG_NONE.rawValue),
+            slot.pointee.streamIdentifier,
+            code.rawValue
+        )
     }
 
     // MARK: - The connection
@@ -173,7 +182,9 @@ final class ServerConnection {
         guard limit != announcedLimit else { return }
         announcedLimit = limit
         var entry = nghttp2_settings_entry(
-            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: limit)
+            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
+            value: limit
+        )
         nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &entry, 1)
     }
 
@@ -190,8 +201,13 @@ final class ServerConnection {
         let data = "{\"reason\":\"Shutdown\"}"
         _ = data.utf8.withContiguousStorageIfAvailable { bytes in
             nghttp2_submit_goaway(
-                session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(session),
-                NGHTTP2_NO_ERROR.rawValue, bytes.baseAddress, bytes.count)
+                session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                nghttp2_session_get_last_proc_stream_id(session),
+                NGHTTP2_NO_ERROR.rawValue,
+                bytes.baseAddress,
+                bytes.count
+            )
         }
     }
 

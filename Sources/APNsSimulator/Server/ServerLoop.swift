@@ -58,6 +58,9 @@ final class Mailbox: Sendable {
 
 /// One thread of the service: its connections, its requests under way, its answers that wait.
 final class ServerLoop {
+    /// The simulated world is at most ten years ahead, in all.
+    static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
+
     let loop: EventLoop
     let setup: ServiceSetup
     let mailbox: Mailbox
@@ -75,9 +78,9 @@ final class ServerLoop {
     private var answerTimer = TimerIdentifier.none
     private var answerTimerDueMilliseconds = Int64.max
     private var listener: Listener?
+    private var doorkeeper: Doorkeeper?
     private var peers: [Mailbox] = []
     private var nextPeer = 0
-    private var registrationsAnnounced = 0
 
     init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, plan: FaultPlan, seed: UInt64) throws(SystemError) {
         self.loop = loop
@@ -96,14 +99,17 @@ final class ServerLoop {
 
     /// Listens; connections go round the given threads.
     func listen(on address: SocketAddress, peers: [Mailbox]) throws(SystemError) -> UInt16 {
-        let listener = try Listener(loop: loop, address: address, handler: self)
+        let doorkeeper = Doorkeeper(self)
+        let listener = try Listener(loop: loop, address: address, handler: doorkeeper)
+        self.doorkeeper = doorkeeper
         self.listener = listener
         self.peers = peers
         return listener.port
     }
 
     func adopt(descriptor: Int32) {
-        guard connections.count < setup.limits.connections, let connection = ServerConnection(descriptor, owner: self) else {
+        guard connections.count < setup.limits.connections, let connection = ServerConnection(descriptor, owner: self)
+        else {
             close(descriptor)
             return
         }
@@ -128,7 +134,8 @@ final class ServerLoop {
 
     func advanceClock(milliseconds: Int64) {
         let (sum, overflow) = clockAdvanceMilliseconds.addingReportingOverflow(milliseconds)
-        if !overflow { clockAdvanceMilliseconds = sum }
+        clockAdvanceMilliseconds =
+            overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
     /// The counts so far, the last second closed.
@@ -158,11 +165,13 @@ final class ServerLoop {
         loop.stop()
     }
 
-    /// Has the answer to a request written at its time.
-    func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) {
+    /// Has the answer to a request written at its time. False: too many wait already.
+    func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
+        guard !answers.isFull else { return false }
         let due = loop.nowMilliseconds + latency
         answers.push(AnswerQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
         armAnswerTimer()
+        return true
     }
 
     private func armAnswerTimer() {
@@ -170,15 +179,18 @@ final class ServerLoop {
         loop.cancel(answerTimer)
         answerTimerDueMilliseconds = earliest
         answerTimer = loop.schedule(
-            afterMilliseconds: max(0, earliest - loop.nowMilliseconds), handler: self, tag: 0)
+            afterMilliseconds: max(0, earliest - loop.nowMilliseconds),
+            handler: self,
+            tag: 0
+        )
     }
 
     /// Wakes those who wait for registrations, if a push has caused any.
     func announceRegistrations() {
-        let count = setup.world.use { $0.registrationCount }
-        guard count != registrationsAnnounced else { return }
-        registrationsAnnounced = count
-        setup.bell.ring(count: count)
+        setup.world.use { devices in
+            let count = devices.registrationCount
+            if count != setup.bell.announced.load(ordering: .relaxed) { setup.bell.ring(count: count) }
+        }
     }
 }
 
@@ -187,7 +199,9 @@ extension ServerLoop: TimerHandler {
         answerTimerDueMilliseconds = .max
         while let entry = answers.pop(nowMilliseconds: loop.nowMilliseconds) {
             let slot = entry.slot
-            guard slot.pointee.generation == entry.generation, let connection = slot.pointee.connection else { continue }
+            guard slot.pointee.generation == entry.generation, let connection = slot.pointee.connection else {
+                continue
+            }
             connection.takeUnretainedValue().submitAndSend(slot)
         }
         armAnswerTimer()
@@ -201,8 +215,23 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-extension ServerLoop: ListenerHandler {
+/// Takes connections for the loop that owns it. The listener refers to its handler weakly, and every retain of an object that
+/// was ever referred to weakly takes the runtime's slow path: too dear for the loop itself, which each request touches.
+private final class Doorkeeper: ListenerHandler {
+    private unowned let server: ServerLoop
+
+    init(_ server: ServerLoop) {
+        self.server = server
+    }
+
     func accepted(descriptor: Int32, from: SocketAddress?) {
+        server.place(descriptor: descriptor)
+    }
+}
+
+extension ServerLoop {
+    /// Gives a connection to the thread whose turn it is.
+    fileprivate func place(descriptor: Int32) {
         guard peers.count > 1 else { return adopt(descriptor: descriptor) }
         nextPeer = (nextPeer + 1) % peers.count
         if !peers[nextPeer].post({ $0.adopt(descriptor: descriptor) }) { close(descriptor) }

@@ -30,7 +30,9 @@ private func slot(_ session: OpaquePointer?, _ stream: Int32) -> UnsafeMutablePo
 }
 
 private func beginHeaders(
-    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ userData: UnsafeMutableRawPointer?
+    _ session: OpaquePointer?,
+    _ frame: UnsafePointer<nghttp2_frame>?,
+    _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let frame, let connection = connection(userData) else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
     let stream = frame.pointee.hd.stream_id
@@ -43,7 +45,11 @@ private func beginHeaders(
         guard let slot = connection.begin(streamIdentifier: stream) else {
             connection.owner.statistics.streamsRefused += 1
             nghttp2_submit_rst_stream(
-                session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, NGHTTP2_REFUSED_STREAM.rawValue)
+                session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                stream,
+                NGHTTP2_REFUSED_STREAM.rawValue
+            )
             connection.reading = nil
             return 0
         }
@@ -54,21 +60,35 @@ private func beginHeaders(
 }
 
 private func header(
-    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafePointer<UInt8>?, _ nameBytes: Int,
-    _ value: UnsafePointer<UInt8>?, _ valueBytes: Int, _ flags: UInt8, _ userData: UnsafeMutableRawPointer?
+    _ session: OpaquePointer?,
+    _ frame: UnsafePointer<nghttp2_frame>?,
+    _ name: UnsafePointer<UInt8>?,
+    _ nameBytes: Int,
+    _ value: UnsafePointer<UInt8>?,
+    _ valueBytes: Int,
+    _ flags: UInt8,
+    _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(userData)?._withUnsafeGuaranteedRef { connection in
-        guard let slot = connection.reading else { return }
-        let value = UnsafeRawBufferPointer(start: value, count: valueBytes)
-        let isAuthorization = slot.pointee.head.note(
-            name: UnsafeRawBufferPointer(start: name, count: nameBytes), value: value, memory: slot.pointee.memory)
-        if isAuthorization { connection.noteAuthorization(value, of: slot) }
-    }
+    connection(userData)?
+        ._withUnsafeGuaranteedRef { connection in
+            guard let slot = connection.reading else { return }
+            let value = UnsafeRawBufferPointer(start: value, count: valueBytes)
+            let isAuthorization = slot.pointee.head.note(
+                name: UnsafeRawBufferPointer(start: name, count: nameBytes),
+                value: value,
+                memory: slot.pointee.memory
+            )
+            if isAuthorization { connection.noteAuthorization(value, of: slot) }
+        }
     return 0
 }
 
 private func dataChunk(
-    _ session: OpaquePointer?, _ flags: UInt8, _ stream: Int32, _ data: UnsafePointer<UInt8>?, _ count: Int,
+    _ session: OpaquePointer?,
+    _ flags: UInt8,
+    _ stream: Int32,
+    _ data: UnsafePointer<UInt8>?,
+    _ count: Int,
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, stream) else { return 0 }
@@ -82,13 +102,19 @@ private func dataChunk(
     }
     if slot.pointee.bodyBytes > bodyBytesReceivedMax {
         nghttp2_submit_rst_stream(
-            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
+            session,
+            UInt8(NGHTTP2_FLAG_NONE.rawValue),
+            stream,
+            NGHTTP2_ENHANCE_YOUR_CALM.rawValue
+        )
     }
     return 0
 }
 
 private func frameReceived(
-    _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ userData: UnsafeMutableRawPointer?
+    _ session: OpaquePointer?,
+    _ frame: UnsafePointer<nghttp2_frame>?,
+    _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let frame, frame.pointee.hd.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 else { return 0 }
     let kind = UInt32(frame.pointee.hd.type)
@@ -100,20 +126,28 @@ private func frameReceived(
 }
 
 private func streamClosed(
-    _ session: OpaquePointer?, _ stream: Int32, _ code: UInt32, _ userData: UnsafeMutableRawPointer?
+    _ session: OpaquePointer?,
+    _ stream: Int32,
+    _ code: UInt32,
+    _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, stream) else { return 0 }
-    connection(userData)?._withUnsafeGuaranteedRef { connection in
-        if connection.reading == slot { connection.reading = nil }
-        connection.release(slot)
-    }
+    connection(userData)?
+        ._withUnsafeGuaranteedRef { connection in
+            if connection.reading == slot { connection.reading = nil }
+            connection.release(slot)
+        }
     return 0
 }
 
 /// Reads the body of an answer from its slot.
 func readAnswerBody(
-    _ session: OpaquePointer?, _ stream: Int32, _ buffer: UnsafeMutablePointer<UInt8>?, _ length: Int,
-    _ flags: UnsafeMutablePointer<UInt32>?, _ source: UnsafeMutablePointer<nghttp2_data_source>?,
+    _ session: OpaquePointer?,
+    _ stream: Int32,
+    _ buffer: UnsafeMutablePointer<UInt8>?,
+    _ length: Int,
+    _ flags: UnsafeMutablePointer<UInt32>?,
+    _ source: UnsafeMutablePointer<nghttp2_data_source>?,
     _ userData: UnsafeMutableRawPointer?
 ) -> Int {
     guard let buffer, let flags, let slot = source?.pointee.ptr?.assumingMemoryBound(to: RequestSlot.self) else {

@@ -1,0 +1,222 @@
+import APNsSimulator
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// The HTTP interface over real sockets, by a client that others wrote.
+@Suite struct ControlInterfaceTests {
+    private typealias Object = [String: Any]
+
+    private func call(
+        _ scene: Scene,
+        _ method: String,
+        _ path: String,
+        _ body: String? = nil
+    ) async throws -> (status: Int, object: Object) {
+        let url = try #require(URL(string: "http://127.0.0.1:\(scene.simulator.interfacePort)\(path)"))
+        var request = URLRequest(url: url)
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0.utf8) }
+        let (data, response) = try await URLSession.shared.data(for: request)
+        let object = try #require(try JSONSerialization.jsonObject(with: data) as? Object)
+        return ((response as? HTTPURLResponse)?.statusCode ?? 0, object)
+    }
+
+    private static let shop = """
+        {"app":"com.example.shop","attributesTypes":[{"name":"Order","attributes":{},"contentState":{"minutes":"int"}}]}
+        """
+
+    @Test func aThousandPhonesAreMadeAndAskedAtOnce() async throws {
+        try await Scene.run { scene in
+            #expect(try await call(scene, "POST", "/apps", Self.shop).status == 200)
+            let phones = try await call(
+                scene,
+                "POST",
+                "/phones",
+                #"{"app":"com.example.shop","prefix":"p-","count":1000}"#
+            )
+            #expect(phones.object["installed"] as? Int == 1_000)
+            let started = try await call(
+                scene,
+                "POST",
+                "/activities",
+                #"{"app":"com.example.shop","count":1000,"devicePrefix":"p-","prefix":"o-","attributesType":"Order","contentState":{"minutes":9}}"#
+            )
+            let records = try #require(started.object["registrations"] as? [Object])
+            #expect(records.count == 1_000 && records.last?["key"] as? String == "o-999")
+            let token = try #require((records[7]["value"] as? Object)?["token"] as? String)
+            let headers = scene.headers(["apns-topic": "com.example.shop.push-type.liveactivity"], token: token)
+            let push = "{\"aps\":{\"event\":\"update\",\"timestamp\":\(time(nil)),\"content-state\":{\"minutes\":3}}}"
+            #expect(try scene.connect().perform(headers, body: push).status == 200)
+
+            let expected = (0..<1_000).map { "\"o-\($0)\":{ \"minutes\" : \($0 == 8 ? 3 : $0 == 7 ? 3 : 9) }" }
+                .joined(separator: ",")
+            let verdict = try await call(
+                scene,
+                "POST",
+                "/expect",
+                "{\"app\":\"com.example.shop\",\"activities\":{\(expected),\"none\":null}}"
+            )
+            #expect(verdict.object["matching"] as? Int == 999)
+            let mismatches = try #require(verdict.object["mismatches"] as? [Object])
+            #expect(mismatches.map { $0["activity"] as? String } == ["o-8", "none"])
+            #expect((mismatches.first?["shows"] as? Object)?["minutes"] as? Int == 9)
+            #expect(mismatches.last?["state"] as? String == "unknown")
+
+            let page = try await call(scene, "GET", "/activities?app=com.example.shop&limit=10")
+            let next = try #require(page.object["next"] as? Int)
+            #expect((page.object["activities"] as? [Object])?.count == 10)
+            let rest = try await call(scene, "GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
+            #expect((rest.object["activities"] as? [Object])?.count == 990)
+            let summary = try await call(scene, "GET", "/summary")
+            #expect((summary.object["activities"] as? Object)?["active"] as? Int == 1_001)
+            #expect((summary.object["effects"] as? Object)?["shown"] as? Int == 1)
+        }
+    }
+
+    @Test func registrationsAreReadByCursorAndAwaited() async throws {
+        try await Scene.run { scene in
+            let first = try await call(scene, "GET", "/registrations?limit=1")
+            #expect((first.object["registrations"] as? [Object])?.count == 1 && first.object["next"] as? Int == 1)
+            let second = try await call(scene, "GET", "/registrations?since=1&waitMilliseconds=60000")
+            #expect(
+                ((second.object["registrations"] as? [Object])?.first?["value"] as? Object)?["activity"] as? String
+                    == "m1"
+            )
+            let none = try await call(scene, "GET", "/registrations?since=2&waitMilliseconds=1")
+            #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
+            #expect(try await call(scene, "GET", "/registrations?since=3").status == 400)
+            // One waits, and a push-to-start makes the app post a token.
+            async let awaited = call(scene, "GET", "/registrations?since=2&waitMilliseconds=60000")
+            let start = """
+                {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
+                "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}
+                """
+            #expect(try scene.connect().perform(scene.headers(token: scene.startToken), body: start).status == 200)
+            let record = try #require((try await awaited.object["registrations"] as? [Object])?.first)
+            #expect(record["key"] as? String == "m2")
+        }
+    }
+
+    @Test func phonesChangeOnRequest() async throws {
+        try await Scene.run { scene in
+            let app = "\"app\":\"\(Scene.app)\""
+            #expect(
+                try await call(scene, "POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}").status
+                    == 200
+            )
+            #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 5)).status == 200)
+            let shown = try await call(scene, "GET", "/activity?app=\(Scene.app)&activity=m1").object
+            #expect((shown["contentState"] as? Object)?["home"] as? Int == 0)
+            #expect(shown["token"] as? String != scene.token)
+            let old = scene.startToken
+            let rotation = "{\(app),\"device\":\"phone\",\"attributesType\":\"MatchAttributes\"}"
+            #expect(try await call(scene, "POST", "/rotate", rotation).status == 200)
+            #expect(try scene.connect().perform(scene.headers(token: old), body: "{}").status == 410)
+            #expect(try await call(scene, "POST", "/dismiss", "{\(app),\"activity\":\"m1\"}").status == 200)
+            #expect(try await call(scene, "POST", "/uninstall", "{\(app),\"device\":\"phone\"}").status == 200)
+            let phone = try await call(scene, "GET", "/phone?app=\(Scene.app)&device=phone").object
+            #expect(phone["installed"] as? Bool == false)
+            #expect((phone["activities"] as? [Object])?.first?["state"] as? String == "gone")
+        }
+    }
+
+    @Test func faultsStatisticsClockAndReset() async throws {
+        try await Scene.run { scene in
+            let put = try await call(scene, "PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
+            #expect(
+                put.object["serviceUnavailableShare"] as? Double == 1 && put.object["concurrentStreams"] as? Int == 9
+            )
+            let client = try scene.connect()
+            #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 503)
+            #expect(try await call(scene, "DELETE", "/faults").object["serviceUnavailableShare"] as? Double == 0)
+            #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 200)
+            let stats = try await call(scene, "GET", "/stats").object
+            #expect(stats["requests"] as? Int == 2 && stats["accepted"] as? Int == 1)
+            #expect((stats["refused"] as? Object)?["503 ServiceUnavailable"] as? Int == 1)
+            #expect(try await call(scene, "POST", "/goaway").status == 200)
+            try client.run { $0.goAway != nil }
+
+            // However far the clock is asked to go, time stays in its bounds: the token is too old, no more.
+            for _ in 0..<2 {
+                let advance = #"{"advanceMilliseconds":9223372036854775807}"#
+                #expect(try await call(scene, "POST", "/clock", advance).status == 200)
+            }
+            #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 1)).status == 403)
+            #expect(try await call(scene, "POST", "/reset").status == 200)
+            #expect(try await call(scene, "GET", "/summary").object["phones"] as? Int == 0)
+            #expect(try await call(scene, "GET", "/stats").object["requests"] as? Int == 0)
+            #expect(try await call(scene, "GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
+            #expect(try await call(scene, "POST", "/apps", Self.shop).status == 200)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("GET", "/nothing", nil, 404, "notFound", "no such endpoint: GET /nothing"),
+            ("POST", "/apps", "{", 400, "invalidRequest", "body: not JSON: unexpectedEnd"),
+            ("POST", "/apps", "[]", 400, "invalidRequest", "body: not an object"),
+            ("POST", "/apps", #"{"app":1}"#, 400, "invalidRequest", "app is not a string"),
+            ("POST", "/apps", "{\"app\":\"\(Scene.app)\"}", 409, "conflict", "app \(Scene.app) exists"),
+            (
+                "POST", "/apps",
+                #"{"app":"a","attributesTypes":[{"name":"n","attributes":{"x":"text"},"contentState":{}}]}"#, 400,
+                "invalidRequest", "attributes: x: unknown type text"
+            ),
+            ("POST", "/phones", #"{"app":"no","count":1}"#, 404, "notFound", "no app no"),
+            (
+                "POST", "/phones", #"{"app":"no","count":0}"#, 400, "invalidRequest",
+                "devices, or count from 1 to 1000000, is missing"
+            ),
+            (
+                "POST", "/activities", #"{"app":"no","activities":[1]}"#, 400, "invalidRequest",
+                "activities: not objects"
+            ),
+            (
+                "POST", "/activities",
+                "{\"app\":\"\(Scene.app)\",\"devices\":[\"phone\"],\"attributesType\":\"MatchAttributes\",\"attributes\":{\"matchId\":\"x\"},\"contentState\":{\"home\":1}}",
+                400, "invalidRequest", "away: missing"
+            ),
+            ("GET", "/activity?app=\(Scene.app)", nil, 400, "invalidRequest", "query: activity is missing"),
+            ("GET", "/phone?app=\(Scene.app)&device=x", nil, 404, "notFound", "no device x"),
+            ("GET", "/registrations?since=-1", nil, 400, "invalidRequest", "query: since is not a whole number from 0"),
+            (
+                "GET", "/registrations?since=99999999999999999999", nil, 400, "invalidRequest",
+                "query: since is not a whole number from 0"
+            ),
+            (
+                "POST", "/rotate", #"{"app":"a","oldToken":"burnt"}"#, 400, "invalidRequest",
+                "oldToken is not retired or void"
+            ),
+            ("PUT", "/faults", #"{"resetShares":1}"#, 400, "invalidRequest", "no such fault: resetShares"),
+            ("PUT", "/faults", #"{"resetShare":2}"#, 400, "invalidRequest", "a share is a number from 0 to 1"),
+            (
+                "PUT", "/faults", #"{"concurrentStreams":4294967296}"#, 400, "invalidRequest",
+                "concurrentStreams does not fit"
+            ),
+            (
+                "PUT", "/faults", #"{"goAwayAfterRequests":-1}"#, 400, "invalidRequest",
+                "goAwayAfterRequests is negative"
+            ),
+            (
+                "POST", "/clock", #"{"advanceMilliseconds":-1}"#, 400, "invalidRequest",
+                "advanceMilliseconds is not a whole number from 0"
+            ),
+        ] as [(String, String, String?, Int, String, String)]
+    )
+    func whatIsWrongIsSaid(
+        _ method: String,
+        _ path: String,
+        _ body: String?,
+        _ status: Int,
+        _ code: String,
+        _ reason: String
+    ) async throws {
+        try await Scene.run { scene in
+            let answer = try await call(scene, method, path, body)
+            #expect(answer.status == status)
+            #expect(answer.object["error"] as? String == code)
+            #expect(answer.object["reason"] as? String == reason)
+        }
+    }
+}

@@ -1,0 +1,289 @@
+import Foundation
+import Testing
+
+@testable import APNsSimulator
+
+/// ActivityKit's rules, with time as an argument: no service, no sockets.
+@Suite struct DeviceModelTests {
+    private static let hour: Int64 = 3_600
+    /// UNIX seconds at which every scene begins, and the timestamp of what its activity shows.
+    private static let birth: Int64 = 1_790_000_000
+
+    struct Step: Sendable {
+        /// Seconds after the beginning.
+        var at: Int64 = 10
+        var event = "update"
+        /// Seconds after the beginning.
+        var timestamp: Int64?
+        var home: Int? = 1
+        var more = ""
+        var priority: UInt8 = 5
+
+        var json: String {
+            let state = home.map { ",\"content-state\":{\"home\":\($0)}" } ?? ""
+            return "{\"aps\":{\"event\":\"\(event)\",\"timestamp\":\(birth + (timestamp ?? at))\(state)\(more)}}"
+        }
+    }
+
+    /// An app with one phone on which one activity runs, and the pushes that reach it.
+    private struct Stage: ~Copyable {
+        var model: DeviceModel
+        var tape = JSONTape()
+
+        init(rules: DeviceRules = DeviceRules()) throws {
+            model = DeviceModel(environment: .production, rules: rules, seed: 1)
+            let match = DeviceModel.TypeDeclaration(
+                name: "Match",
+                attributes: try Shape(json: #"{"id":"string"}"#),
+                contentState: try Shape(json: #"{"home":"int","eta":"dateRange?","at":"date?"}"#),
+                identifierAttribute: "id"
+            )
+            try model.declare(app: "app", teamIdentifier: nil, types: [match])
+            try model.install(app: "app", device: "phone", nowMilliseconds: birth * 1_000)
+            try model.start(
+                .init(
+                    activity: "m",
+                    device: "phone",
+                    attributesType: "Match",
+                    attributes: #"{"id":"m"}"#,
+                    contentState: #"{"home":0}"#
+                ),
+                app: "app",
+                nowMilliseconds: birth * 1_000
+            )
+        }
+
+        /// As the service does it: the verdict of APNs, and if it is good the phone.
+        mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
+            Reason, PushEffect?
+        ) {
+            let digits = Array(token.utf8)
+            let bytes = stride(from: 0, to: digits.count, by: 2)
+                .map { place in
+                    (hexDigitValue(digits[place]) ?? 0) << 4 | (hexDigitValue(digits[place + 1]) ?? 0)
+                }
+            let now = (birth + seconds) * 1_000
+            let (verdict, index) = bytes.withUnsafeBytes {
+                model.verdict(token: $0, application: 0, nowMilliseconds: now)
+            }
+            guard verdict.reason == .success else { return (verdict.reason, nil) }
+            let effect = Array(json.utf8)
+                .withUnsafeBytes { body in
+                    model.deliver(body, token: index, priority: priority, tape: &tape, nowMilliseconds: now)
+                }
+            return (.success, effect)
+        }
+
+        mutating func push(_ step: Step) throws -> (Reason, PushEffect?) {
+            let token = try #require(try model.token(ofActivity: "m", app: "app"))
+            return push(step.json, token: token, at: step.at, priority: step.priority)
+        }
+
+        mutating func start(_ json: String, at seconds: Int64 = 10) throws -> PushEffect? {
+            push(json, token: try model.startToken(device: "phone", attributesType: "Match", app: "app"), at: seconds).1
+        }
+
+        mutating func state(_ identifier: String = "m", at seconds: Int64) throws -> String {
+            let json = try model.activityJSON(identifier, app: "app", nowMilliseconds: (birth + seconds) * 1_000)
+            let object = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
+            let home = (object?["contentState"] as? [String: Any])?["home"] as? Int ?? -1
+            return "\(object?["state"] as? String ?? "") \(home)"
+        }
+    }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var steps: [Step]
+        var effect: PushEffect?
+        var reason = Reason.success
+        var state: String
+
+        init(_ name: String, _ steps: [Step], _ effect: PushEffect?, _ state: String, reason: Reason = .success) {
+            (testDescription, self.steps, self.effect, self.state, self.reason) = (name, steps, effect, state, reason)
+        }
+    }
+
+    /// What the last step comes to, and what is shown right after it.
+    static let rows: [Row] = [
+        Row("newer", [Step(timestamp: 1)], .shown, "active 1"),
+        Row("equal: the last to arrive is shown", [Step(timestamp: 0)], .shown, "active 1"),
+        Row("older", [Step(timestamp: -1)], .ignoredOld, "active 0"),
+        Row("older than the one before", [Step(timestamp: 5), Step(timestamp: 4, home: 2)], .ignoredOld, "active 1"),
+        Row("8 h ahead", [Step(timestamp: 10 + 8 * hour)], .shown, "active 1"),
+        Row("more than 8 h ahead", [Step(timestamp: 11 + 8 * hour)], .ignoredFuture, "active 0"),
+        Row("without content", [Step(home: nil)], .undecodable, "active 0"),
+        Row(
+            "content of another type",
+            [Step(home: nil, more: #","content-state":{"home":"1"}"#)],
+            .undecodable,
+            "active 0"
+        ),
+        Row(
+            "a range as an object",
+            [Step(home: nil, more: #","content-state":{"home":1,"eta":{"lowerBound":1,"upperBound":2}}"#)],
+            .undecodable,
+            "active 0"
+        ),
+        Row("a start", [Step(event: "start")], .wrongToken, "active 0"),
+        Row("another event", [Step(event: "stop")], .malformed, "active 0"),
+        Row("an end", [Step(event: "end")], .ended, "ended 1"),
+        Row("an end without content", [Step(event: "end", home: nil)], .ended, "ended 0"),
+        Row(
+            "an old end ends, and shows nothing",
+            [Step(timestamp: 5), Step(event: "end", timestamp: 4, home: 2)],
+            .ended,
+            "ended 1"
+        ),
+        Row(
+            "an end of another type",
+            [Step(event: "end", home: nil, more: #","content-state":{}"#)],
+            .undecodable,
+            "active 0"
+        ),
+        Row(
+            "an update after the end",
+            [Step(event: "end"), Step(at: 11, home: 2)],
+            nil,
+            "ended 1",
+            reason: .expiredToken
+        ),
+        Row("dismissed at once", [Step(event: "end", more: ",\"dismissal-date\":0")], .ended, "gone 1"),
+        Row("just before 8 h", [Step(at: 8 * hour - 1)], .shown, "active 1"),
+        Row("at 8 h", [Step(at: 8 * hour)], nil, "ended 0", reason: .expiredToken),
+    ]
+
+    @Test(arguments: rows) func updates(_ row: Row) throws {
+        var stage = try Stage()
+        var last: (Reason, PushEffect?) = (.success, nil)
+        for step in row.steps { last = try stage.push(step) }
+        #expect(last.0 == row.reason)
+        #expect(last.1 == row.effect)
+        #expect(try stage.state(at: row.steps.last?.at ?? 0) == row.state)
+        let summary = stage.model.summary(nowMilliseconds: (Self.birth + (row.steps.last?.at ?? 0)) * 1_000)
+        #expect(summary.regressions == 0)
+        // Every push that APNs accepted had one effect.
+        #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
+    }
+
+    /// An end at 1 h with a dismissal date: seconds after the beginning, until when it stays.
+    @Test(
+        arguments: [
+            (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
+            (Int64.max - birth, 5 * hour),
+        ] as [(Int64?, Int64)]
+    ) func dismissal(_ date: Int64?, _ until: Int64) throws {
+        var stage = try Stage()
+        let more = date.map { ",\"dismissal-date\":\(Self.birth + $0)" } ?? ""
+        #expect(try stage.push(Step(at: Self.hour, event: "end", more: more)).1 == .ended)
+        #expect(try stage.state(at: until - 1) == "ended 1")
+        #expect(try stage.state(at: until) == "gone 1")
+    }
+
+    @Test func nothingStaysLongerThanTwelveHours() throws {
+        var stage = try Stage()
+        #expect(try stage.state(at: 8 * Self.hour) == "ended 0")
+        #expect(try stage.state(at: 12 * Self.hour - 1) == "ended 0")
+        #expect(try stage.state(at: 12 * Self.hour) == "gone 0")
+        var late = try Stage()
+        #expect(try late.push(Step(at: 8 * Self.hour - 1, event: "end")).1 == .ended)
+        #expect(try late.state(at: 12 * Self.hour - 2) == "ended 1")
+        #expect(try late.state(at: 12 * Self.hour) == "gone 1")
+    }
+
+    @Test func withinTheGraceNothingIsAppliedAfterTheEnd() throws {
+        var stage = try Stage(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
+        _ = try stage.push(Step(event: "end"))
+        #expect(try stage.push(Step(at: 69, home: 2)) == (.success, .ignoredAfterEnd))
+        #expect(try stage.push(Step(at: 70, home: 3)) == (.expiredToken, nil))
+        #expect(try stage.state(at: 70) == "ended 1")
+    }
+
+    @Test func aUnixDateInTheContentIsNoticed() throws {
+        var stage = try Stage()
+        let day = Self.birth + 86_400
+        for content in ["\"at\":\(day)", "\"eta\":[\(day),\(day + 60)]", "\"at\":\(day - 978_307_200)"] {
+            #expect(try stage.push(Step(home: nil, more: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown)
+        }
+        #expect(stage.model.summary(nowMilliseconds: Self.birth * 1_000).suspiciousDates == 2)
+    }
+
+    @Test func overTheBudgetPushesOfPriority10AreDroppedInSilence() throws {
+        var stage = try Stage(rules: DeviceRules(updateBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        let effects = try (0..<3).map { try stage.push(Step(at: 1, home: $0, priority: 10)).1 }
+        #expect(effects == [.shown, .shown, .overBudget])
+        #expect(try stage.push(Step(at: 2, home: 7)).1 == .shown)
+        #expect(try stage.push(Step(at: 61, home: 8, priority: 10)).1 == .shown)
+        #expect(try stage.push(Step(at: 62, home: 9, priority: 10)).1 == .overBudget)
+    }
+
+    @Test func rotationRetiresOrLeavesTheOldTokenToTheVoid() throws {
+        for (old, outcome) in [
+            (DeviceModel.OldToken.retired, (Reason.expiredToken, PushEffect?.none)), (.void, (.success, .intoTheVoid)),
+        ] {
+            var stage = try Stage()
+            let token = try #require(try stage.model.token(ofActivity: "m", app: "app"))
+            try stage.model.rotateToken(ofActivity: "m", app: "app", old: old, nowMilliseconds: Self.birth * 1_000)
+            #expect(stage.push(Step().json, token: token, at: 10) == outcome)
+            #expect(try stage.state(at: 10) == "active 0")
+            #expect(try stage.push(Step()).1 == .shown)
+        }
+    }
+
+    @Test func uninstalledAppsAreUnregistered() throws {
+        var stage = try Stage()
+        try stage.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.birth * 1_000)
+        #expect(try stage.push(Step()) == (.unregistered, nil))
+        #expect(try stage.state(at: 1) == "gone 0")
+    }
+
+    private static func start(_ changes: [String: String?] = [:]) -> String {
+        var members = [
+            "event": "\"start\"", "timestamp": "\(birth)", "attributes-type": "\"Match\"", "attributes": #"{"id":"n"}"#,
+            "content-state": #"{"home":5}"#, "alert": #"{"title":"t","body":{"loc-key":"k"}}"#,
+        ]
+        for (key, value) in changes { members[key] = value }
+        return "{\"aps\":{" + members.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}}"
+    }
+
+    @Test(
+        arguments: [
+            ([:], .started), (["alert": nil], .incompleteAlert), (["alert": "\"t\""], .incompleteAlert),
+            (["alert": #"{"title":"t"}"#], .incompleteAlert),
+            (["alert": #"{"title":"t","body":""}"#], .incompleteAlert),
+            (["attributes-type": nil], .wrongAttributesType), (["attributes-type": "\"Other\""], .wrongAttributesType),
+            (["attributes": nil], .undecodable), (["attributes": "{}"], .undecodable),
+            (["content-state": nil], .undecodable),
+            (["content-state": #"{"home":1.5}"#], .undecodable), (["event": "\"update\""], .wrongToken),
+            (["event": "\"end\""], .wrongToken), (["timestamp": nil], .malformed), (["timestamp": "1.5"], .malformed),
+        ] as [([String: String?], PushEffect)]
+    ) func startsByPush(_ changes: [String: String?], _ effect: PushEffect) throws {
+        var stage = try Stage()
+        let posted = stage.model.registrationCount
+        #expect(try stage.start(Self.start(changes)) == effect)
+        guard effect == .started else {
+            #expect(throws: DeviceModel.Fault.unknownActivity("n")) {
+                try stage.model.token(ofActivity: "n", app: "app")
+            }
+            return
+        }
+        #expect(try stage.state("n", at: 10) == "active 5")
+        // The app posts the update token of the new activity, by which it goes on.
+        let record = try #require(stage.model.registrations(since: posted, limit: 9)?.first)
+        let value = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
+        #expect(
+            record.key == "n" && value["activity"] as? String == "n" && value["environment"] as? String == "production"
+        )
+        #expect(stage.push(Step(home: 6).json, token: try #require(value["token"] as? String), at: 11).1 == .shown)
+    }
+
+    @Test func aStartOnAChannelGetsNoTokenAndARepeatedOneIsNoticed() throws {
+        var stage = try Stage(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        #expect(try stage.start(Self.start(["input-push-channel": "\"Y2g=\""])) == .started)
+        #expect(try stage.model.token(ofActivity: "n", app: "app") == nil)
+        #expect(try stage.start(Self.start()) == .started)
+        #expect(try stage.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)
+        let summary = stage.model.summary(nowMilliseconds: Self.birth * 1_000)
+        #expect(summary.duplicateStarts == 1)
+        #expect(summary.effects[.started] == 2)
+    }
+}

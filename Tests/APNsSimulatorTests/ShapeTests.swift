@@ -1,0 +1,147 @@
+import Foundation
+import Testing
+
+@testable import APNsSimulator
+
+/// Shapes against what they stand for: `Codable` structs, decoded by Foundation's decoder with default strategies.
+@Suite struct ShapeTests {
+    private enum Status: String, Decodable { case driverEnRoute, completed }
+
+    private struct Place: Decodable {
+        var latitude: Double
+        var longitude: Double?
+    }
+
+    /// One field of every kind.
+    private struct Everything: Decodable {
+        var text: String
+        var whole: Int
+        var number: Double
+        var flag: Bool
+        var date: Date
+        var range: ClosedRange<Date>
+        var status: Status
+        var list: [Int]
+        var place: Place
+        var places: [Place?]
+        var maybeText: String?
+        var maybeRange: ClosedRange<Date>?
+        var maybeStatus: Status?
+        var maybePlace: Place?
+    }
+
+    private static let shape = """
+        {"text":"string","whole":"int","number":"double","flag":"bool","date":"date","range":"dateRange",
+         "status":{"enum":["driverEnRoute","completed"]},"list":{"array":"int"},
+         "place":{"object":{"latitude":"double","longitude":"double?"}},
+         "places":{"array":{"optional":{"object":{"latitude":"double","longitude":"double?"}}}},
+         "maybeText":"string?","maybeRange":"dateRange?","maybeStatus":{"optional":{"enum":["driverEnRoute","completed"]}},
+         "maybePlace":{"optional":{"object":{"latitude":"double","longitude":"double?"}}}}
+        """
+
+    private static let sound: [(name: String, value: String)] = [
+        ("text", "\"x\""), ("whole", "3"), ("number", "1.5"), ("flag", "true"), ("date", "800000000"),
+        ("range", "[1,2]"), ("status", "\"completed\""), ("list", "[1,2]"), ("place", #"{"latitude":1}"#),
+        ("places", "[]"),
+        ("maybeText", "null"), ("maybeRange", "null"), ("maybeStatus", "null"), ("maybePlace", "null"),
+    ]
+
+    private static let values = [
+        "null", "true", "false", "0", "-0", "3", "3.0", "1.5", "-7", "30e-1", "1e3", "1e18", "1e19", "1e400", "-1e400",
+        "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551615", "0.1e1", "1e-5",
+        "123456789012345678901234567890", #""""#, #""x""#, #""3""#, #""completed""#, #""Completed""#,
+        #""c\u006fmpleted""#,
+        #""\ud83d\ude00""#, #""2026-01-01T00:00:00Z""#, "[]", "[1]", "[1,2]", "[2,1]", "[1,1]", "[1,2,3]", "[1,null]",
+        "[null,null]", "[\"1\",\"2\"]", "[1.5,2.5]", "[[1,2]]", "[{\"latitude\":1},null]", "[{\"latitude\":null}]",
+        "{}",
+        #"{"lowerBound":1,"upperBound":2}"#, #"{"latitude":1,"longitude":2,"unknown":[{}]}"#, #"{"latitude":"1"}"#,
+        #"{"latitude":1,"longitude":null}"#, #"{"longitude":1}"#, #"{"Latitude":1}"#, #"{"latitude":1,"latitude":"x"}"#,
+        #"{"latitude":"x","latitude":1}"#, #"{"l\u0061titude":1}"#,
+    ]
+
+    private func decodes(_ shape: Shape, _ json: String) -> Bool {
+        Array(json.utf8)
+            .withUnsafeBytes { bytes in
+                var tape = JSONTape()
+                do {
+                    try tape.read(bytes)
+                } catch {
+                    return false
+                }
+                return shape.decode(tape, at: 0, nowMilliseconds: 1_790_000_000_000).mismatch == nil
+            }
+    }
+
+    private func foundationDecodes(_ json: String) -> Bool {
+        (try? JSONDecoder().decode(Everything.self, from: Data(json.utf8))) != nil
+    }
+
+    /// Every field takes every value, and is left out: both decoders say the same.
+    @Test func fieldsTakeWhatFoundationsDecoderTakes() throws {
+        let shape = try Shape(json: Self.shape)
+        var taken = 0
+        for place in Self.sound.indices {
+            for value in Self.values + [nil] {
+                var fields = Self.sound.map { "\"\($0.name)\":\($0.value)" }
+                if let value {
+                    fields[place] = "\"\(Self.sound[place].name)\":\(value)"
+                } else {
+                    fields.remove(at: place)
+                }
+                let json = "{" + fields.joined(separator: ",") + "}"
+                let expected = foundationDecodes(json)
+                #expect(decodes(shape, json) == expected, "\(Self.sound[place].name) \(value ?? "left out")")
+                if expected { taken += 1 }
+            }
+        }
+        // Both outcomes were met often: the comparison would otherwise prove nothing.
+        #expect((100...600).contains(taken), "\(taken)")
+    }
+
+    /// RFC 8259 to the letter. Foundation's decoder reads what it is not asked for less strictly.
+    @Test(arguments: [
+        "", "null", "[]", "{", "{}x", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}",
+        "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\t\"}", "{\"a\":NaN}", "{\"a\":tru}", "{\"a\" 1}", "{,}",
+        "{\"a\":[1 2]}", "{\"a\":-}", "{\"a\":1e}", "{\"a\":\"",
+    ]) func whatIsNoObjectIsNotRead(_ json: String) throws {
+        #expect(!decodes(try Shape(json: "{}"), json))
+    }
+
+    @Test(arguments: ["{}", " {\"a\" : [ ] }\r\n", "{\"a\":1e5,\"b\":-0.5E-2}", "{\"a\":\"\\ud83d\\ude00\\/\"}"])
+    func whatIsAnObjectIsRead(_ json: String) throws {
+        #expect(decodes(try Shape(json: "{}"), json))
+    }
+
+    @Test(arguments: [
+        (#"{"eta":{"lowerBound":1,"upperBound":2},"at":1}"#, "eta: wrongType"),
+        (#"{"eta":[2,1],"at":1}"#, "eta: boundsOutOfOrder"), (#"{"eta":[1],"at":1}"#, "eta: notTwoDates"),
+        (#"{"eta":[1,"2"],"at":1}"#, "eta: notTwoDates"), (#"{"at":1}"#, "eta: missing"),
+        (#"{"eta":[1,2],"at":"2026-01-01T00:00:00Z"}"#, "at: wrongType"), (#"{"eta":[1,2],"at":null}"#, "at: isNull"),
+        (#"{"eta":[1,2],"at":1e400}"#, "at: numberDoesNotFit"),
+        (#"{"eta":[1,2],"at":1,"stops":[{"n":1.5}]}"#, "stops.[].n: numberDoesNotFit"),
+        (#"{"eta":[1,2],"at":1,"kind":"c"}"#, "kind: notOneOfTheCases"), ("[]", "the value itself: wrongType"),
+    ]) func aMismatchNamesItsPlace(_ json: String, _ problem: String) throws {
+        let shape = try Shape(
+            json:
+                #"{"eta":"dateRange","at":"date","stops":{"optional":{"array":{"object":{"n":"int"}}}},"kind":{"optional":{"enum":["a","b"]}}}"#
+        )
+        let said = try Array(json.utf8)
+            .withUnsafeBytes { bytes in
+                var tape = JSONTape()
+                try tape.read(bytes)
+                return shape.decode(tape, at: 0, nowMilliseconds: 1_790_000_000_000).mismatch.map(shape.describe)
+            }
+        #expect(said == problem)
+    }
+
+    @Test(arguments: [
+        (#"{"a":"text"}"#, "a: unknown type text"),
+        (#"{"a":{"b":{"enum":[]}}}"#, "a: expected one of enum, array, object, optional"),
+        (#"{"a":{"object":{"b":{"enum":[1]}}}}"#, "a.b: an enum is a list of strings"),
+        (#"{"a":{"array":3}}"#, "a[]: expected the name of a type or an object"),
+        (#"{"a":{"array":"int","object":{}}}"#, "a: expected one of enum, array, object, optional"),
+        ("[]", "a shape is an object of fields"),
+    ]) func whatIsNoShapeIsRefused(_ json: String, _ fault: String) {
+        #expect { try Shape(json: json) } throws: { "\($0)" == fault }
+    }
+}
