@@ -29,6 +29,19 @@ let package = Package(
             path: "JSONBenchmark",
             swiftSettings: settings
         ),
+        .executableTarget(
+            name: "DeliveryBenchmark",
+            dependencies: [
+                "CAllocationCount",
+                .product(name: "Delivery", package: "causeway"),
+                .product(name: "LiveActivity", package: "causeway"),
+            ],
+            path: "DeliveryBenchmark",
+            // As the worker around the core is built.
+            swiftSettings: settings + [
+                .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
+            ]
+        ),
     ],
     cxxLanguageStandard: .cxx17
 )

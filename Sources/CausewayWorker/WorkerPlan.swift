@@ -126,7 +126,7 @@ struct WorkerPlan: @unchecked Sendable {
                     pool.inFlightMax = configuration.apns.inFlightPerConnection
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
-                try pool.validate()
+                    try pool.validate()
                     return LanePlan.Pool(
                         index: PoolIndex(
                             application: UInt16(position),

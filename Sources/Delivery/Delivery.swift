@@ -45,8 +45,8 @@ public struct Delivery: ~Copyable {
         randomness = Randomness(seed: configuration.seed)
         activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
         let recordsMax = configuration.recordsMax
-        // An activity without a record rests for one spacing, so there are at most twice as many of them as records.
-        let activitiesMax = recordsMax * 2
+        // What is received stops at `activitiesReceivedMax`; each registration that is held by then may still set a command free.
+        let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
         // A record names each call at most once, but for an unregistration, which names two an app.
         let callsMax = recordsMax * max(3, configuration.applications.count * 2)
         records = Slab(limit: recordsMax)
@@ -56,14 +56,19 @@ public struct Delivery: ~Copyable {
         due = IndexQueue(limit: activitiesMax)
         redisCalls = IndexQueue(limit: callsMax)
         productions = IndexQueue(limit: recordsMax * 3)
-        pools = PoolTable(configuration: configuration)
+        pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
+    }
+
+    /// An activity without a record rests for one spacing: as many of them as records are no reason to receive less.
+    private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
+        configuration.recordsMax * 2
     }
 
     /// Records between receipt and settlement.
     public var recordsHeld: Int { records.count }
 
     /// Whether one more record may be received: below the limit of records and of activities.
-    public var canReceive: Bool { !records.isFull && !activities.isFull }
+    public var canReceive: Bool { !records.isFull && activities.count < Self.activitiesReceivedMax(configuration) }
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countReceived() { counters.received &+= 1 }

@@ -9,7 +9,7 @@ final class PoolTable {
     private let applicationCount: Int
     private let inFlightMax: Int
 
-    init(configuration: DeliveryConfiguration) {
+    init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         applicationCount = configuration.applications.count
         inFlightMax = configuration.inFlightMaxPerApplication
         onTheirWay = Array(repeating: 0, count: applicationCount)
@@ -20,7 +20,7 @@ final class PoolTable {
         }
         eligible = .allocate(capacity: applicationCount)
         for position in 0..<applicationCount {
-            (eligible + position).initialize(to: IndexQueue(limit: configuration.recordsMax * 2))
+            (eligible + position).initialize(to: IndexQueue(limit: activitiesMax))
         }
     }
 

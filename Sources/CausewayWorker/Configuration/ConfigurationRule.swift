@@ -32,7 +32,8 @@ enum ConfigurationRule {
             _ = try RedisURL(text)
             return nil
         } catch {
-            return "\(error); the forms are redis[s]://[[user]:password@]host[:port][/database] and unix:///path[?db=number]"
+            return
+                "\(error); the forms are redis[s]://[[user]:password@]host[:port][/database] and unix:///path[?db=number]"
         }
     }
 

@@ -28,7 +28,11 @@ struct SimulatedLog {
     mutating func append(topic: Int, key: String, value: String?, at milliseconds: Int64) -> (Place, Int64) {
         let hash = key.utf8.reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
         let place = Place(topic: topic, partition: hash % partitions)
-        let record = Record(timestampMilliseconds: milliseconds, key: Array(key.utf8), value: value.map { Array($0.utf8) })
+        let record = Record(
+            timestampMilliseconds: milliseconds,
+            key: Array(key.utf8),
+            value: value.map { Array($0.utf8) }
+        )
         records[place, default: []].append(record)
         return (place, Int64(records[place, default: []].count - 1))
     }

@@ -18,19 +18,21 @@ struct SimulatedRedis {
         var heldCommand: [UInt8] = []
 
         func with<Result>(_ body: (ScriptReply) -> Result) -> Result {
-            (token?.token ?? []).withUnsafeBytes { token in
-                heldCommand.withUnsafeBytes { held in
-                    body(
-                        ScriptReply(
-                            verdict,
-                            number: number,
-                            environment: self.token?.environment == .sandbox ? .sandbox : .production,
-                            registeredAtMilliseconds: self.token?.registeredAtMilliseconds ?? 0,
-                            token: token,
-                            heldCommand: held
-                        ))
+            (token?.token ?? [])
+                .withUnsafeBytes { token in
+                    heldCommand.withUnsafeBytes { held in
+                        body(
+                            ScriptReply(
+                                verdict,
+                                number: number,
+                                environment: self.token?.environment == .sandbox ? .sandbox : .production,
+                                registeredAtMilliseconds: self.token?.registeredAtMilliseconds ?? 0,
+                                token: token,
+                                heldCommand: held
+                            )
+                        )
+                    }
                 }
-            }
         }
     }
 
@@ -40,7 +42,9 @@ struct SimulatedRedis {
         let type = text(view.attributesType)
         guard
             let version = ScriptVersion(
-                timestampSeconds: UInt64(view.version.timestamp), sequence: view.version.sequence)
+                timestampSeconds: UInt64(view.version.timestamp),
+                sequence: view.version.sequence
+            )
         else { return Reply(verdict: .superseded) }
         switch call.kind {
         case .address:
@@ -52,9 +56,14 @@ struct SimulatedRedis {
                 model.admit(
                     key: activity,
                     .command(
-                        event: view.event == .end ? .end : .update, version: version, digest: view.digest,
+                        event: view.event == .end ? .end : .update,
+                        version: version,
+                        digest: view.digest,
                         spacingMilliseconds: Self.spacingMilliseconds,
-                        registration: registration(view))))
+                        registration: registration(view)
+                    )
+                )
+            )
         case .hold:
             let command = heldCommand(view)
             return view.isStart
@@ -62,9 +71,13 @@ struct SimulatedRedis {
                 : reply(model.admit(key: activity, .hold(attributesType: nil, version: version, command: command)))
         case .register:
             let token = ModelToken(
-                token: Array(view.token), environment: .production,
-                registeredAtMilliseconds: view.registeredAtMilliseconds)
-            let shows = view.shows.flatMap { ScriptVersion(timestampSeconds: UInt64($0.timestamp), sequence: $0.sequence) }
+                token: Array(view.token),
+                environment: .production,
+                registeredAtMilliseconds: view.registeredAtMilliseconds
+            )
+            let shows = view.shows.flatMap {
+                ScriptVersion(timestampSeconds: UInt64($0.timestamp), sequence: $0.sequence)
+            }
             return type.isEmpty
                 ? reply(model.admit(key: activity, .register(attributesType: nil, registration: token, shows: shows)))
                 : reply(model.admit(key: device, .register(attributesType: type, registration: token, shows: nil)))
@@ -84,7 +97,11 @@ struct SimulatedRedis {
     }
 
     private mutating func settle(
-        _ key: String, _ view: RecordView, version: ScriptVersion, type: String?, retires: Bool
+        _ key: String,
+        _ view: RecordView,
+        version: ScriptVersion,
+        type: String?,
+        retires: Bool
     ) {
         let outcome: SettledOutcome =
             switch view.settlement {
@@ -93,26 +110,37 @@ struct SimulatedRedis {
             case .final, .none: .notShown
             }
         let retirement = SettleCall.Retirement(
-            token: Array(view.token), environment: .production, invalidAtMilliseconds: view.invalidAtMilliseconds)
+            token: Array(view.token),
+            environment: .production,
+            invalidAtMilliseconds: view.invalidAtMilliseconds
+        )
         _ = model.settle(
             key: key,
             SettleCall(
-                attributesType: type, version: version, outcome: outcome, digest: view.digest,
-                retirement: retires ? retirement : nil))
+                attributesType: type,
+                version: version,
+                outcome: outcome,
+                digest: view.digest,
+                retirement: retires ? retirement : nil
+            )
+        )
     }
 
     private func registration(_ view: RecordView) -> ModelToken? {
         guard view.suppliesToken else { return nil }
         return ModelToken(
-            token: Array(view.token), environment: .production,
-            registeredAtMilliseconds: view.registeredAtMilliseconds)
+            token: Array(view.token),
+            environment: .production,
+            registeredAtMilliseconds: view.registeredAtMilliseconds
+        )
     }
 
     private func heldCommand(_ view: RecordView) -> [UInt8] {
         var writer = JSONWriter()
-        Array(Self.application.utf8).withUnsafeBytes { app in
-            view.commandRecord(app: app).write(to: &writer)
-        }
+        Array(Self.application.utf8)
+            .withUnsafeBytes { app in
+                view.commandRecord(app: app).write(to: &writer)
+            }
         return Array(writer.bytes)
     }
 

@@ -8,7 +8,11 @@ final class SimulatedWorker {
         var nextOffset: Int64
     }
 
-    enum PushFate { case answered, refused(status: UInt16), lostBefore, lostAfter }
+    enum PushFate {
+        case answered
+        case refused(status: UInt16)
+        case lostBefore, lostAfter
+    }
 
     var delivery: Delivery
     let clockSkew: Int64
@@ -32,7 +36,8 @@ final class SimulatedWorker {
         configuration.attemptsMax = 6
         delivery = Delivery(
             configuration: configuration,
-            now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew))
+            now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)
+        )
     }
 
     func moment(_ nowMilliseconds: Int64) -> Moment {

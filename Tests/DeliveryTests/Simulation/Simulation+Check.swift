@@ -54,20 +54,26 @@ extension Simulation {
     }
 
     private func checkFinal(
-        _ activity: String, _ final: (version: Version, content: Int, ends: Bool), _ phone: SimulatedPhone
+        _ activity: String,
+        _ final: (version: Version, content: Int, ends: Bool),
+        _ phone: SimulatedPhone
     ) {
         // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
         // The same, when the worker that knew died after it had settled the start and before it said so.
-        if phone.device != nil, phone.starts == 0, swarm.crash > 0, results["\(activity)#1"]?.contains(.duplicate) ?? false {
+        if phone.device != nil, phone.starts == 0, swarm.crash > 0,
+            results["\(activity)#1"]?.contains(.duplicate) ?? false
+        {
             return
         }
         // A start that comes to its turn only after the whole activity is over is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) { return }
         if phone.shown?.content != final.content {
-            violations.append("\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))")
+            violations.append(
+                "\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))"
+            )
         }
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
     }
@@ -81,7 +87,9 @@ extension Simulation {
 
     /// Whether what was said of the activity's commands admits that the phone does not show the last of them: its push failed for good.
     private func mayHaveLostFinal(_ activity: String) -> Bool {
-        results.contains { $0.key.hasPrefix(activity + "#") && ($0.value.contains(.failed) || $0.value.contains(.unregistered)) }
+        results.contains {
+            $0.key.hasPrefix(activity + "#") && ($0.value.contains(.failed) || $0.value.contains(.unregistered))
+        }
             || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
     }
 }

@@ -16,7 +16,9 @@ extension Simulation {
     }
 
     private func rotateAToken() {
-        guard let activity = phones.keys.sorted().randomElement(using: &random), phones[activity]?.token != nil else { return }
+        guard let activity = phones.keys.sorted().randomElement(using: &random), phones[activity]?.token != nil else {
+            return
+        }
         registerActivity(activity)
     }
 
@@ -49,11 +51,16 @@ extension Simulation {
         if random.chance(250) { return give(place, of: worker, entry.place) }
         worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
         let patience = Int64(random.number(0...3_000))
-        script.append((now + patience, { [self] in
-            guard workers[owner] === worker else { return }
-            commit(worker)
-            give(place, of: worker, entry.place)
-        }))
+        script.append(
+            (
+                now + patience,
+                { [self] in
+                    guard workers[owner] === worker else { return }
+                    commit(worker)
+                    give(place, of: worker, entry.place)
+                }
+            )
+        )
     }
 
     private func give(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
@@ -72,9 +79,13 @@ extension Simulation {
             trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
             _ = push(worker.delivery.view(entry.record))
         }
-        for entry in worker.productions where entry.isAppended && entry.production.kind == .result && random.chance(500) {
-            results[String(decoding: worker.delivery.view(entry.production.record).commandIdentifier, as: UTF8.self), default: []]
-                .append(worker.delivery.view(entry.production.record).outcome)
+        for entry in worker.productions where entry.isAppended && entry.production.kind == .result && random.chance(500)
+        {
+            results[
+                String(decoding: worker.delivery.view(entry.production.record).commandIdentifier, as: UTF8.self),
+                default: []
+            ]
+            .append(worker.delivery.view(entry.production.record).outcome)
         }
         trace?("\(now % 1_000_000) crash of \(number)")
         let places = worker.assigned.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }

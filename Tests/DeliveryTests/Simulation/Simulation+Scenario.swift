@@ -15,7 +15,11 @@ extension Simulation {
         if byServer {
             let device = "device-\(activity)"
             phones[activity] = SimulatedPhone(activity: activity, device: device)
-            registerStart(device, activity: activity, at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100))
+            registerStart(
+                device,
+                activity: activity,
+                at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100)
+            )
             sequence += 1
             send(activity, .start, sequence: sequence, content: 0, at: time)
         } else if isSilent {
@@ -43,7 +47,12 @@ extension Simulation {
     }
 
     private func send(
-        _ activity: String, _ event: Event, sequence: UInt64, content: Int, suppliesToken: Bool = false, at time: Int64
+        _ activity: String,
+        _ event: Event,
+        sequence: UInt64,
+        content: Int,
+        suppliesToken: Bool = false,
+        at time: Int64
     ) {
         let repeats = random.chance(50) ? 2 : 1
         let identifier = "\(activity)#\(sequence)"
@@ -60,30 +69,40 @@ extension Simulation {
             "content-state":{"sequence":\(sequence),"timestamp":\(time / 1_000),"content":\(content)}}}
             """
         for _ in 0..<repeats {
-            script.append((time, { [self] in
-                var value = value
-                if suppliesToken, let token = phones[activity]?.token {
-                    value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
-                }
-                _ = log.append(topic: 0, key: activity, value: value, at: time)
-            }))
+            script.append(
+                (
+                    time,
+                    { [self] in
+                        var value = value
+                        if suppliesToken, let token = phones[activity]?.token {
+                            value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
+                        }
+                        _ = log.append(topic: 0, key: activity, value: value, at: time)
+                    }
+                )
+            )
         }
     }
 
     // MARK: - Phones
 
     private func registerStart(_ device: String, activity: String, at time: Int64) {
-        script.append((time, { [self] in
-            nextToken += 1
-            let token = "ffff" + hex(nextToken)
-            startTokens[token] = activity
-            nextRegistration += 1
-            let value = """
-                {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(registeredAt()),\
-                "device":"\(device)","attributesType":"Match","token":"\(token)"}
-                """
-            _ = log.append(topic: 1, key: device, value: value, at: now)
-        }))
+        script.append(
+            (
+                time,
+                { [self] in
+                    nextToken += 1
+                    let token = "ffff" + hex(nextToken)
+                    startTokens[token] = activity
+                    nextRegistration += 1
+                    let value = """
+                        {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(registeredAt()),\
+                        "device":"\(device)","attributesType":"Match","token":"\(token)"}
+                        """
+                    _ = log.append(topic: 1, key: device, value: value, at: now)
+                }
+            )
+        )
     }
 
     func registerActivity(_ activity: String) {
@@ -127,8 +146,10 @@ extension Simulation {
         let body = String(decoding: view.body, as: UTF8.self)
         let shown = SimulatedPhone.Shown(
             timestamp: view.sentTimestamp,
-            version: Version(timestamp: Int64(number("timestamp\":", after: "content-state", in: body)),
-                sequence: UInt64(number("sequence\":", after: "content-state", in: body))),
+            version: Version(
+                timestamp: Int64(number("timestamp\":", after: "content-state", in: body)),
+                sequence: UInt64(number("sequence\":", after: "content-state", in: body))
+            ),
             content: number("content\":", after: "content-state", in: body)
         )
         guard number("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
@@ -150,7 +171,9 @@ extension Simulation {
     }
 
     private func start(
-        _ activity: String, _ shown: SimulatedPhone.Shown, _ view: RecordView
+        _ activity: String,
+        _ shown: SimulatedPhone.Shown,
+        _ view: RecordView
     ) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         guard view.isStart else {
             violations.append("\(activity): a push-to-start token was sent something else than a start")

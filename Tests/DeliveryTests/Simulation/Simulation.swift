@@ -50,7 +50,8 @@ final class Simulation {
         faultsUntil = now + Int64(swarm.commandGap * swarm.commandsPerActivity) + 4_000
         for number in 0..<swarm.workers { workers.append(makeWorker(number)) }
         for place in log.places { owners[place] = random.number(0...swarm.workers - 1) }
-        for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) }) {
+        for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) })
+        {
             assign(place, to: owner)
         }
         makeScenario()
@@ -134,20 +135,22 @@ final class Simulation {
         }
     }
 
-    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Assigned, by worker: SimulatedWorker) {
+    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Assigned, by worker: SimulatedWorker)
+    {
         record.key.withUnsafeBytes { key in
-            (record.value ?? []).withUnsafeBytes { value in
-                worker.delivery.receive(
-                    IncomingRecord(
-                        partition: entry.place,
-                        offset: entry.nextOffset,
-                        timestampMilliseconds: record.timestampMilliseconds,
-                        key: key,
-                        value: record.value == nil ? nil : value
-                    ),
-                    now: worker.moment(now)
-                )
-            }
+            (record.value ?? [])
+                .withUnsafeBytes { value in
+                    worker.delivery.receive(
+                        IncomingRecord(
+                            partition: entry.place,
+                            offset: entry.nextOffset,
+                            timestampMilliseconds: record.timestampMilliseconds,
+                            key: key,
+                            value: record.value == nil ? nil : value
+                        ),
+                        now: worker.moment(now)
+                    )
+                }
         }
     }
 
@@ -231,7 +234,10 @@ final class Simulation {
     }
 
     private func answer(
-        _ record: UInt32, _ worker: SimulatedWorker, _ disposition: PushResult.Disposition, _ status: UInt16,
+        _ record: UInt32,
+        _ worker: SimulatedWorker,
+        _ disposition: PushResult.Disposition,
+        _ status: UInt16,
         invalidAt: Int64
     ) {
         let moment = worker.moment(now)
@@ -254,9 +260,14 @@ final class Simulation {
         let due = worker.productions.filter { $0.dueMilliseconds <= now }
         worker.productions.removeAll { $0.dueMilliseconds <= now }
         for entry in due {
-            if entry.isAppended, entry.production.kind == .result { note(worker.delivery.view(entry.production.record)) }
+            if entry.isAppended, entry.production.kind == .result {
+                note(worker.delivery.view(entry.production.record))
+            }
             worker.delivery.produced(
-                entry.production, entry.isAcknowledged ? .acknowledged : .failed, now: worker.moment(now))
+                entry.production,
+                entry.isAcknowledged ? .acknowledged : .failed,
+                now: worker.moment(now)
+            )
         }
     }
 

@@ -1,0 +1,163 @@
+import Delivery
+import LiveActivity
+
+/// The core with the quickest surroundings there can be: Redis allows everything, APNs accepts everything, Kafka acknowledges everything,
+/// each as soon as the core has no more to ask for. What is left is the core's own work, and the writing of the results.
+final class Course {
+    static let activities = 4_096
+    static let activitiesPerBatch = 512
+    /// Batches after which an activity's turn comes again take twice its spacing, so that it is forgotten and begun anew each time.
+    static let batchMilliseconds: Int64 = 250
+
+    private var delivery: Delivery
+    private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: Feed.firstTimestamp * 1_000)
+    private let partition: UInt32
+    private let pool = PoolIndex(application: 0, environment: .production)
+    private let feed = Feed(activities: activities)
+    private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
+    private let topic: [UInt8]
+    private var writer = JSONWriter(capacity: 4_096)
+    private var calls: [RedisCall] = []
+    private var pushes: [UInt32] = []
+    private var productions: [Production] = []
+    private var nextOffset: Int64 = 0
+    private var nextActivity = 0
+    private(set) var resultBytes: UInt64 = 0
+
+    init() {
+        var configuration = DeliveryConfiguration(
+            applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
+            seed: 1
+        )
+        configuration.inFlightMaxPerApplication = Self.activitiesPerBatch
+        topic = configuration.commandsTopic
+        delivery = Delivery(configuration: configuration, now: now)
+        guard let place = delivery.assign(topic: .commands, number: 0) else {
+            preconditionFailure("a core without partitions has place for one")
+        }
+        partition = place
+    }
+
+    /// Carries about `commands` commands from their bytes to their settled offsets.
+    /// - Returns: how many exactly.
+    func run(_ workload: Workload, commands: Int) -> Int {
+        let perBatch = Self.activitiesPerBatch * workload.commandsPerActivity
+        let batches = max(1, commands / perBatch)
+        for _ in 0..<batches { runBatch(workload) }
+        precondition(delivery.recordsHeld == 0 && delivery.committableOffset(partition) == nextOffset)
+        return batches * perBatch
+    }
+
+    var counters: DeliveryCounters { delivery.counters }
+
+    private func runBatch(_ workload: Workload) {
+        now.monotonicMilliseconds += Self.batchMilliseconds
+        now.wallMilliseconds += Self.batchMilliseconds
+        delivery.advance(now: now)
+        for version in 0..<workload.commandsPerActivity {
+            for activity in nextActivity..<nextActivity + Self.activitiesPerBatch {
+                receive(feed.command(of: activity, timestamp: now.wallMilliseconds / 1_000 + Int64(version)))
+            }
+        }
+        nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activities
+        delivery.endBatch(now: now)
+        while answerRedis() || answerPushes() || acknowledge() {}
+    }
+
+    private func receive(_ value: UnsafeRawBufferPointer) {
+        delivery.receive(
+            IncomingRecord(
+                partition: partition,
+                offset: nextOffset,
+                timestampMilliseconds: now.wallMilliseconds,
+                key: nil,
+                value: value
+            ),
+            now: now
+        )
+        nextOffset += 1
+    }
+
+    /// - Returns: whether there was a call.
+    private func answerRedis() -> Bool {
+        while let call = delivery.nextRedisCall(now: now) {
+            delivery.redisCallTaken()
+            calls.append(call)
+        }
+        token.withUnsafeBytes { token in
+            for call in calls {
+                let reply =
+                    call.kind == .admit
+                    ? ScriptReply(
+                        .send,
+                        number: delivery.view(call.record).version.timestamp,
+                        registeredAtMilliseconds: Feed.firstTimestamp * 1_000,
+                        token: token
+                    )
+                    : ScriptReply(.settled)
+                delivery.redisReplied(call, reply, now: now)
+            }
+        }
+        defer { calls.removeAll(keepingCapacity: true) }
+        return !calls.isEmpty
+    }
+
+    private func answerPushes() -> Bool {
+        while let record = delivery.nextPush(pool, now: now) { pushes.append(record) }
+        let accepted = PushResult(
+            disposition: .accepted,
+            status: 200,
+            reason: UnsafeRawBufferPointer(start: nil, count: 0),
+            invalidAtMilliseconds: -1,
+            sentMilliseconds: now.wallMilliseconds,
+            answeredMilliseconds: now.wallMilliseconds
+        )
+        for record in pushes { delivery.answered(record, accepted, now: now) }
+        defer { pushes.removeAll(keepingCapacity: true) }
+        return !pushes.isEmpty
+    }
+
+    private func acknowledge() -> Bool {
+        while let production = delivery.nextProduction(now: now) {
+            writeResult(delivery.view(production.record))
+            delivery.productionTaken()
+            productions.append(production)
+        }
+        for production in productions { delivery.produced(production, .acknowledged, now: now) }
+        defer { productions.removeAll(keepingCapacity: true) }
+        return !productions.isEmpty
+    }
+
+    /// As the worker's lane writes it for the producer.
+    private func writeResult(_ view: RecordView) {
+        writer.reset()
+        topic.withUnsafeBytes { topic in
+            Feed.app.withUnsafeBytes { app in
+                var result = ResultRecord(
+                    outcome: view.outcome,
+                    sourceTopic: topic,
+                    sourcePartition: view.partition,
+                    sourceOffset: view.offset
+                )
+                result.command = view.commandIdentifier
+                result.app = app
+                result.activity = view.activity
+                result.status = view.status
+                result.reason = view.reason.isEmpty ? nil : view.reason
+                if view.attempts > 0 {
+                    result.apnsIdentifier = view.apnsIdentifier
+                    result.timestamp = view.sentTimestamp
+                }
+                result.priority = view.priority
+                result.attempts = Int(view.attempts)
+                result.recordMilliseconds = view.recordMilliseconds
+                result.receivedMilliseconds = view.receivedMilliseconds
+                result.admittedMilliseconds = view.admittedMilliseconds
+                result.sentMilliseconds = view.sentMilliseconds
+                result.answeredMilliseconds = view.answeredMilliseconds
+                result.write(to: &writer)
+            }
+        }
+        resultBytes &+= UInt64(writer.bytes.count)
+    }
+}

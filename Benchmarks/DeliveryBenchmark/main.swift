@@ -1,0 +1,74 @@
+import CAllocationCount
+import Delivery
+import Foundation
+
+/// Nanoseconds of one command, from its bytes to its settled offset: the best of some rounds.
+func nanoseconds(_ workload: Workload) -> Double {
+    let course = Course()
+    _ = course.run(workload, commands: 100_000)
+    return (0..<9)
+        .map { _ in
+            var commands = 0
+            let elapsed = ContinuousClock().measure { commands = course.run(workload, commands: 200_000) }
+            let (seconds, attoseconds) = elapsed.components
+            return Double(seconds * 1_000_000_000 + attoseconds / 1_000_000_000) / Double(commands)
+        }
+        .min() ?? 0
+}
+
+/// Calls of the allocator for each command in the steady state: the difference of two runs' lengths.
+func allocations(_ workload: Workload) -> Double {
+    let course = Course()
+    func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
+        let before = CAllocationCount_total()
+        let carried = course.run(workload, commands: commands)
+        return (CAllocationCount_total() - before, carried)
+    }
+    _ = count(100_000)
+    let once = count(100_000)
+    let twice = count(200_000)
+    return Double(Int64(twice.allocations) - Int64(once.allocations)) / Double(twice.commands - once.commands)
+}
+
+func table() {
+    print("one command, from its bytes to its settled offset, its result written")
+    for workload in Workload.allCases {
+        let sent = String(format: "%5.0f %% sent", 100 / Double(workload.commandsPerActivity))
+        let time = String(format: "%8.0f ns", nanoseconds(workload))
+        let count = String(format: "%8.2f allocations", allocations(workload))
+        print("  \(workload.rawValue.padding(toLength: 12, withPad: " ", startingAt: 0))\(sent)\(time)\(count)")
+    }
+}
+
+/// For `valgrind --tool=callgrind`: nothing but the course, a given number of commands. The difference of two runs is free of what
+/// starting costs. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
+    let words = Array(arguments)
+    guard words.count == 2, let workload = Workload(rawValue: words[0]), let commands = Int(words[1]), commands > 0
+    else { return false }
+    let course = Course()
+    let carried = course.run(workload, commands: commands)
+    print("\(carried) commands, \(course.counters.pushes) pushes, \(course.resultBytes) bytes of results")
+    return true
+}
+
+/// Whether the core allocates nothing in the steady state: the one figure that repeats exactly, and so the one that gates.
+func check() -> Bool {
+    Workload.allCases.allSatisfy { workload in
+        let count = allocations(workload)
+        if count != 0 { print("\(workload.rawValue): \(count) allocations for each command, 0 are allowed") }
+        return count == 0
+    }
+}
+
+switch CommandLine.arguments.dropFirst().first {
+case nil:
+    table()
+case "check":
+    exit(check() ? 0 : 1)
+case "repeat" where repeatOnly(CommandLine.arguments.dropFirst(2)):
+    break
+default:
+    print("usage: DeliveryBenchmark [check | repeat <workload> <commands>]")
+    exit(2)
+}

@@ -1,0 +1,187 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// What Redis' verdict on a command comes to, and what is sent when it allows it.
+@Suite struct AdmissionTests {
+    static let start = CoreHarness.startSeconds
+
+    @Test(arguments: [
+        (ScriptReply.Verdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
+        (.unchanged, "unchanged"),
+    ])
+    func aVerdictThatIsAnOutcomeIsPublishedAndNothingIsSettledInRedis(verdict: ScriptReply.Verdict, outcome: String) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(verdict)
+        #expect(core.outcomes == ["u1 \(outcome)"])
+        #expect(core.calls.isEmpty)
+        #expect(core.push() == nil)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aStartThatAnotherRecordMayHaveSentIsUnknownAndSettled() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.unknown)
+        #expect(core.outcomes == ["s1 unknown"])
+        #expect(core.settlements == ["s1 unknown", "s1 unknown (device)"])
+    }
+
+    @Test(arguments: [
+        ScriptReply.Verdict.address, .retry, .registered, .stale, .unregistered, .settled,
+    ])
+    func aReplyThatNoScriptGivesFailsTheCommandAndNotTheLane(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(verdict)
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.results.first?.reason == "unexpected reply of the admit script")
+        #expect(core.waiting == ["admit b.u1"])
+    }
+
+    @Test(arguments: [0, 999_999_999, 10_000_000_000, Int64.min, Int64.max])
+    func aTimestampThatAPNsWouldRefuseFailsTheCommand(timestamp: Int64) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send, number: timestamp)
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.settlements == ["u1 final"])
+    }
+
+    @Test func anEmptyTokenFailsTheCommand() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send, token: "")
+        #expect(core.outcomes == ["u1 failed"])
+    }
+
+    @Test func aTokenOfAnEnvironmentWithoutAKeyFailsTheCommand() {
+        let core = CoreHarness(hasSandbox: false)
+        core.receive(.update(1))
+        core.reply(.send, environment: .sandbox)
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.results.first?.reason == "no key for this environment")
+        #expect(core.settlements == ["u1 final"])
+    }
+
+    @Test func thePushCarriesTheAdmittedTimestampAndToken() throws {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: #""payload":{"x":[1]},"#))
+        core.reply(.send, number: Self.start + 77, token: "abcdef0123456789")
+        let push = try #require(core.push())
+        #expect(push.token == "abcdef0123456789")
+        #expect(
+            push.body
+                == #"{"aps":{"timestamp":1790000077,"event":"update","content-state":{"n":1}},"x":[1]}"#
+        )
+    }
+
+    @Test func aPushGoesToThePoolOfItsEnvironment() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send, environment: .sandbox)
+        #expect(core.push(environment: .production) == nil)
+        #expect(core.push(environment: .sandbox) != nil)
+    }
+
+    @Test func aStartGoesToTheTokenOfItsDevice() throws {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        #expect(core.waiting == ["address s1"])
+        core.reply(.address, token: "aaaa0000aaaa0000")
+        #expect(core.waiting == ["admit s1"])
+        core.reply(.send, token: "ffffffffffffffff")
+        #expect(try #require(core.push()).token == "aaaa0000aaaa0000")
+        core.answer(.accepted)
+        #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
+    }
+
+    @Test func eachPushHasAnIdentifierOfItsOwn() throws {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        let first = try #require(core.push()).apnsIdentifier
+        let second = try #require(core.push()).apnsIdentifier
+        #expect(first != second)
+        for identifier in [first, second] {
+            #expect(identifier[0] & 0xF000 == 0x4000, "the version of RFC 9562")
+            #expect(identifier[1] >> 62 == 2, "the variant of RFC 9562")
+        }
+    }
+
+    @Test(
+        arguments: [
+            (CommandText.update(1), 5),
+            (CommandText.update(1, alert: true), 10),
+            (CommandText.end(1), 10),
+            (CommandText.update(1, beside: #""priority":10,"#), 10),
+            (CommandText.update(1, alert: true, beside: #""priority":5,"#), 5),
+        ] as [(String, UInt8)]
+    )
+    func leftToThePolicyOnlyASilentUpdateIsOfPriorityFive(record: String, priority: UInt8) throws {
+        let core = CoreHarness()
+        core.receive(record)
+        core.reply(.send)
+        #expect(try #require(core.push()).priority == priority)
+    }
+
+    @Test(
+        arguments: [
+            (CommandText.update(1), 600), (CommandText.end(1), 14_400),
+            (CommandText.update(1, beside: #""expiration":1790000042,"#), 42),
+        ] as [(String, Int64)]
+    )
+    func aPushThatNamesNoExpirationGetsThatOfItsEvent(record: String, seconds: Int64) throws {
+        let core = CoreHarness()
+        core.receive(record)
+        core.reply(.send)
+        #expect(try #require(core.push()).expiration == Self.start + seconds)
+    }
+
+    @Test func aStartThatNamesNoExpirationGetsItsOwnDefault() throws {
+        let core = CoreHarness { $0.defaultExpiration.startSeconds = 33 }
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.expiration == Self.start + 33)
+        #expect(push.priority == 10)
+    }
+
+    @Test func aCommandWithoutAnIdIsCalledByItsPlace() {
+        let core = CoreHarness { $0.commandsTopic = Array("scores".utf8) }
+        let third = core.assign(.commands, number: 3)
+        let record = CommandText.update(1).replacing(#""id":"u1","#, with: "")
+        core.receiveOne(record, partition: third, offset: 9_007_199_254_740_993)
+        core.endBatch()
+        core.reply(.unchanged)
+        #expect(core.outcomes == ["scores/3/9007199254740993 unchanged"])
+    }
+
+    @Test func theResultTellsTheWholeStory() throws {
+        let core = CoreHarness()
+        core.receiveOne(.update(1), partition: core.commands, offset: 5, recordMilliseconds: Self.start * 1_000 - 40)
+        core.elapse(10)
+        core.endBatch()
+        core.elapse(10)
+        core.reply(.send, number: Self.start + 2)
+        core.elapse(10)
+        core.push()
+        core.elapse(10)
+        core.answer(.accepted, status: 200)
+        let result = try #require(core.results.first)
+        #expect(result.outcome == "accepted")
+        #expect(result.activity == "a")
+        #expect(result.status == 200)
+        #expect(result.reason == "")
+        #expect(result.attempts == 1)
+        #expect(result.priority == 5)
+        #expect(result.sentTimestamp == Self.start + 2)
+        #expect(result.offset == 5)
+        #expect(result.times.map { $0 - Self.start * 1_000 } == [-40, 0, 20, 30, 40])
+    }
+}

@@ -1,0 +1,79 @@
+/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4` the end of activity `b`
+/// at second 4; seconds count from the test's start.
+enum CommandText {
+    static let app = "com.example.match"
+
+    /// - Parameter beside: further members beside `aps`, each followed by a comma.
+    static func update(
+        _ second: Int64,
+        of activity: String = "a",
+        app: String = app,
+        id: String? = nil,
+        alert: Bool = false,
+        beside: String = ""
+    ) -> String {
+        let alert = alert ? #","alert":{"title":"Goal","body":"1 : 0"}"# : ""
+        return command(
+            "u",
+            second,
+            activity,
+            app,
+            id,
+            beside,
+            #""event":"update","content-state":{"n":\#(second)}\#(alert)"#
+        )
+    }
+
+    static func end(_ second: Int64, of activity: String = "a", id: String? = nil, beside: String = "") -> String {
+        command("e", second, activity, app, id, beside, #""event":"end""#)
+    }
+
+    /// On device `d`, of attributes type `Match`.
+    static func start(_ second: Int64, of activity: String = "a", id: String? = nil, beside: String = "") -> String {
+        let aps =
+            #""event":"start","attributes-type":"Match","attributes":{},"content-state":{"n":0},"#
+            + #""alert":{"title":"Kick-off","body":"It begins"}"#
+        return command("s", second, activity, app, id, #""device":"d","# + beside, aps)
+    }
+
+    static func registration(of activity: String = "a", at second: Int64 = 0) -> String {
+        let registeredAt = (CoreHarness.startSeconds + second) * 1_000
+        return
+            #"{"app":"\#(app)","activity":"\#(activity)","token":"\#(CoreHarness.token)","environment":"production","#
+            + #""registeredAt":\#(registeredAt)}"#
+    }
+
+    static func deviceRegistration() -> String {
+        #"{"app":"\#(app)","device":"d","attributesType":"Match","token":"\#(CoreHarness.token)","#
+            + #""environment":"production","registeredAt":\#(CoreHarness.startSeconds * 1_000)}"#
+    }
+
+    private static func command(
+        _ letter: String,
+        _ second: Int64,
+        _ activity: String,
+        _ app: String,
+        _ id: String?,
+        _ beside: String,
+        _ aps: String
+    ) -> String {
+        let id = id ?? (activity == "a" ? "" : "\(activity).") + "\(letter)\(second)"
+        let timestamp = CoreHarness.startSeconds + second
+        return
+            #"{"app":"\#(app)","activity":"\#(activity)","id":"\#(id)",\#(beside)"aps":{"timestamp":\#(timestamp),\#(aps)}}"#
+    }
+}
+
+/// So that a test reads `core.receive(.update(1), .end(2))`.
+extension String {
+    static func update(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
+        CommandText.update(second, of: activity, beside: beside)
+    }
+    static func alert(_ second: Int64) -> String { CommandText.update(second, alert: true) }
+    static func end(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
+        CommandText.end(second, of: activity, beside: beside)
+    }
+    static func start(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
+        CommandText.start(second, of: activity, beside: beside)
+    }
+}

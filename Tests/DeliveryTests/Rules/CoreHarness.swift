@@ -1,0 +1,338 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// One core, with the test as everything around it: Kafka, Redis, APNs and the clocks. Nothing happens but what the test says.
+///
+/// Calls and productions are taken from the core as soon as it has them, pushes only when the test has a stream for one.
+final class CoreHarness {
+    /// Both clocks when a test begins.
+    static let startSeconds: Int64 = 1_790_000_000
+    static let startMonotonicMilliseconds: Int64 = 5_000_000
+    static let token = "00112233445566778899aabbccddeeff"
+
+    var delivery: Delivery
+    private(set) var now = Moment(
+        monotonicMilliseconds: startMonotonicMilliseconds,
+        wallMilliseconds: startSeconds * 1_000
+    )
+    let configuration: DeliveryConfiguration
+    /// Partition 0 of each topic.
+    private(set) var commands: UInt32 = .max
+    private(set) var registrations: UInt32 = .max
+    private var nextOffsets: [UInt32: Int64] = [:]
+
+    /// Made and not replied to, oldest first.
+    private(set) var calls: [RedisCall] = []
+    /// Sent and not answered, oldest first.
+    private(set) var pushes: [UInt32] = []
+    /// Handed to the producer and not reported, oldest first.
+    private(set) var productions: [Production] = []
+    /// All that was ever handed to the producer.
+    private(set) var results: [SeenResult] = []
+    private(set) var deadLetters: [SeenDeadLetter] = []
+    private(set) var invalidations: [SeenInvalidation] = []
+    /// What was told to the settle script, as `u1 accepted`.
+    private(set) var settlements: [String] = []
+
+    init(
+        applications: [String] = [CommandText.app],
+        hasSandbox: Bool = true,
+        seed: UInt64 = 7,
+        _ change: (inout DeliveryConfiguration) -> Void = { _ in }
+    ) {
+        var configuration = DeliveryConfiguration(
+            applications: applications.map {
+                .init(bundleIdentifier: Array($0.utf8), hasProduction: true, hasSandbox: hasSandbox)
+            },
+            seed: seed
+        )
+        configuration.recordsMax = 1_024
+        configuration.ledgerWindowOffsets = 4_096
+        change(&configuration)
+        self.configuration = configuration
+        delivery = Delivery(configuration: configuration, now: now)
+        commands = assign(.commands)
+        registrations = assign(.registrations)
+    }
+
+    func assign(_ topic: RecordTopic, number: Int32 = 0) -> UInt32 {
+        guard let place = delivery.assign(topic: topic, number: number) else { preconditionFailure("no place is left") }
+        nextOffsets[place] = 0
+        return place
+    }
+
+    // MARK: - Kafka
+
+    /// Takes commands in as one batch, at the next offsets.
+    func receive(_ records: String..., partition: UInt32? = nil) {
+        for record in records { receiveOne(record, partition: partition ?? commands) }
+        endBatch()
+    }
+
+    func register(_ record: String) {
+        receiveOne(record, partition: registrations)
+        endBatch()
+    }
+
+    func unregister(key: String?) {
+        receiveOne(nil, key: key, partition: registrations)
+        endBatch()
+    }
+
+    func receiveOne(
+        _ value: String?,
+        key: String? = "key",
+        partition: UInt32,
+        offset: Int64? = nil,
+        recordMilliseconds: Int64 = -1
+    ) {
+        let offset = offset ?? nextOffsets[partition, default: 0]
+        nextOffsets[partition] = offset + 1
+        Array((key ?? "").utf8)
+            .withUnsafeBytes { keyBytes in
+                Array((value ?? "").utf8)
+                    .withUnsafeBytes { valueBytes in
+                        delivery.receive(
+                            IncomingRecord(
+                                partition: partition,
+                                offset: offset,
+                                timestampMilliseconds: recordMilliseconds,
+                                key: key == nil ? nil : keyBytes,
+                                value: value == nil ? nil : valueBytes
+                            ),
+                            now: now
+                        )
+                    }
+            }
+    }
+
+    func endBatch() {
+        delivery.endBatch(now: now)
+        collect()
+    }
+
+    /// Reports on the oldest production of a kind.
+    func report(_ report: ProductionReport, on kind: Production.Kind) {
+        guard let position = productions.firstIndex(where: { $0.kind == kind }) else {
+            Issue.record("nothing of the kind is in the producer")
+            return
+        }
+        delivery.produced(productions.remove(at: position), report, now: now)
+        collect()
+    }
+
+    func acknowledgeProductions() {
+        while let production = productions.first {
+            productions.removeFirst()
+            delivery.produced(production, .acknowledged, now: now)
+            collect()
+        }
+    }
+
+    func acknowledgeSettlements() {
+        while let position = calls.firstIndex(where: \.isSettlement) {
+            delivery.redisReplied(calls.remove(at: position), ScriptReply(.settled), now: now)
+            collect()
+        }
+    }
+
+    func acknowledgeAll() {
+        acknowledgeProductions()
+        acknowledgeSettlements()
+    }
+
+    // MARK: - Redis
+
+    /// Answers the oldest call, or the newest, that is not of the settle script. A `send` allows the command's own timestamp, unless
+    /// told otherwise.
+    func reply(
+        _ verdict: ScriptReply.Verdict,
+        number: Int64? = nil,
+        token: String = token,
+        environment: DeviceEnvironment = .production,
+        registeredAtMilliseconds: Int64 = startSeconds * 1_000,
+        held: String = "",
+        toNewest: Bool = false
+    ) {
+        let isScriptCall = { (call: RedisCall) in !call.isSettlement }
+        let position = toNewest ? calls.lastIndex(where: isScriptCall) : calls.firstIndex(where: isScriptCall)
+        guard let position else {
+            Issue.record("no call waits for a reply")
+            return
+        }
+        let call = calls.remove(at: position)
+        let timestamp = delivery.view(call.record).version.timestamp
+        Array(token.utf8)
+            .withUnsafeBytes { token in
+                Array(held.utf8)
+                    .withUnsafeBytes { held in
+                        delivery.redisReplied(
+                            call,
+                            ScriptReply(
+                                verdict,
+                                number: number ?? (verdict == .send ? timestamp : 0),
+                                environment: environment,
+                                registeredAtMilliseconds: registeredAtMilliseconds,
+                                token: token,
+                                heldCommand: held
+                            ),
+                            now: now
+                        )
+                    }
+            }
+        collect()
+    }
+
+    /// The connection is lost: nothing that is under way gets a reply.
+    func loseRedis(pauses: Bool = false) {
+        let lost = calls
+        calls.removeAll()
+        for call in lost { delivery.redisFailed(call, pauses: pauses, now: now) }
+        collect()
+    }
+
+    /// Redis refuses the oldest call.
+    func refuse(_ reason: String) {
+        guard let call = calls.first else {
+            Issue.record("no call waits for a reply")
+            return
+        }
+        calls.removeFirst()
+        Array(reason.utf8).withUnsafeBytes { delivery.redisRefused(call, reason: $0, now: now) }
+        collect()
+    }
+
+    // MARK: - APNs
+
+    /// A stream is free: the next push goes over it.
+    @discardableResult
+    func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
+        let pool = PoolIndex(application: application, environment: environment)
+        let record = delivery.nextPush(pool, now: now)
+        collect()
+        guard let record else { return nil }
+        pushes.append(record)
+        return SeenPush(delivery.view(record), record: record)
+    }
+
+    /// The push that was handed out last found no stream after all.
+    func returnPush() {
+        guard let record = pushes.popLast() else {
+            Issue.record("no push was handed out")
+            return
+        }
+        delivery.pushReturned(record)
+    }
+
+    /// Answers the oldest push.
+    func answer(
+        _ disposition: PushResult.Disposition,
+        status: UInt16 = 0,
+        reason: String = "",
+        invalidAt: Int64 = -1,
+        connection: UInt32 = 0
+    ) {
+        guard let record = pushes.first else {
+            Issue.record("no push waits for an answer")
+            return
+        }
+        pushes.removeFirst()
+        Array(reason.utf8)
+            .withUnsafeBytes { reason in
+                delivery.answered(
+                    record,
+                    PushResult(
+                        disposition: disposition,
+                        status: status,
+                        reason: reason,
+                        invalidAtMilliseconds: invalidAt,
+                        sentMilliseconds: -1,
+                        answeredMilliseconds: now.wallMilliseconds,
+                        connection: connection
+                    ),
+                    now: now
+                )
+            }
+        collect()
+    }
+
+    /// From its admission to its answer, the oldest command that waits for Redis.
+    func carry(_ disposition: PushResult.Disposition = .accepted) {
+        reply(.send)
+        push()
+        answer(disposition)
+    }
+
+    // MARK: - Time and partitions
+
+    func elapse(_ milliseconds: Int64) {
+        now.monotonicMilliseconds += milliseconds
+        now.wallMilliseconds += milliseconds
+        delivery.advance(now: now)
+        collect()
+    }
+
+    func beginRevoking(_ place: UInt32) {
+        delivery.beginRevoking(place, now: now)
+        collect()
+    }
+
+    func release(_ place: UInt32) {
+        delivery.release(partition: place, now: now)
+        collect()
+    }
+
+    /// Takes what the core wants done.
+    private func collect() {
+        while let call = delivery.nextRedisCall(now: now) {
+            delivery.redisCallTaken()
+            calls.append(call)
+            let view = delivery.view(call.record)
+            if call.kind == .settle { settlements.append("\(view.name) \(view.settlement)") }
+            if call.kind == .settleDevice { settlements.append("\(view.name) \(view.settlement) (device)") }
+        }
+        while let production = delivery.nextProduction(now: now) {
+            delivery.productionTaken()
+            productions.append(production)
+            let view = delivery.view(production.record)
+            switch production.kind {
+            case .result: results.append(SeenResult(view))
+            case .deadLetter: deadLetters.append(SeenDeadLetter(view))
+            case .invalidation: invalidations.append(SeenInvalidation(view))
+            }
+        }
+    }
+}
+
+extension CoreHarness {
+    /// All results so far, as `u1 accepted`.
+    var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
+
+    /// What waits for a reply, settlements aside, as `admit u1`.
+    var waiting: [String] {
+        calls.filter { !$0.isSettlement }.map { "\($0.kind) \(delivery.view($0.record).name)" }
+    }
+
+    var committableOffset: Int64? { committableOffset(commands) }
+
+    // Of the core itself: a macro cannot look into what cannot be copied.
+    var canReceive: Bool { delivery.canReceive }
+    var recordsHeld: Int { delivery.recordsHeld }
+    var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
+    var counters: DeliveryCounters { delivery.counters }
+    func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
+    func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
+    func isDrained(_ place: UInt32) -> Bool { delivery.isDrained(place) }
+    func outstanding(_ place: UInt32) -> Int { delivery.outstanding(place) }
+    func committableOffset(_ place: UInt32) -> Int64? { delivery.committableOffset(place) }
+
+    /// The record of the oldest call, as the shell sees it that makes the call.
+    var calledView: RecordView {
+        get throws { delivery.view(try #require(calls.first).record) }
+    }
+}
+
+extension RedisCall {
+    fileprivate var isSettlement: Bool { kind == .settle || kind == .settleDevice }
+}

@@ -1,0 +1,114 @@
+import Delivery
+import Testing
+
+/// What a lane holds is bounded, and what is above the bound waits where a newer state still replaces it.
+@Suite struct LimitTests {
+    @Test func aLaneThatHoldsAllItMayReceivesNoMoreUntilOneIsSettled() {
+        let core = CoreHarness { $0.recordsMax = 64 }
+        for number in 0..<64 {
+            #expect(core.canReceive)
+            core.receive(.update(1, of: "a\(number)"))
+        }
+        #expect(!core.canReceive)
+        core.reply(.unchanged)
+        #expect(!core.canReceive, "its result is not acknowledged")
+        core.acknowledgeAll()
+        #expect(core.canReceive)
+    }
+
+    @Test func activitiesThatRestAreBoundedToo() {
+        let core = CoreHarness { $0.recordsMax = 64 }
+        for number in 0..<128 {
+            #expect(core.canReceive)
+            core.receive(.update(1, of: "a\(number)"))
+            core.carry()
+            core.acknowledgeAll()
+        }
+        #expect(!core.canReceive)
+        core.elapse(1_010)
+        #expect(core.canReceive)
+    }
+
+    /// A registration needs no activity when it is received, and may need one when its reply comes.
+    @Test func aCommandThatIsSetFreeFindsRoomForItsActivity() {
+        let core = CoreHarness { $0.recordsMax = 64 }
+        for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }
+        let registrations = core.calls.count
+        for number in 0..<128 where core.canReceive {
+            core.receive(.update(1, of: "a\(number)"))
+            core.reply(.send, toNewest: true)
+            core.push()
+            core.answer(.accepted)
+            core.acknowledgeAll()
+        }
+        #expect(!core.canReceive)
+        for number in 0..<registrations { core.reply(.registered, held: .update(1, of: "held\(number)")) }
+        #expect(core.waiting.count == registrations)
+    }
+
+    @Test func aPartitionsWindowIsBounded() {
+        let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
+        for number in 0..<64 {
+            #expect(core.hasRoom(for: Int64(number), partition: core.commands) == true)
+            core.receive(.update(1, of: "a\(number)"))
+        }
+        #expect(!core.hasRoom(for: 64, partition: core.commands))
+        core.reply(.unchanged)
+        core.acknowledgeAll()
+        #expect(core.hasRoom(for: 64, partition: core.commands))
+        #expect(!core.hasRoom(for: 65, partition: core.commands))
+    }
+
+    @Test func anAppHasSoManyPushesOnTheirWay() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 2 }
+        core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
+        #expect(core.waiting == ["admit b.u1", "admit c.u1"])
+        core.receive(.update(2, of: "e"))
+        #expect(core.outcomes == ["e.u1 superseded"], "what waits is still replaced")
+        core.carry()
+        #expect(core.waiting == ["admit c.u1", "admit d.u1"], "in the order in which they came")
+        core.reply(.unchanged)
+        #expect(core.waiting == ["admit d.u1", "admit e.u2"])
+    }
+
+    @Test func anAppDoesNotWaitForAnother() {
+        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
+            $0.inFlightMaxPerApplication = 1
+        }
+        core.receive(
+            .update(1, of: "b"),
+            .update(1, of: "c"),
+            CommandText.update(1, of: "x", app: "com.example.other"),
+            CommandText.update(1, of: "y", app: "com.example.other")
+        )
+        #expect(core.waiting == ["admit b.u1", "admit x.u1"])
+        core.reply(.unchanged)
+        #expect(core.waiting == ["admit x.u1", "admit c.u1"])
+    }
+
+    @Test func whatExpiresWhileItWaitsForItsAppLetsTheNextOneGo() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1, of: "b"), .update(1, of: "c", beside: ExpirationTests.untilStart), .update(1, of: "d"))
+        core.elapse(1_000)
+        core.reply(.unchanged)
+        #expect(core.outcomes == ["b.u1 unchanged", "c.u1 expired"])
+        #expect(core.waiting == ["admit d.u1"])
+    }
+
+    @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
+    func whatWaitsToBeAdmittedAgainDoesNotCountAsOnItsWay(disposition: PushResult.Disposition) {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1, of: "b"), .update(1, of: "c"))
+        core.carry(disposition)
+        #expect(core.waiting == ["admit c.u1"])
+    }
+
+    @Test func aRetryThatIsCancelledLetsTheNextOneGo() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1, of: "b"), .update(1, of: "c"))
+        core.carry(.retryNow)
+        #expect(core.waiting == [], "b's push backs off and is still on its way")
+        core.receive(.update(2, of: "b"))
+        #expect(core.waiting == ["admit c.u1"])
+    }
+}

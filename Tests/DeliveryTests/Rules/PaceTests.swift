@@ -1,0 +1,166 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Rule 7: one push of an activity at a time, and a spacing between two of them, in which newer states replace the waiting one.
+@Suite struct PaceTests {
+    /// The timers' precision is 8 ms; none is early.
+    static let precision: Int64 = 8
+
+    @Test func oneActivityHasOnePushInFlight() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.receive(.update(2))
+        core.elapse(5_000)
+        #expect(core.waiting == [])
+        core.answer(.accepted)
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func activitiesGoSideBySide() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        #expect(core.push()?.command == "u1")
+        #expect(core.push()?.command == "b.u1")
+        #expect(core.push() == nil)
+    }
+
+    @Test func theNextStateWaitsForTheSpacing() {
+        let core = CoreHarness { $0.spacingMilliseconds = 3_000 }
+        core.receive(.update(1))
+        core.carry()
+        core.receive(.update(2))
+        core.elapse(2_999)
+        #expect(core.waiting == [])
+        core.elapse(1 + Self.precision)
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func newerStatesReplaceTheOneThatWaitsForTheSpacing() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        core.receive(.update(2))
+        core.receive(.update(3))
+        #expect(core.outcomes == ["u1 accepted", "u2 superseded"])
+        core.elapse(1_000 + Self.precision)
+        #expect(core.waiting == ["admit u3"])
+    }
+
+    @Test func theCoreSaysWhenItWantsToBeCalled() throws {
+        let core = CoreHarness()
+        #expect(core.nextDueMilliseconds == nil)
+        core.receive(.update(1))
+        core.carry()
+        core.receive(.update(2))
+        var turns = 0
+        while core.waiting.isEmpty, turns < 100 {
+            let due = try #require(core.nextDueMilliseconds)
+            #expect(due > core.now.monotonicMilliseconds)
+            core.elapse(due - core.now.monotonicMilliseconds)
+            turns += 1
+        }
+        #expect(core.waiting == ["admit u2"])
+        let waited = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds
+        #expect((1_000...1_000 + Self.precision).contains(waited))
+    }
+
+    @Test func redisHasTheLastWordOnThePace() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.wait, number: 400)
+        #expect(core.outcomes == [])
+        core.elapse(399)
+        #expect(core.waiting == [])
+        core.elapse(1 + Self.precision)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test(arguments: [Int64.min, -1, 0])
+    func aWaitThatIsNoneIsAskedForAgainSoon(milliseconds: Int64) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.wait, number: milliseconds)
+        core.elapse(1 + Self.precision)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func aWaitIsNeverLongerThanTheSpacing() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.wait, number: .max)
+        core.elapse(1_000 + Self.precision)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func aStateThatIsToldToWaitIsReplacedByANewerOne() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.receive(.update(2))
+        core.reply(.wait, number: 400)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.receive(.update(3))
+        #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
+        core.elapse(400 + Self.precision)
+        #expect(core.waiting == ["admit u3"])
+    }
+
+    @Test func aStartThatIsToldToWaitIsNotReplacedByAnUpdate() {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(2))
+        core.reply(.address)
+        core.reply(.wait, number: 400)
+        core.elapse(400 + Self.precision)
+        #expect(core.waiting == ["address s1"])
+        #expect(core.outcomes == [])
+    }
+
+    @Test func aPushThatFindsNoStreamForASpacingIsOvertaken() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.receive(.update(2))
+        core.elapse(1_000)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.settlements == ["u1 final"])
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func aPushGoesIfItsSuccessorCouldNotGoYet() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.receive(.update(2))
+        core.elapse(999)
+        #expect(core.push()?.command == "u1")
+    }
+
+    @Test func aPushThatFindsNoStreamAfterAllIsFirstAgainAndHasLostNoAttempt() throws {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        core.push()
+        core.returnPush()
+        #expect(core.hasPush(PoolIndex(application: 0, environment: .production)))
+        let push = try #require(core.push())
+        #expect(push.command == "u1")
+        #expect(push.attempts == 1)
+    }
+
+    @Test func anActivityThatRestsIsForgottenAndBeginsAnew() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        core.acknowledgeAll()
+        core.elapse(1_000 + Self.precision)
+        #expect(core.nextDueMilliseconds == nil)
+        core.receive(.update(2))
+        #expect(core.waiting == ["admit u2"])
+    }
+}

@@ -1,0 +1,155 @@
+import Delivery
+import Testing
+
+/// Partitions come and go: what is let go, what is finished first, and what counts for whom (design §9).
+@Suite struct PartitionTests {
+    @Test func whatWaitsIsLetGoWithoutAnOutcomeWhenItsPartitionGoes() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.receive(.update(2))
+        core.receive(.update(1, of: "b"))
+        core.reply(.wait, number: 900)
+        core.beginRevoking(core.commands)
+        #expect(core.outstanding(core.commands) == 1)
+        core.elapse(1_010)
+        #expect(core.waiting == [])
+        #expect(core.outcomes == [])
+    }
+
+    @Test func whatIsInFlightSettlesBeforeThePartitionGoes() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.beginRevoking(core.commands)
+        #expect(!core.isDrained(core.commands))
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func whatIsWithRedisGoesOnToItsResult() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.beginRevoking(core.commands)
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
+    }
+
+    @Test func aRevokedPartitionReceivesNothing() {
+        let core = CoreHarness()
+        core.beginRevoking(core.commands)
+        core.receive(.update(1))
+        #expect(core.recordsHeld == 0)
+        #expect(core.isDrained(core.commands))
+    }
+
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    func thePushOfAPartitionThatGoesIsNotRepeatedHere(disposition: PushResult.Disposition) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.beginRevoking(core.commands)
+        core.answer(disposition)
+        #expect(core.outcomes == [])
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 0, "its next owner reads it again")
+        core.elapse(60_000)
+        #expect(core.push() == nil)
+        #expect(core.waiting == [])
+    }
+
+    @Test func aPushThatBacksOffIsLetGoAtOnce() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry(.retryNow)
+        core.beginRevoking(core.commands)
+        #expect(core.isDrained(core.commands))
+        core.elapse(1_010)
+        #expect(core.push() == nil)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func anotherPartitionsCommandOfTheSameActivityGoesOn() {
+        let core = CoreHarness()
+        let second = core.assign(.commands, number: 1)
+        core.receive(.update(1))
+        core.carry(.retryNow)
+        core.receive(.start(2), partition: second)
+        core.beginRevoking(core.commands)
+        core.elapse(1_010)
+        #expect(core.waiting == ["address s2"])
+    }
+
+    @Test func whatASetFreeCommandWouldDoIsLeftToTheNextOwnerOfItsRegistration() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.beginRevoking(core.registrations)
+        core.reply(.registered, held: .update(1))
+        #expect(core.waiting == [])
+        #expect(core.isDrained(core.registrations))
+        #expect(core.committableOffset(core.registrations) == 0)
+    }
+
+    @Test func whatCompletesAfterItsPartitionWasGivenUpDoesNotCountForTheNextAssignment() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.release(core.commands)
+        #expect(core.committableOffset == nil)
+        let again = core.assign(.commands)
+        #expect(again == core.commands, "the place is used again")
+        core.receive(.update(1, of: "b"))
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.committableOffset == 0)
+        #expect(core.outstanding(core.commands) == 1)
+        core.reply(.unchanged)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aPartitionThatIsLostLeavesNothingBehind() {
+        let core = CoreHarness()
+        core.receive(.update(1), .start(1, of: "b"), .update(2, of: "b"))
+        core.release(core.commands)
+        core.reply(.noToken)
+        core.reply(.address)
+        core.reply(.held)
+        core.carry(.retryLater)
+        core.acknowledgeAll()
+        core.elapse(60_000)
+        #expect(core.recordsHeld == 0)
+        #expect(core.nextDueMilliseconds == nil)
+    }
+
+    @Test func aRecordThatIsDeliveredAgainIsLetFall() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.receiveOne(.update(1, of: "b"), partition: core.commands, offset: 0)
+        core.endBatch()
+        #expect(core.waiting == ["admit u1"])
+        #expect(core.outstanding(core.commands) == 1)
+    }
+
+    @Test func aRecordOfAPartitionThatIsNotAssignedIsLetFall() {
+        let core = CoreHarness()
+        core.receive(.update(1), partition: 77)
+        #expect(core.recordsHeld == 0)
+        #expect(core.hasRoom(for: 5, partition: 77))
+        #expect(core.committableOffset(77) == nil)
+    }
+
+    @Test func aLaneHasALimitOfPartitions() {
+        let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
+        for number in 2..<4_096 { _ = core.assign(.commands, number: Int32(number)) }
+        #expect(core.delivery.assign(topic: .commands, number: 4_096) == nil)
+    }
+}

@@ -1,0 +1,63 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// How a command without a token is kept: written from its view, it decodes to what it was.
+@Suite struct RecordViewTests {
+    @Test(arguments: [
+        CommandText.update(1),
+        CommandText.update(1, alert: true, beside: #""payload":{ "x" : [1, {"y":"z"}] },"#),
+        CommandText.update(1, beside: #""payload":{},"sequence":18446744073709551615,"priority":10,"#),
+        CommandText.end(2, beside: #""expiration":1790000600,"#),
+        CommandText.start(3, beside: #""sequence":4,"#),
+        CommandText.update(1, id: #"an \"id\" \/ \u00fc \ud83c\udfcf"#),
+    ])
+    func aCommandIsKeptAsARecordThatMeansTheSame(text: String) throws {
+        let core = CoreHarness()
+        core.receive(text)
+        core.reply(.noToken)
+        let view = try core.calledView
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        let written = Array(writer.bytes)
+        let original = Array(text.utf8)
+        try written.withUnsafeBytes { written in
+            try original.withUnsafeBytes { original in
+                let kept = try Command.decode(written)
+                let came = try Command.decode(original)
+                #expect(kept.event == came.event)
+                #expect(kept.version == came.version)
+                #expect(kept.digest == came.digest)
+                #expect(kept.expiration == came.expiration)
+                #expect(kept.priority == view.priority, "the policy has decided")
+                #expect(bytes(kept.identifier, in: written) == bytes(came.identifier, in: original))
+                #expect(bytes(kept.activity, in: written) == bytes(came.activity, in: original))
+                #expect(bytes(kept.device, in: written) == bytes(came.device, in: original))
+                #expect(Array(kept.aps.bytes(in: written)) == Array(came.aps.bytes(in: original)))
+                #expect(
+                    Array(kept.payloadMembers.bytes(in: written)) == Array(came.payloadMembers.bytes(in: original))
+                )
+            }
+        }
+    }
+
+    @Test func aDefaultIdThatIsTooLongForAnIdIsLeftOut() throws {
+        let core = CoreHarness { $0.commandsTopic = Array(String(repeating: "t", count: 249).utf8) }
+        core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
+        core.reply(.noToken)
+        let view = try core.calledView
+        #expect(view.commandIdentifier.count == 249 + 4)
+        Array(CommandText.app.utf8)
+            .withUnsafeBytes { app in
+                #expect(view.commandRecord(app: app).identifier == nil)
+            }
+    }
+
+    /// Unescaped, as it is compared and written into results.
+    private func bytes(_ text: TextRange, in record: UnsafeRawBufferPointer) -> [UInt8] {
+        guard !text.isAbsent else { return [] }
+        return Array(unsafeUninitializedCapacity: Int(text.range.count)) { buffer, count in
+            count = unescape(text, from: record, into: UnsafeMutableRawBufferPointer(buffer))
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import Delivery
+import LiveActivity
+
+/// What a test sees of a result, copied when it was produced.
+struct SeenResult {
+    var command: String
+    var outcome: String
+    var activity: String
+    var device: String
+    var status: UInt16
+    var reason: String
+    var attempts: UInt8
+    var priority: UInt8
+    var sentTimestamp: Int64
+    var topic: RecordTopic
+    var offset: Int64
+    /// The record's own time, its receipt, its admission, its last sending and the answer.
+    var times: [Int64]
+
+    init(_ view: RecordView) {
+        command = text(view.commandIdentifier)
+        outcome = "\(view.outcome.name)"
+        activity = text(view.activity)
+        device = text(view.device)
+        status = view.status
+        reason = text(view.reason)
+        attempts = view.attempts
+        priority = view.priority
+        sentTimestamp = view.sentTimestamp
+        topic = view.topic
+        offset = view.offset
+        times = [
+            view.recordMilliseconds, view.receivedMilliseconds, view.admittedMilliseconds, view.sentMilliseconds,
+            view.answeredMilliseconds,
+        ]
+    }
+}
+
+struct SeenDeadLetter: Equatable {
+    var key: String?
+    var value: String?
+    var error: String
+    var detail: String
+    var source: String
+
+    init(key: String?, value: String?, error: String, detail: String, source: String) {
+        self.key = key
+        self.value = value
+        self.error = error
+        self.detail = detail
+        self.source = source
+    }
+
+    init(_ view: RecordView) {
+        key = view.deadLetterKey.map(text)
+        value = view.deadLetterValue.map(text)
+        error = text(view.reason)
+        detail = text(view.detail)
+        source = text(view.commandIdentifier)
+    }
+}
+
+struct SeenInvalidation: Equatable {
+    var activity: String
+    var device: String
+    var token: String
+    var environment: DeviceEnvironment
+    var reason: String
+    var invalidAtMilliseconds: Int64
+
+    init(
+        activity: String,
+        device: String,
+        token: String,
+        environment: DeviceEnvironment,
+        reason: String,
+        invalidAtMilliseconds: Int64
+    ) {
+        self.activity = activity
+        self.device = device
+        self.token = token
+        self.environment = environment
+        self.reason = reason
+        self.invalidAtMilliseconds = invalidAtMilliseconds
+    }
+
+    init(_ view: RecordView) {
+        activity = text(view.activity)
+        device = text(view.device)
+        token = text(view.token)
+        environment = view.environment
+        reason = text(view.reason)
+        invalidAtMilliseconds = view.invalidAtMilliseconds
+    }
+}
+
+struct SeenPush {
+    var record: UInt32
+    var command: String
+    var body: String
+    var token: String
+    var priority: UInt8
+    var expiration: Int64
+    var attempts: UInt8
+    var apnsIdentifier: [UInt64]
+    var avoidedConnection: UInt32
+
+    init(_ view: RecordView, record: UInt32) {
+        self.record = record
+        command = text(view.commandIdentifier)
+        body = text(view.body)
+        token = text(view.token)
+        priority = view.priority
+        expiration = view.expiration
+        attempts = view.attempts
+        apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
+        avoidedConnection = view.avoidedConnection
+    }
+}
+
+extension RecordView {
+    /// What a test calls the record: the command's id, or what is registered.
+    var name: String {
+        if !commandIdentifier.isEmpty { return text(commandIdentifier) }
+        return activity.isEmpty ? "device \(text(device))" : text(activity)
+    }
+}
+
+private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }

@@ -1,0 +1,175 @@
+import Delivery
+import Testing
+
+/// The end of a command: its result and its settlement, what happens when Kafka or Redis fails, and its offset.
+@Suite struct SettlingTests {
+    @Test func anAcceptedCommandHasAResultAndIsSettledInRedis() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.settlements == ["u1 accepted"])
+        #expect(core.counters.outcomes[0] == 1)
+        #expect(core.counters.pushes == 1)
+    }
+
+    @Test(arguments: [false, true])
+    func anOffsetIsSettledWhenResultAndSettlementAreAcknowledged(resultIsFirst: Bool) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        if resultIsFirst { core.acknowledgeProductions() } else { core.acknowledgeSettlements() }
+        #expect(core.committableOffset == 0)
+        #expect(core.recordsHeld == 1)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func anOffsetIsCommittedOnlyWhenAllBelowItAreSettled() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"), .update(1, of: "c"))
+        core.reply(.wait, number: 500)
+        core.reply(.unchanged)
+        core.reply(.unchanged)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 0, "u1 waits for its pace")
+        core.elapse(508)
+        core.reply(.unchanged)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 3)
+    }
+
+    // MARK: - Kafka
+
+    @Test func aResultThatWasNotAcknowledgedIsProducedAgain() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        core.acknowledgeSettlements()
+        core.report(.failed, on: .result)
+        #expect(core.productions.isEmpty, "not at once: it is likely to fail again")
+        #expect(core.nextDueMilliseconds != nil)
+        core.elapse(250)
+        #expect(core.outcomes == ["u1 accepted", "u1 accepted"])
+        #expect(core.committableOffset == 0)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func productionsThatFailAreProducedAgainInTheirOrder() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(2), .update(3))
+        core.reply(.unchanged)
+        for _ in 0..<3 { core.report(.failed, on: .result) }
+        core.elapse(250)
+        #expect(core.outcomes.suffix(3) == ["u1 superseded", "u2 superseded", "u3 unchanged"])
+    }
+
+    @Test func aResultOverTheBrokersLimitDoesNotHoldThePartitionForever() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.unchanged)
+        core.report(.tooLarge, on: .result)
+        #expect(core.productions.isEmpty)
+        #expect(core.committableOffset == 1)
+    }
+
+    // MARK: - Redis
+
+    @Test func callsWithoutAReplyAreMadeAgainInTheirOrder() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
+        core.loseRedis()
+        #expect(core.waiting == ["admit u1", "admit b.u1", "address c.s1"])
+        core.reply(.send)
+        #expect(core.push()?.command == "u1")
+    }
+
+    @Test func aSettlementWithoutAReplyIsMadeAgain() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        core.acknowledgeProductions()
+        core.loseRedis()
+        #expect(core.settlements == ["u1 accepted", "u1 accepted"])
+        #expect(core.committableOffset == 0)
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func redisIsLeftAloneForAWhileWhenItRefusesInPassing() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.loseRedis(pauses: true)
+        core.receive(.update(1, of: "b"))
+        #expect(core.waiting == [])
+        let start = CoreHarness.startMonotonicMilliseconds
+        #expect(core.nextDueMilliseconds == start + 100)
+        core.elapse(99)
+        #expect(core.waiting == [])
+        core.elapse(1)
+        #expect(core.waiting == ["admit u1", "admit b.u1"])
+    }
+
+    @Test(arguments: [0, 1, 2])
+    func aCommandThatRedisRefusesForGoodFailsWithTheReason(step: Int) {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        if step == 1 { core.reply(.address) }
+        if step == 2 { core.reply(.noToken) }
+        core.refuse("NOPERM no permission")
+        #expect(core.outcomes == ["s1 failed"])
+        #expect(core.results.first?.reason == "NOPERM no permission")
+        #expect(core.settlements == [])
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aRefusedSettlementDoesNotHoldThePartition() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry()
+        core.acknowledgeProductions()
+        core.refuse("NOPERM")
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aRefusedRegistrationDoesNotHoldThePartition() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.refuse("NOPERM")
+        #expect(core.results.isEmpty)
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func aTombstoneIsSettledWithTheLastOfItsCallsRefusedOrNot() {
+        let core = CoreHarness()
+        core.unregister(key: "a")
+        core.reply(.unregistered)
+        #expect(core.committableOffset(core.registrations) == 0)
+        core.refuse("NOPERM")
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    // MARK: - Numbers that go out with a request and come back
+
+    @Test func aCallIsKnownByItsNumber() {
+        let kinds: [RedisCall.Kind] = [
+            .address, .admit, .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice,
+        ]
+        for kind in kinds {
+            let call = RedisCall(kind: kind, application: 0xABCD, record: 0xFEDC_BA98)
+            #expect(RedisCall(tag: call.tag) == call)
+        }
+        #expect(RedisCall(tag: 0xFF << 48) == nil)
+    }
+
+    @Test func aProductionIsKnownByItsNumber() {
+        for kind in [Production.Kind.result, .invalidation, .deadLetter] {
+            let production = Production(kind: kind, record: 0xFEDC_BA98)
+            #expect(Production(tag: production.tag) == production)
+        }
+        #expect(Production(tag: 0xFF << 32) == nil)
+    }
+}

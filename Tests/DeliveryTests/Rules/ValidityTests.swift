@@ -1,0 +1,119 @@
+import Delivery
+import Testing
+
+/// Rule 1 of what a command comes to: what is wrong is `invalid`, goes to the dead letters as it came, and stops nothing.
+@Suite struct ValidityTests {
+    static let app = CommandText.app
+
+    @Test(arguments: [
+        ("{", "truncated", ""),
+        ("?", "notJSON", ""),
+        (#"{"colour":1}"#, "unknownKey", "colour: unknown key"),
+        (#"{"app":"\#(app)","activity":"a"}"#, "missingField", "aps: "),
+        (
+            #"{"app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000001}}"#,
+            "missingField", "aps.content-state: "
+        ),
+        (
+            #"{"app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000001000,"content-state":{}}}"#,
+            "outOfRange", "aps.timestamp: "
+        ),
+        (
+            #"{"app":"\#(app)","activity":"a","device":"d","aps":{"event":"start","timestamp":1790000001,"#
+                + #""content-state":{},"attributes-type":"Match","attributes":{},"alert":{"title":"Kick-off"}}}"#,
+            "missingField", "aps.alert.body: "
+        ),
+        (
+            #"{"app":"\#(app)","activity":"a","payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#
+                + #""aps":{"event":"update","timestamp":1790000001,"content-state":{}}}"#,
+            "bodyTooLarge", "body: "
+        ),
+        (
+            #"{"app":"com.example.other","activity":"a","aps":{"event":"update","timestamp":1790000001,"content-state":{}}}"#,
+            "unknownApp", "app: is not configured"
+        ),
+    ])
+    func aFaultHasAResultAndADeadLetterThatNamesIt(record: String, error: String, detail: String) throws {
+        let core = CoreHarness()
+        core.receive(record)
+        #expect(core.outcomes == ["causeway.commands/0/0 invalid"])
+        #expect(core.results.first?.reason == error)
+        let letter = try #require(core.deadLetters.first)
+        #expect(letter.value == record)
+        #expect(letter.key == "key")
+        #expect(letter.error == error)
+        #expect(letter.detail.hasPrefix(detail))
+        #expect(letter.source == "causeway.commands/0/0")
+        #expect(core.calls.isEmpty)
+    }
+
+    @Test func aCommandWithoutAValueIsInvalid() {
+        let core = CoreHarness()
+        core.receiveOne(nil, key: nil, partition: core.commands)
+        core.endBatch()
+        #expect(
+            core.deadLetters == [
+                SeenDeadLetter(
+                    key: nil,
+                    value: nil,
+                    error: "emptyRecord",
+                    detail: "a command record has no value",
+                    source: "causeway.commands/0/0"
+                )
+            ]
+        )
+    }
+
+    @Test(arguments: [nil, "", String(repeating: "k", count: 257)])
+    func aTombstoneWhoseKeyCannotBeAnIdIsInvalid(key: String?) {
+        let core = CoreHarness()
+        core.unregister(key: key)
+        #expect(core.outcomes == ["causeway.registrations/0/0 invalid"])
+        #expect(core.deadLetters.map(\.error) == ["missingKey"])
+        #expect(core.deadLetters.map(\.key) == [key])
+        #expect(core.calls.isEmpty)
+    }
+
+    @Test func anInvalidRegistrationIsADeadLetterToo() {
+        let core = CoreHarness()
+        core.register(#"{"app":"com.example.match","activity":"a"}"#)
+        #expect(core.outcomes == ["causeway.registrations/0/0 invalid"])
+        #expect(core.deadLetters.map(\.error) == ["missingField"])
+    }
+
+    @Test func anInvalidRecordDoesNotStopTheNext() {
+        let core = CoreHarness()
+        core.receive("{", .update(1))
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func theOffsetIsSettledWhenResultAndDeadLetterAreAcknowledged() {
+        let core = CoreHarness()
+        core.receive("{")
+        core.report(.acknowledged, on: .result)
+        #expect(core.committableOffset == 0)
+        core.report(.acknowledged, on: .deadLetter)
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aDeadLetterOverTheBrokersLimitGoesWithoutItsValue() {
+        let core = CoreHarness()
+        core.receive("{")
+        core.report(.tooLarge, on: .deadLetter)
+        #expect(core.deadLetters.map(\.value) == ["{", nil])
+        #expect(core.deadLetters.map(\.error) == ["truncated", "truncated"])
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aDeadLetterThatIsTooLargeEvenWithoutItsValueIsGivenUp() {
+        let core = CoreHarness()
+        core.receive("{")
+        core.report(.tooLarge, on: .deadLetter)
+        core.report(.tooLarge, on: .deadLetter)
+        core.report(.acknowledged, on: .result)
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+}

@@ -1,0 +1,222 @@
+import Testing
+
+@testable import Delivery
+
+@Suite struct IndexQueueTests {
+    private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
+        var elements: [UInt32] = []
+        while let element = queue.popFirst() { elements.append(element) }
+        return elements
+    }
+
+    @Test func firstInFirstOut() {
+        var queue = IndexQueue<UInt32>(limit: 100)
+        #expect(queue.isEmpty == true)
+        #expect(queue.first == nil)
+        for number in 1...3 as ClosedRange<UInt32> { queue.append(number) }
+        #expect(queue.first == 1)
+        #expect(queue.count == 3)
+        #expect(drain(&queue) == [1, 2, 3])
+        #expect(drain(&queue) == [])
+    }
+
+    @Test func whatIsPrependedIsFirst() {
+        var queue = IndexQueue<UInt32>(limit: 100)
+        queue.append(2)
+        queue.prepend(1)
+        queue.prepend(0)
+        #expect(drain(&queue) == [0, 1, 2])
+    }
+
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithAnArray(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        var queue = IndexQueue<UInt32>(limit: 1_000)
+        var model: [UInt32] = []
+        for step in 0..<20_000 as Range<UInt32> {
+            // Phases that fill it and phases that empty it, so that it wraps and grows at every place.
+            let filling = (step / 1_500) % 2 == 0 ? 650 : 350
+            if random.chance(filling), model.count < 1_000 {
+                if random.chance(100) {
+                    queue.prepend(step)
+                    model.insert(step, at: 0)
+                } else {
+                    queue.append(step)
+                    model.append(step)
+                }
+            } else {
+                let popped = queue.popFirst()
+                #expect(popped == (model.isEmpty ? nil : model.removeFirst()))
+            }
+            #expect(queue.count == model.count)
+            #expect(queue.first == model.first)
+        }
+        #expect(drain(&queue) == model)
+    }
+}
+
+@Suite struct SlabTests {
+    @Test func aFreedIndexIsGivenOutAgain() {
+        var slab = Slab<Int>(limit: 100)
+        let first = slab.allocate(10)
+        let second = slab.allocate(20)
+        #expect(first != second)
+        slab.free(first)
+        #expect(slab.isInUse(first) == false)
+        #expect(slab.isInUse(second) == true)
+        #expect(slab.allocate(30) == first)
+        #expect(slab[first] == 30)
+        #expect(slab[second] == 20)
+        #expect(slab.indexBound == 2)
+    }
+
+    @Test func itIsFullAtItsLimit() {
+        var slab = Slab<Int>(limit: 3)
+        for number in 0..<3 {
+            #expect(slab.isFull == false)
+            _ = slab.allocate(number)
+        }
+        #expect(slab.isFull == true)
+        slab.free(1)
+        #expect(slab.isFull == false)
+    }
+
+    @Test func indicesOutlastGrowth() {
+        var slab = Slab<Int>(limit: 5_000)
+        let indices = (0..<5_000).map { slab.allocate($0 * 7) }
+        #expect(Set(indices).count == 5_000)
+        #expect(indices.enumerated().allSatisfy { slab[$1] == $0 * 7 })
+        #expect(slab.indexBound == 5_000)
+        slab[indices[17]] += 1
+        #expect(slab[indices[17]] == 17 * 7 + 1)
+        #expect(slab.address(of: indices[17]).pointee == 17 * 7 + 1)
+    }
+
+    @Test func whatWasNeverGivenOutIsNotInUse() {
+        var slab = Slab<Int>(limit: 100)
+        #expect(slab.isInUse(0) == false)
+        _ = slab.allocate(1)
+        #expect(slab.isInUse(1) == false)
+        #expect(slab.isInUse(.max) == false)
+    }
+}
+
+@Suite struct ArenaTests {
+    @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
+    func aBlockHoldsWhatWasAskedForAndIsAligned(count: Int) {
+        var arena = Arena()
+        let blocks = (0..<20).map { _ in arena.allocate(count) }
+        for (number, block) in blocks.enumerated() {
+            #expect(UInt(bitPattern: block.base) % 16 == 0)
+            block.base.initializeMemory(as: UInt8.self, repeating: UInt8(number), count: count)
+        }
+        for (number, block) in blocks.enumerated() {
+            let bytes = UnsafeRawBufferPointer(start: block.base, count: count)
+            #expect(bytes.allSatisfy { $0 == UInt8(number) }, "blocks do not overlap")
+            arena.free(block)
+        }
+    }
+
+    @Test func aFreedBlockIsUsedAgainForItsSize() {
+        var arena = Arena()
+        let block = arena.allocate(1_000)
+        arena.free(block)
+        #expect(arena.allocate(2_000).base != block.base)
+        #expect(arena.allocate(1_024).base == block.base)
+    }
+
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func blocksOfAllSizesKeepTheirBytes(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        var arena = Arena()
+        var held: [(block: Arena.Block, count: Int, mark: UInt8)] = []
+        for step in 0..<5_000 {
+            if random.chance(550), held.count < 300 {
+                let count = random.number(1...(1 << random.number(1...18)))
+                let block = arena.allocate(count)
+                let mark = UInt8(truncatingIfNeeded: step)
+                block.base.storeBytes(of: mark, as: UInt8.self)
+                block.base.storeBytes(of: mark, toByteOffset: count - 1, as: UInt8.self)
+                held.append((block, count, mark))
+            } else if !held.isEmpty {
+                let (block, count, mark) = held.remove(at: random.number(0...held.count - 1))
+                #expect(block.base.load(as: UInt8.self) == mark)
+                #expect(block.base.load(fromByteOffset: count - 1, as: UInt8.self) == mark)
+                arena.free(block)
+            }
+        }
+        for entry in held { arena.free(entry.block) }
+    }
+}
+
+@Suite struct ActivityTableTests {
+    @Test func equalHashesAreToldApartByTheOwner() {
+        var table = ActivityTable()
+        table.insert(5, index: 1)
+        table.insert(5, index: 2)
+        #expect(table.find(5) { $0 == 2 } == 2)
+        #expect(table.find(5) { $0 == 1 } == 1)
+        #expect(table.find(5) { $0 == 3 } == nil)
+        #expect(table.find(6) { _ in true } == nil)
+        table.remove(5, index: 1)
+        #expect(table.find(5) { _ in true } == 2)
+        #expect(table.count == 1)
+    }
+
+    @Test func aProbeRunThatWrapsIsMendedWhenItsFirstMemberGoes() {
+        var table = ActivityTable()
+        let last: UInt64 = 4_095
+        // The run begins in the last bucket and goes on in the first ones; one member is at home there.
+        for (index, hash) in [last, last, 0, last, 1].enumerated() { table.insert(hash, index: UInt32(index)) }
+        table.remove(last, index: 0)
+        #expect(table.find(last) { $0 == 1 } == 1)
+        #expect(table.find(0) { $0 == 2 } == 2)
+        #expect(table.find(last) { $0 == 3 } == 3)
+        #expect(table.find(1) { $0 == 4 } == 4)
+    }
+
+    /// Hashes crowd together, so that runs are long and wrap; the table grows on the way.
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithADictionary(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        var table = ActivityTable()
+        var model: [UInt32: UInt64] = [:]
+        var next: UInt32 = 0
+        for step in 0..<20_000 {
+            if random.chance((step / 6_000) % 2 == 0 ? 700 : 300) {
+                let hash = UInt64(random.number(0...200)) &* 67 &+ 4_000
+                table.insert(hash, index: next)
+                model[next] = hash
+                next += 1
+            } else if let index = randomKey(of: model, below: next, &random),
+                let hash = model.removeValue(forKey: index)
+            {
+                table.remove(hash, index: index)
+                #expect(table.find(hash) { $0 == index } == nil)
+            }
+            #expect(table.count == model.count)
+            if let index = randomKey(of: model, below: next, &random), let hash = model[index] {
+                #expect(table.find(hash) { $0 == index } == index)
+            }
+        }
+        for (index, hash) in model { #expect(table.find(hash) { $0 == index } == index) }
+    }
+
+    private func randomKey(of model: [UInt32: UInt64], below next: UInt32, _ random: inout SimulationRandom) -> UInt32?
+    {
+        for _ in 0..<20 where next > 0 {
+            let index = UInt32(random.number(0...Int(next) - 1))
+            if model[index] != nil { return index }
+        }
+        return nil
+    }
+
+    @Test func aHashDependsOnSeedAppAndEveryByte() {
+        func hash(_ text: String, seed: UInt64 = 1, application: UInt16 = 0) -> UInt64 {
+            Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, application: application, identifier: $0) }
+        }
+        let all = [
+            hash(""), hash("a"), hash("b"), hash("aa"), hash("activity"), hash("activitz"), hash("activity "),
+            hash("a", seed: 1 << 40), hash("a", application: 1), hash("activity\0"),
+        ]
+        #expect(Set(all).count == all.count)
+        #expect(hash("activity-17") == hash("activity-17"))
+    }
+}

@@ -1,0 +1,129 @@
+import Testing
+
+@testable import Delivery
+
+@Suite struct TimerWheelTests {
+    static let horizon = Int64(TimerWheel.slotCount) * TimerWheel.slotMilliseconds
+
+    private func fire(_ wheel: inout TimerWheel, at milliseconds: Int64) -> [UInt32] {
+        var due = IndexQueue<UInt32>(limit: 100_000)
+        wheel.fire(nowMilliseconds: milliseconds, into: &due)
+        var fired: [UInt32] = []
+        while let index = due.popFirst() { fired.append(index) }
+        return fired
+    }
+
+    @Test(arguments: 0..<24 as Range<Int64>) func nothingIsEarlyAndNothingIsLateByMoreThanASlot(offset: Int64) {
+        let due = 1_000 + offset
+        var wheel = TimerWheel(startMilliseconds: 1_000)
+        wheel.set(3, dueMilliseconds: due)
+        var firedAt: Int64?
+        for now in 1_000...1_100 as ClosedRange<Int64> where !fire(&wheel, at: now).isEmpty {
+            #expect(firedAt == nil, "once")
+            firedAt = now
+        }
+        #expect(firedAt.map { (due...due + TimerWheel.slotMilliseconds).contains($0) } == true)
+    }
+
+    @Test func whatIsDueAlreadyFiresInTheNextSlot() {
+        var wheel = TimerWheel(startMilliseconds: 1_000)
+        wheel.set(1, dueMilliseconds: 3)
+        #expect(fire(&wheel, at: 1_000) == [])
+        #expect(fire(&wheel, at: 1_008) == [1])
+    }
+
+    @Test(arguments: [1, 2, 7]) func beyondTheHorizonNothingIsLost(turns: Int64) {
+        let due = turns * Self.horizon + 123
+        var wheel = TimerWheel(startMilliseconds: 0)
+        wheel.set(9, dueMilliseconds: due)
+        var now: Int64 = 0
+        var fired: [UInt32] = []
+        while fired.isEmpty, now < due + 1_000 {
+            now += 40
+            fired = fire(&wheel, at: now)
+        }
+        #expect(fired == [9])
+        #expect((due...due + 48).contains(now))
+    }
+
+    @Test func aClearedTimerNeverFires() {
+        var wheel = TimerWheel(startMilliseconds: 0)
+        for index in 0..<5 as Range<UInt32> { wheel.set(index, dueMilliseconds: 100) }
+        for index in [2, 0, 4, 2, 77] as [UInt32] { wheel.clear(index) }
+        #expect(wheel.isSet(2) == false)
+        #expect(wheel.isSet(1) == true)
+        #expect(wheel.count == 2)
+        #expect(fire(&wheel, at: 1_000).sorted() == [1, 3])
+        #expect(wheel.count == 0)
+    }
+
+    @Test func aTimerThatFiredMayBeSetAgain() {
+        var wheel = TimerWheel(startMilliseconds: 0)
+        wheel.set(1, dueMilliseconds: 10)
+        #expect(fire(&wheel, at: 16) == [1])
+        #expect(wheel.isSet(1) == false)
+        wheel.set(1, dueMilliseconds: 30)
+        #expect(fire(&wheel, at: 32) == [1])
+    }
+
+    @Test func aClockThatJumpsFiresAllThatIsDueAndNothingElse() {
+        var wheel = TimerWheel(startMilliseconds: 0)
+        for index in 0..<1_000 as Range<UInt32> { wheel.set(index, dueMilliseconds: Int64(index) * 1_000) }
+        let jump = 17 * Self.horizon
+        let expected = (0..<1_000 as Range<UInt32>).filter { Int64($0) * 1_000 <= jump }
+        #expect(fire(&wheel, at: jump).sorted() == expected)
+        #expect(wheel.count == 1_000 - expected.count)
+        #expect(fire(&wheel, at: 1_000_000).count == 1_000 - expected.count)
+    }
+
+    @Test func aClockThatStandsStillOrGoesBackFiresNothing() {
+        var wheel = TimerWheel(startMilliseconds: 1_000)
+        wheel.set(1, dueMilliseconds: 1_500)
+        #expect(fire(&wheel, at: 1_000) == [])
+        #expect(fire(&wheel, at: 400) == [])
+        #expect(fire(&wheel, at: 1_504) == [1])
+    }
+
+    /// Thousands of timers, cleared and set at random, against a list of them.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func itKeepsStepWithAList(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        var now = Int64(random.number(0...100_000))
+        var wheel = TimerWheel(startMilliseconds: now)
+        var set: [UInt32: Int64] = [:]
+        for _ in 0..<2_000 {
+            for _ in 0..<random.number(0...8) {
+                let index = UInt32(random.number(0...4_999))
+                if set[index] != nil {
+                    wheel.clear(index)
+                    set[index] = nil
+                } else {
+                    let due = now + Int64(random.number(-50...(random.chance(50) ? 200_000 : 3_000)))
+                    wheel.set(index, dueMilliseconds: due)
+                    set[index] = max(due, now)
+                }
+            }
+            #expect(wheel.count == set.count)
+            checkNext(wheel.nextFireMilliseconds(searchSlots: 16), earliest: set.values.min(), now: now)
+            now += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
+            let fired = fire(&wheel, at: now)
+            for index in fired {
+                #expect(set[index].map { $0 <= now } == true, "none is early, none fires twice")
+                set[index] = nil
+            }
+            let overdue = set.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= now }
+            #expect(overdue.isEmpty, "none is lost")
+        }
+    }
+
+    /// To be called at `next` is to be called in time: not after the slot in which the first timer fires, which is the one after the
+    /// slot that the timer is due in.
+    private func checkNext(_ next: Int64?, earliest: Int64?, now: Int64) {
+        guard let earliest else {
+            #expect(next == nil)
+            return
+        }
+        let slot = TimerWheel.slotMilliseconds
+        let firing = (max(earliest / slot, now / slot) + 1) * slot
+        #expect(next.map { $0 > now && $0 <= firing } == true)
+    }
+}
