@@ -14,7 +14,7 @@ FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmark
 DEMO ?=
 TEST ?=
 
-.PHONY: help deps bench-deps build demo test lint format bench clean
+.PHONY: help deps bench-deps build demo test lint format bench bench-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -43,7 +43,12 @@ format: ## Format all sources
 	swift format --in-place --parallel --recursive $(FORMATTED)
 
 bench: bench-deps ## Run the benchmarks
-	swift run --package-path Benchmarks --configuration release
+	swift run --package-path Benchmarks --configuration release JSONBenchmark
+	swift run --package-path Benchmarks --configuration release DeliveryBenchmark
+
+bench-check: bench-deps ## Fail if the domain or the core allocates for a message
+	swift run --package-path Benchmarks --configuration release JSONBenchmark check
+	swift run --package-path Benchmarks --configuration release DeliveryBenchmark check
 
 clean: ## Remove what was built
 	rm -rf .build Benchmarks/.build

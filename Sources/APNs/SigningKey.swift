@@ -6,13 +6,14 @@ import Glibc
 /// The key is held by OpenSSL only; the file's bytes are wiped once read.
 public struct SigningKey: Sendable {
     private let handle: Handle
+    /// The file's mode lets others read it (`o+r`). Apple's download and Kubernetes' secrets come like that; a secret that is mounted
+    /// with `defaultMode: 0440` does not.
+    public let isReadableByOthers: Bool
 
     /// The largest key file read, in bytes. Apple's are about 260.
     static let fileBytesMax = 16_384
 
     /// Reads a `.p8` file.
-    ///
-    /// The file must not be readable by others (mode `o+r`): a mounted Kubernetes secret wants `defaultMode: 0440`.
     public init(path: String) throws(SigningKeyError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
@@ -20,7 +21,7 @@ public struct SigningKey: Sendable {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw SigningKeyError(path, .unreadable(errno)) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw SigningKeyError(path, .notRegularFile) }
-        guard status.st_mode & S_IROTH == 0 else { throw SigningKeyError(path, .readableByOthers) }
+        isReadableByOthers = status.st_mode & S_IROTH != 0
         guard status.st_size <= off_t(SigningKey.fileBytesMax) else { throw SigningKeyError(path, .tooLarge) }
 
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: SigningKey.fileBytesMax, alignment: 16)
@@ -111,7 +112,6 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
     public enum Cause: Error, Sendable, Hashable {
         case unreadable(Int32)
         case notRegularFile
-        case readableByOthers
         case tooLarge
         case notPrivateKey
         case notP256
@@ -130,7 +130,6 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
         switch cause {
         case .unreadable(let code): "\(path): \(String(cString: strerror(code)))"
         case .notRegularFile: "\(path): not a regular file"
-        case .readableByOthers: "\(path): readable by others; take that right away (chmod o-r, or defaultMode 0440)"
         case .tooLarge: "\(path): larger than \(SigningKey.fileBytesMax) bytes, so not a key file"
         case .notPrivateKey: "\(path): not an unencrypted private key in PEM"
         case .notP256: "\(path): not an elliptic curve key on P-256 (prime256v1), which ES256 needs"

@@ -28,7 +28,7 @@ struct WorkerPlan: @unchecked Sendable {
         self.logger = logger
         delivery = Self.delivery(configuration)
         redis = try Self.redis(configuration)
-        pools = try Self.pools(configuration)
+        pools = try Self.pools(configuration, logger: logger)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
     }
@@ -99,7 +99,22 @@ struct WorkerPlan: @unchecked Sendable {
         return delivery
     }
 
-    private static func pools(_ configuration: WorkerConfiguration) throws -> [LanePlan.Pool] {
+    private static func signer(
+        _ key: (keyId: String, keyFile: String),
+        of app: WorkerConfiguration.App,
+        logger: Logger
+    ) throws -> ProviderTokenSource {
+        let signingKey = try SigningKey(path: key.keyFile)
+        if signingKey.isReadableByOthers {
+            logger.warning(
+                "the key file is readable by others: chmod o-r, or defaultMode 0440",
+                metadata: ["file": "\(key.keyFile)"]
+            )
+        }
+        return try ProviderTokenSource(key: signingKey, keyIdentifier: key.keyId, teamIdentifier: app.teamId)
+    }
+
+    private static func pools(_ configuration: WorkerConfiguration, logger: Logger) throws -> [LanePlan.Pool] {
         let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
         var signers: [String: ProviderTokenSource] = [:]
         return try configuration.apps.enumerated()
@@ -107,13 +122,7 @@ struct WorkerPlan: @unchecked Sendable {
                 try app.environments.map { environment in
                     let key = app.signingKey(for: environment)
                     let name = "\(app.teamId)/\(key.keyId)/\(key.keyFile)"
-                    let source =
-                        try signers[name]
-                        ?? ProviderTokenSource(
-                            key: SigningKey(path: key.keyFile),
-                            keyIdentifier: key.keyId,
-                            teamIdentifier: app.teamId
-                        )
+                    let source = try signers[name] ?? signer(key, of: app, logger: logger)
                     signers[name] = source
                     let endpoint = configuration.apns.endpoint(for: environment)
                     var pool = PoolConfiguration(

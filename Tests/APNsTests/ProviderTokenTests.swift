@@ -102,7 +102,6 @@ import Testing
         let directory = try Shared.files.get().directory
         let valid = try privateKeyPEM(curve: NID_X9_62_prime256v1)
         let cases: [(String, String, mode_t, SigningKeyError.Cause)] = [
-            ("world.p8", valid, 0o644, .readableByOthers),
             ("text.p8", "not a key", 0o600, .notPrivateKey),
             ("empty.p8", "", 0o600, .notPrivateKey),
             ("p384.p8", try privateKeyPEM(curve: NID_secp384r1), 0o600, .notP256),
@@ -121,7 +120,9 @@ import Testing
         let folder = #expect(throws: SigningKeyError.self) { try SigningKey(path: directory) }
         #expect(folder?.cause == .notRegularFile)
         try writeFile(directory + "/group.p8", valid, mode: 0o440)
-        _ = try SigningKey(path: directory + "/group.p8")
+        #expect(try !SigningKey(path: directory + "/group.p8").isReadableByOthers)
+        try writeFile(directory + "/world.p8", valid, mode: 0o644)
+        #expect(try SigningKey(path: directory + "/world.p8").isReadableByOthers)
     }
 
     @Test func identifiersAreChecked() throws {
