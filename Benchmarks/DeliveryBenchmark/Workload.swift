@@ -50,7 +50,8 @@ struct Feed: ~Copyable {
     /// The command of an activity with another timestamp; the bytes are good until the next call for the same activity.
     func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
         let record = UnsafeMutableRawBufferPointer(
-            rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes])
+            rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes]
+        )
         var rest = timestamp
         for place in stride(from: timestampOffset + 9, through: timestampOffset, by: -1) {
             record[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)

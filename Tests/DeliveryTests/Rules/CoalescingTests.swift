@@ -88,6 +88,17 @@ import Testing
         #expect(core.waiting == ["admit e4"])
     }
 
+    @Test func anEndDoesNotReplaceTheStartBeforeIt() {
+        let core = CoreHarness()
+        core.receive(.start(1), .end(2))
+        #expect(core.outcomes == [])
+        core.reply(.address)
+        core.carry()
+        core.elapse(1_010)
+        #expect(core.outcomes == ["s1 accepted"])
+        #expect(core.waiting == ["admit e2"])
+    }
+
     @Test func aStartOpensTheNextLifeAfterAnEnd() {
         let core = CoreHarness()
         core.receive(.end(1), .start(2))
