@@ -42,6 +42,30 @@ let package = Package(
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
             ]
         ),
+        // Needs redis-server and redis-cli.
+        .executableTarget(
+            name: "RedisBenchmark",
+            dependencies: [
+                .product(name: "Redis", package: "causeway"),
+                .product(name: "Reactor", package: "causeway"),
+            ],
+            path: "RedisBenchmark",
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "causeway-bench",
+            dependencies: [
+                "CAllocationCount",
+                .product(name: "APNs", package: "causeway"),
+                .product(name: "APNsSimulator", package: "causeway"),
+                .product(name: "Reactor", package: "causeway"),
+            ],
+            path: "SendBenchmark",
+            // As the worker around the transport is built.
+            swiftSettings: settings + [
+                .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
+            ]
+        ),
     ],
     cxxLanguageStandard: .cxx17
 )

@@ -27,7 +27,7 @@ public struct BreakerConfiguration: Sendable, Hashable {
     /// From opening to the first probe; doubles with each probe that fails. Range 1 to 600,000.
     public var probeBaseMilliseconds: Int64 = 1_000
     /// The longest time between two probes. Range `probeBaseMilliseconds` to 600,000.
-    public var probeMaxMilliseconds: Int64 = 30_000
+    public var probeMaxMilliseconds: Int64 = 1_000
 
     public init() {}
 

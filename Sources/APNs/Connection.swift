@@ -1,10 +1,9 @@
-import CNghttp2
 import Reactor
 
-/// One HTTP/2 connection to APNs: an nghttp2 session over a TLS stream.
+/// One HTTP/2 connection to APNs, over a TLS stream.
 ///
-/// nghttp2 makes and reads the frames; this object moves the bytes, keeps within what APNs allows, and brings each push
-/// to exactly one answer.
+/// What frames and header blocks may look like is decided in `HTTP2/`, without I/O; this object moves the bytes, keeps within what
+/// APNs allows, and brings each push to exactly one answer. `ConnectionPushes` holds what goes out, `ConnectionFrames` what comes in.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. → `settling`, `closed`.
@@ -25,7 +24,7 @@ final class Connection {
     enum Timer: UInt64 {
         /// The server's SETTINGS frame is late.
         case settings
-        /// The oldest request's time is up.
+        /// Half of the oldest request's time is up, or all of it.
         case request
         /// Nothing has come for so long that the connection may be dead.
         case idle
@@ -42,33 +41,40 @@ final class Connection {
     /// Whether it has ever been `open`.
     private(set) var wasAuthenticated = false
 
-    var session: OpaquePointer?
-    let memory = SessionMemory()
-    /// Whether nghttp2 is on the call stack: its send and receive functions must not be entered again from a callback.
-    var isInSession = false
-    /// What nghttp2 said about the peer's last mistake.
-    var sessionError = ""
-
+    // What HTTP/2 knows of the connection.
+    var reader = FrameReader()
+    var decoder = HeaderDecoder()
+    var encoder: HeaderEncoder
     let slots: SlotTable
-    let headers: HeaderBlock
+    let streams: StreamTable
+    var peerSettings = PeerSettings()
+    /// The stream of the next request.
+    var nextStream: Int32 = 1
+    /// Body bytes that the server takes on the whole connection (RFC 9113, section 6.9).
+    var sendWindow: Int64 = 65_535
+    /// Room appeared for bodies that wait.
+    var hasWindowOpened = false
+    /// What the server may still send before it is told that more may come.
+    var receiveWindow = ConnectionLimits.receiveWindowBytes
+    /// Frames that are taken before the server has earned more, and when it was last given some.
+    var framesAllowed = ConnectionLimits.framesPerSecondMax
+    var framesAllowedAtMilliseconds: Int64 = 0
+
     /// Streams that may be open at once; 0 unless `cold` or `open`.
     private(set) var streamsMax = 0
     var requests: Int64 = 0
 
-    /// The provider token in use, and the one before: a request that is still queued in nghttp2 may point into it.
+    /// The provider token in use.
     var token: ProviderToken?
-    var replacedToken: ProviderToken?
+    /// The token of a candidate key that this connection is to try; nil once APNs has said what it thinks of it.
+    var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
     var tokenReviewMilliseconds: Int64 = 0
-
-    /// The slot whose header block is being received, or -1, and the block's size so far.
-    var headerSlot: Int32 = -1
-    var headerBytes = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
     var lastReceivedMilliseconds: Int64 = 0
     /// Nil until the connection is under way.
-    private var openedStream: Stream?
+    private(set) var openedStream: Stream?
     private var relay: StreamRelay?
 
     init(
@@ -76,27 +82,37 @@ final class Connection {
         identifier: UInt32,
         loop: EventLoop,
         configuration: PoolConfiguration,
-        tokens: ProviderTokenSource
+        tokens: ProviderTokenSource,
+        trialToken: ProviderToken? = nil
     ) {
         self.pool = pool
         self.identifier = identifier
         self.loop = loop
         self.configuration = configuration
         self.tokens = tokens
-        slots = SlotTable(capacity: configuration.inFlightMax, pathPrefix: configuration.profile.pathPrefix)
+        self.trialToken = trialToken
+        slots = SlotTable(capacity: configuration.inFlightMax)
+        streams = StreamTable(capacity: configuration.inFlightMax)
         let authority =
             configuration.port == 443
             ? configuration.serverName : "\(configuration.serverName):\(configuration.port)"
-        headers = HeaderBlock(profile: configuration.profile, authority: authority)
+        encoder = HeaderEncoder(profile: configuration.profile, authority: authority)
     }
 
     deinit {
-        precondition(session == nil && slots.count == 0, "a connection went away before it was closed")
+        precondition(slots.count == 0, "a connection went away before it was closed")
     }
 
     var inFlight: Int { slots.count }
 
-    var freeStreams: Int { max(0, streamsMax - slots.count) }
+    /// Pushes that it would take now.
+    var freeStreams: Int {
+        let free = streamsMax - slots.count
+        guard free > 0, let stream = openedStream else { return 0 }
+        // A body that waits for room is one that a newer state cannot replace: better it waits with the caller.
+        let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
+        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
+    }
 
     var peer: SocketAddress? { openedStream?.peer }
 
@@ -121,11 +137,9 @@ final class Connection {
         )
     }
 
-    /// The server's SETTINGS frame came: its first, or a change.
-    func settingsReceived() {
-        guard let session, phase != .closed else { return }
-        let allowed = nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-        peerStreamsMax = Int(allowed)
+    /// The server's SETTINGS have been taken over: its first, or a change.
+    func settingsChanged() {
+        guard phase != .closed else { return }
         if phase == .settling {
             cancel(.settings)
             guard reviewToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
@@ -149,9 +163,6 @@ final class Connection {
         pool.connectionAuthenticated(self)
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS as last received.
-    private var peerStreamsMax = 0
-
     private func enter(_ next: Phase) {
         precondition(next.rawValue > phase.rawValue)
         phase = next
@@ -159,9 +170,10 @@ final class Connection {
     }
 
     private func updateStreamsMax() {
+        let allowed = Int(peerSettings.concurrentStreamsMax)
         switch phase {
-        case .cold: streamsMax = min(1, peerStreamsMax)
-        case .open: streamsMax = min(peerStreamsMax, configuration.inFlightMax)
+        case .cold: streamsMax = min(1, allowed)
+        case .open: streamsMax = min(allowed, configuration.inFlightMax)
         case .connecting, .settling, .draining, .closed: streamsMax = 0
         }
     }
@@ -177,16 +189,18 @@ final class Connection {
         closeIfOver()
     }
 
-    /// Closes a connection that has nothing left to do, or whose session has ended itself.
+    /// Closes a connection that has nothing left to do.
     func closeIfOver() {
-        guard !isInSession, let session, phase != .closed else { return }
-        if phase == .draining, inFlight == 0 {
-            _ = nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
-            pump()
-            close(.retired, detail: "")
-        } else if nghttp2_session_want_read(session) == 0, nghttp2_session_want_write(session) == 0 {
-            close(.protocolError, detail: sessionError)
-        }
+        guard phase == .draining, inFlight == 0 else { return }
+        writeGoAway(.noError)
+        close(.retired, detail: "")
+    }
+
+    /// The peer broke the protocol: says so, and ends the connection.
+    func fail(_ fault: ConnectionFault) {
+        guard phase != .closed else { return }
+        writeGoAway(fault.code)
+        close(.protocolError, detail: fault.detail.description)
     }
 
     /// Answers every push in flight and ends the connection now.
@@ -194,66 +208,14 @@ final class Connection {
         guard phase != .closed else { return }
         let lastPhase = phase
         enter(.closed)
-        headerSlot = -1
         for timer in [Timer.settings, .request, .idle, .ping] { cancel(timer) }
         if let stream = openedStream {
             stream.flush()
             stream.close()
         }
         answerAll()
+        endTrial(.inconclusive)
         pool.connectionClosed(self, in: lastPhase, cause: cause, detail: detail)
-        // Inside a callback of nghttp2 the session must live on; whoever entered it deletes it then.
-        if !isInSession { deleteSession() }
-    }
-
-    func deleteSession() {
-        precondition(phase == .closed && slots.count == 0)
-        nghttp2_session_del(session)
-        session = nil
-    }
-
-    // MARK: - Bytes
-
-    /// Hands nghttp2's frames to the stream, which sends them at the turn's end. Stops while the peer does not read.
-    func pump() {
-        guard !isInSession, let session, let stream = openedStream, phase != .closed else { return }
-        isInSession = true
-        var failure: Int = 0
-        while stream.pendingOutputBytes <= Stream.highWaterBytes {
-            var bytes: UnsafePointer<UInt8>?
-            let count = nghttp2_session_mem_send(session, &bytes)
-            guard count > 0 else {
-                failure = count
-                break
-            }
-            stream.write(UnsafeRawBufferPointer(start: bytes, count: count))
-        }
-        isInSession = false
-        if phase == .closed {
-            deleteSession()
-        } else if failure < 0 {
-            close(.protocolError, detail: sessionText(failure))
-        }
-    }
-
-    fileprivate func receive(_ bytes: UnsafeRawBufferPointer) {
-        guard let session, phase != .closed else { return }
-        // The handler may let go of the pool in what follows.
-        let pool = pool
-        lastReceivedMilliseconds = loop.nowMilliseconds
-        isInSession = true
-        let taken = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
-        isInSession = false
-        guard phase != .closed else { return deleteSession() }
-        guard taken >= 0 else { return close(.protocolError, detail: sessionText(taken)) }
-        pump()
-        closeIfOver()
-        pool.roomMayHaveChanged()
-    }
-
-    private func sessionText(_ code: Int) -> String {
-        let text = String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: code)))
-        return sessionError.isEmpty ? text : "\(text): \(sessionError)"
     }
 
     // MARK: - Timers
@@ -286,18 +248,28 @@ final class Connection {
         if rest > 0 {
             schedule(.idle, afterMilliseconds: rest)
         } else {
-            sendPing()
+            sendPing(timeoutMilliseconds: configuration.pingTimeoutMilliseconds)
             startIdleTimer()
         }
     }
+}
 
-    /// Asks the peer for a sign of life; without one in time the connection is closed.
-    func sendPing() {
-        guard let session, phase != .closed, !isScheduled(.ping) else { return }
-        guard nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil) == 0 else { return }
-        schedule(.ping, afterMilliseconds: configuration.pingTimeoutMilliseconds)
-        pump()
-    }
+/// What one connection is allowed.
+enum ConnectionLimits {
+    /// What the server may send on the whole connection before we have read it: a thousand answers fit many times.
+    static let receiveWindowBytes = 1 << 20
+    /// With less room than this for bodies, which is that of the largest, no push is taken unless none is in flight.
+    static let sendWindowBytesMin: Int64 = 4_096
+    /// The body of one answer; what is longer is cut off. Below the 65,535 that the server may send without being asked for more.
+    static let answerBodyBytesMax: Int32 = 16_384
+    /// Frames taken in a second, beside those that pushes pay for: more is a flood (RFC 9113, section 10.5).
+    static let framesPerSecondMax = 10_000
+    /// Frames that each push pays for: its answer's, and what servers add for flow control.
+    static let framesPerPush = 8
+    /// The most that can be saved up of them.
+    static let framesSavedMax = 100_000
+    /// Text of a GOAWAY that goes into a log line.
+    static let logTextBytesMax = 256
 }
 
 // MARK: - The stream's calls
@@ -309,17 +281,16 @@ extension Connection {
             return close(.notHTTP2, detail: "ALPN gave \(stream.negotiatedProtocol ?? "nothing")")
         }
         lastReceivedMilliseconds = loop.nowMilliseconds
-        guard makeSession() else { return close(.protocolError, detail: "no memory for a session") }
+        framesAllowedAtMilliseconds = loop.nowMilliseconds
+        writePreface()
         enter(.settling)
         schedule(.settings, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
-        pump()
     }
 
     fileprivate func streamDrained() {
         // The handler may let go of the pool in what follows.
         let pool = pool
-        pump()
-        closeIfOver()
+        sendWaiting()
         pool.roomMayHaveChanged()
     }
 
@@ -330,7 +301,7 @@ extension Connection {
 }
 
 /// Stands between a connection and its stream, which holds its handler weakly: an object that is the target of a weak
-/// reference pays for it with every retain, and the connection is retained in every callback of nghttp2.
+/// reference pays for it with every retain, and the connection is retained for every push.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

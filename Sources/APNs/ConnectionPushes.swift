@@ -1,12 +1,10 @@
-import CNghttp2
-import Glibc
 import Reactor
 
 /// From submission to answer.
 extension Connection {
-    /// Starts a push on a stream of its own. False if the session does not take it; then nothing has happened.
+    /// Starts a push on a stream of its own. False if it cannot be taken; then nothing has happened.
     func submit(_ request: borrowing PushRequest) -> Bool {
-        guard freeStreams > 0, let session else { return false }
+        guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewMilliseconds || reviewToken() else {
             retire(.providerToken)
             return false
@@ -15,44 +13,89 @@ extension Connection {
         let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeout)
         let slot = slots.pointer(index)
         slot.pointee.tag = request.tag
-        slot.pointee.body = request.body
-        let text = slots.text(index)
-        Hexadecimal.writeIdentifier(request.identifier, to: text + SlotTable.identifierOffset)
-        headers.setPush(
-            text: text,
-            pathBytes: slots.writePath(index, deviceToken: request.deviceToken),
-            expirationBytes: Decimal.write(request.expiration, to: text + SlotTable.expirationOffset),
-            priority: request.priority
+        slot.pointee.identifier = request.identifier
+        slot.pointee.streamIdentifier = nextStream
+        streams.insert(nextStream, slot: index)
+
+        // Header and body go into the stream's output in one piece, if the body fits one frame and the windows.
+        let body = request.body
+        let bodyBytesMax = min(
+            Int64(FrameHeader.payloadBytesMax),
+            sendWindow,
+            Int64(peerSettings.initialWindowBytes)
         )
-        let handle = slots.handle(index)
-        var provider = nghttp2_data_provider(source: nghttp2_data_source(ptr: handle), read_callback: onBodyRead)
-        let stream = nghttp2_submit_request(session, nil, headers.fields, HeaderBlock.count, &provider, handle)
-        guard stream > 0 else {
-            slots.free(index)
-            retire(.sessionRefused)
-            return false
+        let isWhole = Int64(body.count) <= bodyBytesMax
+        let room = stream.reserve(
+            2 * FrameHeader.byteCount + encoder.blockBytesMax + (isWhole ? body.count : 0)
+        )
+        guard let start = room.baseAddress else { preconditionFailure("no room was reserved") }
+        let blockBytes = encoder.write(
+            to: start + FrameHeader.byteCount,
+            deviceToken: request.deviceToken,
+            priority: request.priority,
+            expiration: request.expiration,
+            identifier: request.identifier
+        )
+        let isEmpty = body.isEmpty
+        FrameHeader(
+            payloadBytes: blockBytes,
+            type: FrameType.headers,
+            flags: FrameFlags.endHeaders | (isEmpty ? FrameFlags.endStream : 0),
+            stream: nextStream
+        )
+        .write(to: start)
+        var written = FrameHeader.byteCount + blockBytes
+        if isWhole, !isEmpty {
+            FrameHeader(
+                payloadBytes: body.count,
+                type: FrameType.data,
+                flags: FrameFlags.endStream,
+                stream: nextStream
+            )
+            .write(to: start + written)
+            written += FrameHeader.byteCount
+            UnsafeMutableRawBufferPointer(start: start + written, count: body.count).copyMemory(from: body)
+            written += body.count
+            sendWindow -= Int64(body.count)
+            slot.pointee.windowGain = -Int64(body.count)
         }
-        slot.pointee.streamIdentifier = stream
-        if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout) }
-        if requests == 0 { headers.stopIndexing() }
+        stream.commit(written)
+        nextStream += 2
+        if isWhole {
+            noteSent(slot)
+        } else {
+            slot.pointee.bodyRest = body
+            slots.wait(index)
+            sendBody(index)
+        }
+        if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout / 2) }
+        framesAllowed = min(framesAllowed + ConnectionLimits.framesPerPush, ConnectionLimits.framesSavedMax)
         requests += 1
         if requests >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
-        pump()
         return true
+    }
+
+    private func noteSent(_ slot: UnsafeMutablePointer<Slot>) {
+        slot.pointee.stage = .sent
+        slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
     /// Takes the newest provider token if this connection may change to it. False if there is none to use.
     func reviewToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
-        guard let newest = tokens.current(unixSeconds: seconds) else {
+        guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
             pool.notice(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
+        if let token, token.keyGeneration != newest.keyGeneration {
+            // One connection never sees two keys: this one stays with its own until it is replaced.
+            guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
+            newest = token
+        }
         if newest !== token {
-            replacedToken = token
             token = newest
             tokenPinnedAtSeconds = seconds
-            headers.setAuthorization(newest)
+            encoder.setAuthorization(newest.headerValue)
         }
         let review = ProviderTokenTimes.reviewSeconds(
             pinnedAt: tokenPinnedAtSeconds,
@@ -63,73 +106,77 @@ extension Connection {
         return true
     }
 
-    /// nghttp2 takes the next part of a body into a DATA frame.
-    func readBody(_ handle: UnsafeMutableRawPointer?, into buffer: UnsafeMutableRawBufferPointer) -> (Int, isLast: Bool)
-    {
-        guard let index = slots.index(of: handle) else { return (0, true) }
+    /// APNs has shown what it thinks of a candidate key's token.
+    func endTrial(_ verdict: ProviderTokenSource.Verdict) {
+        guard let token = trialToken else { return }
+        trialToken = nil
+        tokens.endTrial(of: token, verdict)
+    }
+
+    // MARK: - Bodies that wait for room
+
+    /// Sends what the windows have room for, the longest waiting first.
+    func sendWaiting() {
+        hasWindowOpened = false
+        var index = slots.firstWaiting
+        while index >= 0, sendWindow > 0, let stream = openedStream,
+            stream.pendingOutputBytes <= Stream.highWaterBytes
+        {
+            let behind = slots.pointer(index).pointee.waitingBehind
+            sendBody(index)
+            index = behind
+        }
+    }
+
+    /// Sends as much of one body as its windows take, in frames of the size that every peer takes.
+    private func sendBody(_ index: Int32) {
         let slot = slots.pointer(index)
-        let rest = UnsafeRawBufferPointer(rebasing: slot.pointee.body[slot.pointee.bodySent...])
-        let count = min(rest.count, buffer.count)
-        buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: rest[..<count]))
-        slot.pointee.bodySent += count
-        guard count == rest.count else { return (count, false) }
-        slot.pointee.stage = .sent
-        slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
-        return (count, true)
+        while !slot.pointee.bodyRest.isEmpty {
+            let rest = slot.pointee.bodyRest
+            let streamWindow = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain
+            let count = Int(
+                min(sendWindow, streamWindow, Int64(min(rest.count, FrameHeader.payloadBytesMax)))
+            )
+            guard count > 0 else { return }
+            writeFrame(
+                FrameType.data,
+                flags: count == rest.count ? FrameFlags.endStream : FrameFlags.none,
+                stream: slot.pointee.streamIdentifier,
+                payload: UnsafeRawBufferPointer(rebasing: rest[..<count])
+            )
+            sendWindow -= Int64(count)
+            slot.pointee.windowGain -= Int64(count)
+            slot.pointee.bodyRest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+        slots.unwait(index)
+        noteSent(slot)
     }
 
     // MARK: - The answer
 
-    /// A field of the answer whose header block is being received. False if the block is too large to be an answer.
-    func headerReceived(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
-        guard headerSlot >= 0 else { return true }
-        // The size as HTTP/2 counts it (RFC 9113, section 6.5.2).
-        headerBytes += name.count + value.count + 32
-        guard headerBytes <= SessionLimits.headerListBytesMax else { return false }
-        // The lengths of the three names; most fields are none of them.
-        guard name.count == 7 || name.count == 11 else { return true }
-        let slot = slots.pointer(headerSlot)
-        if (":status" as StaticString).equals(name) {
-            slot.pointee.status = UInt16(Decimal.read(value, max: 999) ?? 0)
-        } else if ("apns-id" as StaticString).equals(name) {
-            let sent = slots.text(headerSlot) + SlotTable.identifierOffset
-            let isEcho =
-                value.count == Hexadecimal.identifierBytes
-                && value.baseAddress.map { memcmp($0, sent, value.count) } == 0
-            if !isEcho { pool.statistics.identifiersChanged += 1 }
-        } else if ("retry-after" as StaticString).equals(name) {
-            let seconds = Decimal.read(value, max: Int64(SessionLimits.retryAfterSecondsMax))
-            slot.pointee.retryAfterSeconds = Int32(seconds ?? -1)
-        }
-        return true
-    }
-
-    /// A part of the answer's body; what is beyond the slot's room is dropped, the status is not.
-    func bodyReceived(stream: Int32, bytes: UnsafeRawBufferPointer) {
-        guard let index = slots.index(of: nghttp2_session_get_stream_user_data(session, stream)) else { return }
+    /// The answer is complete.
+    func finish(_ index: Int32) {
         let slot = slots.pointer(index)
-        let kept = Int(slot.pointee.answerBytes)
-        let count = min(bytes.count, SlotTable.answerBytesMax - kept)
-        UnsafeMutableRawBufferPointer(start: slots.answer(index) + kept, count: count)
-            .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-        slot.pointee.answerBytes = UInt16(kept + count)
+        // The server needs no more of the body than it has seen (RFC 9113, section 8.1).
+        if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
+        answer(index, wasRefused: false)
     }
 
-    /// The stream is over: the one place, with `answerAll`, in which a push comes to its answer.
-    func streamClosed(stream: Int32, code: UInt32) {
-        guard let index = slots.index(of: nghttp2_session_get_stream_user_data(session, stream)) else { return }
-        answer(index, wasRefused: code == NGHTTP2_REFUSED_STREAM.rawValue)
+    /// Gives a stream up, for what the server did wrong on it or because its time is over. A status that came holds.
+    func abandon(_ index: Int32, _ code: ErrorCode) {
+        writeReset(slots.pointer(index).pointee.streamIdentifier, code)
+        answer(index, wasRefused: false)
     }
 
-    /// Answers what is in flight when the session will say nothing more: nghttp2 calls nothing back for streams that
-    /// are open when it is deleted.
+    /// Answers what is in flight when the connection ends.
     func answerAll() {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             answer(index, wasRefused: false)
         }
     }
 
-    private func answer(_ index: Int32, wasRefused: Bool) {
+    /// The one place in which a push comes to its answer.
+    func answer(_ index: Int32, wasRefused: Bool, ranOutOfTime: Bool = false) {
         let slot = slots.pointer(index).pointee
         var body = AnswerBody()
         let isAnswered = slot.status >= 200
@@ -137,12 +184,14 @@ extension Connection {
             body = AnswerBody(UnsafeRawBufferPointer(start: slots.answer(index), count: Int(slot.answerBytes)))
         }
         let reason = body.reason
-        let kind = answerKind(slot, wasRefused: wasRefused)
-        let status = isAnswered ? slot.status : 0
+        var kind = answerKind(slot, wasRefused: wasRefused)
+        let isRefusedKey = trialToken != nil && slot.status == 403
+        // What a key on trial has spoilt has not been processed, and goes with the old key.
+        if isRefusedKey { kind = .notProcessed }
         let result = PushAnswer(
             tag: slot.tag,
             kind: kind,
-            status: status,
+            status: kind == .answered ? slot.status : 0,
             reason: reason,
             reasonText: body.reasonText,
             timestampMilliseconds: body.timestampMilliseconds,
@@ -150,12 +199,26 @@ extension Connection {
             sentAtMilliseconds: slot.sentAtMilliseconds,
             answeredAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,
-            disposition: Disposition(kind: kind, status: status, reason: reason)
+            disposition: Disposition(kind: kind, status: slot.status, reason: reason)
         )
         // Free first, so that the handler can use the stream; the reason's text stays until an answer overwrites it.
+        streams.remove(slot.streamIdentifier)
         slots.free(index)
-        if phase == .cold, isAnswered, status != 403, reason != .tooManyProviderTokenUpdates { authenticated() }
-        pool.pushCompleted(result, on: self, ranOutOfTime: !slot.isTimed)
+        if isRefusedKey {
+            pool.notice(.providerTokenTrouble(reason: reason, detail: "a new key is refused; the old one stays in use"))
+            endTrial(.refused(reason))
+            retire(.providerToken)
+        } else if isAnswered, reason != .tooManyProviderTokenUpdates {
+            endTrial(.accepted)
+        }
+        if phase == .cold, isAnswered, slot.status != 403, reason != .tooManyProviderTokenUpdates { authenticated() }
+        let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
+        pool.pushCompleted(
+            result,
+            on: self,
+            ranOutOfTime: ranOutOfTime,
+            roundTripMilliseconds: loop.nowMilliseconds - submittedAt
+        )
     }
 
     private func answerKind(_ slot: Slot, wasRefused: Bool) -> PushAnswer.Kind {
@@ -168,31 +231,91 @@ extension Connection {
     // MARK: - Deadlines
 
     func requestTimerFired() {
-        guard let session else { return }
         let now = loop.nowMilliseconds
-        var expired = 0
         while slots.oldest >= 0, slots.pointer(slots.oldest).pointee.deadlineMilliseconds <= now {
             let index = slots.oldest
-            slots.untime(index)
-            let stream = slots.pointer(index).pointee.streamIdentifier
-            _ = nghttp2_submit_rst_stream(
-                session,
-                UInt8(NGHTTP2_FLAG_NONE.rawValue),
-                stream,
-                NGHTTP2_CANCEL.rawValue
-            )
-            expired += 1
+            writeReset(slots.pointer(index).pointee.streamIdentifier, .cancel)
+            answer(index, wasRefused: false, ranOutOfTime: true)
+            guard phase != .closed else { return }
         }
-        // The streams close as their resets are sent. If the peer reads so little that they cannot be, it is gone.
-        pump()
+        // If the peer reads so little that resets pile up, it is gone.
+        if let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
+            return close(.outputStalled, detail: "")
+        }
+        guard slots.oldest >= 0 else { return closeIfOver() }
+        let deadline = slots.pointer(slots.oldest).pointee.deadlineMilliseconds
+        let half = configuration.requestTimeoutMilliseconds / 2
+        guard now >= deadline - half else {
+            return schedule(.request, afterMilliseconds: deadline - half - now)
+        }
+        // Nothing has come while the oldest push waited for half its time: a peer that is dead is known to be by its deadline.
+        if now - lastReceivedMilliseconds >= half {
+            sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
+        }
         guard phase != .closed else { return }
-        guard slots.timedCount == slots.count else { return close(.outputStalled, detail: "") }
-        if slots.oldest >= 0 {
-            let deadline = slots.pointer(slots.oldest).pointee.deadlineMilliseconds
-            schedule(.request, afterMilliseconds: max(1, deadline - now))
+        schedule(.request, afterMilliseconds: deadline - now)
+    }
+
+    /// Asks the peer for a sign of life; without one in time the connection is closed.
+    func sendPing(timeoutMilliseconds: Int64) {
+        guard phase != .closed, !isScheduled(.ping) else { return }
+        var data: UInt64 = 0
+        withUnsafeBytes(of: &data) { writeFrame(FrameType.ping, flags: FrameFlags.none, payload: $0) }
+        schedule(.ping, afterMilliseconds: timeoutMilliseconds)
+    }
+}
+
+// MARK: - Frames
+
+extension Connection {
+    func writeFrame(
+        _ type: UInt8,
+        flags: UInt8,
+        stream: Int32 = 0,
+        payload: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        guard let output = openedStream else { return }
+        let count = FrameHeader.byteCount + payload.count
+        let room = output.reserve(count)
+        guard let start = room.baseAddress else { return }
+        FrameHeader(payloadBytes: payload.count, type: type, flags: flags, stream: stream).write(to: start)
+        UnsafeMutableRawBufferPointer(rebasing: room[FrameHeader.byteCount..<count]).copyMemory(from: payload)
+        output.commit(count)
+    }
+
+    private func writeFrame(_ type: UInt8, stream: Int32, _ words: UInt32...) {
+        words.map(\.bigEndian).withUnsafeBytes { writeFrame(type, flags: FrameFlags.none, stream: stream, payload: $0) }
+    }
+
+    /// The client's preface (RFC 9113, section 3.4), its SETTINGS, and the larger window for the connection.
+    func writePreface() {
+        guard let output = openedStream else { return }
+        let magic: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        output.write(UnsafeRawBufferPointer(start: magic.utf8Start, count: magic.utf8CodeUnitCount))
+        var payload: [UInt8] = []
+        for (setting, value) in [
+            (Setting.enablePush, UInt32(0)),
+            (Setting.headerListSizeMax, UInt32(AnswerHead.listBytesMax)),
+            // All pushes are equal (RFC 9218, section 2.1).
+            (Setting.noRFC7540Priorities, 1),
+        ] {
+            withUnsafeBytes(of: setting.bigEndian) { payload += $0 }
+            withUnsafeBytes(of: value.bigEndian) { payload += $0 }
         }
-        let isSilent = now - lastReceivedMilliseconds >= configuration.requestTimeoutMilliseconds
-        if expired > 0, isSilent { sendPing() }
-        closeIfOver()
+        payload.withUnsafeBytes { writeFrame(FrameType.settings, flags: FrameFlags.none, payload: $0) }
+        writeWindowUpdate(ConnectionLimits.receiveWindowBytes - 65_535)
+    }
+
+    func writeWindowUpdate(_ bytes: Int) {
+        writeFrame(FrameType.windowUpdate, stream: 0, UInt32(truncatingIfNeeded: bytes))
+    }
+
+    private func writeReset(_ stream: Int32, _ code: ErrorCode) {
+        writeFrame(FrameType.resetStream, stream: stream, code.rawValue)
+    }
+
+    /// The server has opened no stream, so the last one is 0.
+    func writeGoAway(_ code: ErrorCode) {
+        writeFrame(FrameType.goAway, stream: 0, 0, code.rawValue)
     }
 }

@@ -1,28 +1,27 @@
 /// Text of digits, to and from bytes, without String.
 enum Hexadecimal {
-    /// Whether every byte is one of `0`-`9`, `a`-`f`.
+    /// Whether every byte is one of `0`-`9`, `a`-`f`. No early exit, so that the compiler takes sixteen bytes at once.
     static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        var offset = 0
-        while offset + 8 <= bytes.count {
-            guard isLowerCase(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) else { return false }
-            offset += 8
+        guard let start = bytes.baseAddress else { return true }
+        var wrong: UInt8 = 0
+        for offset in 0..<bytes.count {
+            let byte = start.load(fromByteOffset: offset, as: UInt8.self)
+            wrong |= (byte &- UInt8(ascii: "0") > 9 ? 1 : 0) & (byte &- UInt8(ascii: "a") > 5 ? 1 : 0)
         }
-        while offset < bytes.count {
-            // The seven bytes beside it are digits.
-            guard isLowerCase(0x3030_3030_3030_3000 | UInt64(bytes[offset])) else { return false }
-            offset += 1
-        }
-        return true
+        return wrong == 0
     }
 
-    /// Eight bytes at once. Adding to a byte below 0x80 sets its top bit where it reaches a bound, and carries nothing
-    /// into its neighbour.
-    private static func isLowerCase(_ block: UInt64) -> Bool {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let tops = ones &* 0x80
-        let isDigit = (block &+ ones &* (0x80 - 0x30)) & ~(block &+ ones &* (0x80 - 0x3A))
-        let isLetter = (block &+ ones &* (0x80 - 0x61)) & ~(block &+ ones &* (0x80 - 0x67))
-        return block & tops == 0 && (isDigit | isLetter) & tops == tops
+    private static let ones: UInt64 = 0x0101_0101_0101_0101
+    private static let tops: UInt64 = 0x8080_8080_8080_8080
+
+    /// Eight bytes at once: the top bit of each that is a digit. Adding to a byte below 0x80 sets its top bit where it reaches a
+    /// bound, and carries nothing into its neighbour.
+    @inline(__always)
+    private static func lowerCaseTops(_ block: UInt64) -> UInt64 {
+        let low = block & ~tops
+        let isDigit = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
+        let isLetter = (low &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(low &+ 0x1919_1919_1919_1919)
+        return (isDigit | isLetter) & ~block & tops
     }
 
     /// The length of a UUID's canonical text, 8-4-4-4-12.
@@ -43,6 +42,38 @@ enum Hexadecimal {
         (text[8], text[13], text[18], text[23]) = (dash, dash, dash, dash)
     }
 
+    /// Reads a UUID in the form that `writeIdentifier` writes; nil for anything else.
+    static func readIdentifier(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
+        let dash = UInt8(ascii: "-")
+        guard text.count == identifierBytes, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
+        else { return nil }
+        let first = text.loadUnaligned(as: UInt64.self)
+        let second =
+            UInt64(text.loadUnaligned(fromByteOffset: 14, as: UInt32.self)) << 32
+            | UInt64(text.loadUnaligned(fromByteOffset: 9, as: UInt32.self))
+        let third =
+            UInt64(text.loadUnaligned(fromByteOffset: 24, as: UInt32.self)) << 32
+            | UInt64(text.loadUnaligned(fromByteOffset: 19, as: UInt32.self))
+        let fourth = text.loadUnaligned(fromByteOffset: 28, as: UInt64.self)
+        let isRight =
+            lowerCaseTops(first) & lowerCaseTops(second) & lowerCaseTops(third) & lowerCaseTops(fourth) == tops
+        guard isRight else { return nil }
+        return (
+            UInt64(number(first)) << 32 | UInt64(number(second)),
+            UInt64(number(third)) << 32 | UInt64(number(fourth))
+        )
+    }
+
+    /// What `digits` turned into text.
+    private static func number(_ digits: UInt64) -> UInt32 {
+        // Letters have the bit 0x40, and a low nibble that is nine short.
+        var nibbles = (digits & (ones &* 0x0F)) &+ (digits >> 6 & ones) &* 9
+        nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
+        nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
+        nibbles = nibbles | nibbles >> 16
+        return UInt32(truncatingIfNeeded: nibbles).byteSwapped
+    }
+
     /// The eight digits of a number, the first one in the lowest byte.
     private static func digits(_ number: UInt32) -> UInt64 {
         // One nibble into each byte, by halves.
@@ -50,7 +81,6 @@ enum Hexadecimal {
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        let ones: UInt64 = 0x0101_0101_0101_0101
         // 1 in each byte whose nibble is 10 or more; such a byte is a letter, 39 places after the digits.
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
@@ -66,16 +96,36 @@ enum Decimal {
         precondition(number >= 0)
         var rest = UInt64(number)
         var count = 1
-        while rest >= 10 {
-            rest /= 10
+        var bound: UInt64 = 10
+        while count < digitsMax, rest >= bound {
             count += 1
+            bound = bound &* 10
         }
-        rest = UInt64(number)
-        for position in stride(from: count - 1, through: 0, by: -1) {
-            text[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
+        var position = count
+        // Eight at once from the end; an expiration has ten.
+        while position > 8 {
+            position -= 8
+            let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
+            UnsafeMutableRawPointer(text + position).storeBytes(of: eightDigits(eight), as: UInt64.self)
+            rest = quotient
+        }
+        while position > 0 {
+            position -= 1
+            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
+            text[position] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit)
+            rest = quotient
         }
         return count
+    }
+
+    /// The digits of a number below 10^8, the first one in the lowest byte: halves, quarters, then single digits, side by side.
+    private static func eightDigits(_ number: UInt64) -> UInt64 {
+        let halves = number / 10_000 | (number % 10_000) << 32
+        // n * 5243 >> 19 is n / 100 for every n below 10,000; n * 103 >> 10 is n / 10 for every n below 100.
+        let hundreds = (halves &* 5_243) &>> 19 & 0x0000_007F_0000_007F
+        let quarters = hundreds | (halves &- hundreds &* 100) &<< 16
+        let tens = (quarters &* 103) &>> 10 & 0x000F_000F_000F_000F
+        return (tens | (quarters &- tens &* 10) &<< 8) &+ 0x3030_3030_3030_3030
     }
 
     /// Reads digits only; nil if there is none, any other byte, or a number above `max`.

@@ -7,6 +7,9 @@ struct Opening {
     /// Runs until the next opening is due.
     var timer = TimerIdentifier.none
 
+    /// The most by which the first connection is late.
+    private static let firstJitterMilliseconds: Int64 = 250
+
     private let spacingMilliseconds: Int64
     private var backoff: Backoff
     private var lastOpenedMilliseconds: Int64?
@@ -24,7 +27,11 @@ struct Opening {
     func waitMilliseconds(now: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         let backoffWait = backoff.delayMilliseconds(using: &generator)
-        guard let last = lastOpenedMilliseconds else { return backoffWait }
+        guard let last = lastOpenedMilliseconds else {
+            // The lanes of a worker, and the workers of a deployment, begin at one moment.
+            return backoffWait
+                + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
+        }
         // A quarter more or less, so that the lanes and workers that started together drift apart.
         let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)

@@ -20,26 +20,36 @@ public final class Pool {
     let configuration: PoolConfiguration
     let tokens: ProviderTokenSource
     private unowned let handler: any PushHandler
-    private(set) var phase = Phase.created
-    private(set) var connections: [Connection] = []
+    var phase = Phase.created
+    var connections: [Connection] = []
     public internal(set) var statistics = PoolStatistics()
 
-    private var breaker: Breaker
+    var breaker: Breaker
+    /// How many of the pushes may be sent again; the owner asks before it sends one, see ``PushRequest/isRetry``.
+    public private(set) var retryBudget = RetryBudget()
+    var sizing: PoolSizing
+    var interval = PoolSizing.Interval()
+    var intervalBeganMilliseconds: Int64 = 0
+    var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
-    private var opening: Opening
-    private var lookUp: LookUp?
+    var opening: Opening
+    var lookUp: LookUp?
+    /// A candidate key's token, for the next connection to try.
+    var trialToken: ProviderToken?
 
     /// The connection that the last push went to, and how many more go there before the choice is made anew: as many as
     /// fill about one TLS record.
-    private var preferred: Connection?
+    var preferred: Connection?
     private var preferredPushesLeft = 0
     private static let preferredPushes = 32
 
     /// A push was turned away, so the handler waits to hear of room.
     private var isRoomWanted = false
+    /// Since when there has been no stream for a push that was turned away; nil if there is one.
+    var starvedSinceMilliseconds: Int64?
 
     /// Tags of malformed pushes, which are answered at the turn's end.
-    private var malformed: [UInt64] = []
+    var malformed: [UInt64] = []
     /// Beyond this many in a turn, `submit` says that there is no room.
     private static let malformedMax = 256
 
@@ -63,12 +73,14 @@ public final class Pool {
         self.handler = handler
         breaker = Breaker(configuration.breaker)
         opening = Opening(configuration)
+        sizing = PoolSizing(configuration)
     }
 
     deinit {
         precondition(connections.isEmpty, "a pool went away before it was closed")
         loop.cancel(breakerTimer)
         loop.cancel(opening.timer)
+        loop.cancel(sizingTimer)
     }
 
     /// Pushes that were taken and are not answered.
@@ -89,6 +101,7 @@ public final class Pool {
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
+        beginInterval()
         considerOpening()
     }
 
@@ -102,10 +115,18 @@ public final class Pool {
         guard let connection = connectionWithRoom(avoiding: request.avoidedConnection), connection.submit(request)
         else {
             isRoomWanted = true
+            if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
         preferredPushesLeft -= 1
         statistics.submitted += 1
+        interval.inFlightPeak = max(interval.inFlightPeak, Int(statistics.submitted - statistics.answered))
+        if request.isRetry {
+            statistics.retries += 1
+            retryBudget.countRetry()
+        } else {
+            retryBudget.countFirstAttempt()
+        }
         if !breaker.isClosed { breaker.submitted() }
         return true
     }
@@ -116,6 +137,8 @@ public final class Pool {
         guard phase == .created || phase == .running else { return }
         phase = .draining
         loop.cancel(opening.timer)
+        loop.cancel(sizingTimer)
+        giveTrialBack()
         for connection in connections { connection.retire(.draining) }
         finishDraining()
     }
@@ -127,8 +150,17 @@ public final class Pool {
         phase = .closed
         loop.cancel(opening.timer)
         loop.cancel(breakerTimer)
+        loop.cancel(sizingTimer)
+        giveTrialBack()
         for connection in connections { connection.close(.poolClosed, detail: "") }
         answerMalformed()
+    }
+
+    /// Another pool may try the key.
+    private func giveTrialBack() {
+        guard let token = trialToken else { return }
+        trialToken = nil
+        tokens.endTrial(of: token, .inconclusive)
     }
 
     // MARK: - Choosing
@@ -164,12 +196,18 @@ public final class Pool {
     func roomMayHaveChanged() {
         guard isRoomWanted, freeStreams > 0 else { return }
         isRoomWanted = false
+        endStarvation()
         handler.poolHasRoom(self)
     }
 
     // MARK: - Answers
 
-    func pushCompleted(_ answer: borrowing PushAnswer, on connection: Connection, ranOutOfTime: Bool) {
+    func pushCompleted(
+        _ answer: borrowing PushAnswer,
+        on connection: Connection,
+        ranOutOfTime: Bool,
+        roundTripMilliseconds: Int64
+    ) {
         let sample = BreakerSample(
             kind: answer.kind,
             disposition: answer.disposition,
@@ -178,6 +216,11 @@ public final class Pool {
             isDeadline: ranOutOfTime
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
+        interval.count(
+            isError: sample == .unavailable || sample == .forbidden,
+            roundTripMilliseconds: roundTripMilliseconds
+        )
+        statistics.answered += 1
         if answer.disposition != .accepted { heed(answer.reason, on: connection) }
         handler.pushAnswered(answer)
         if transition != .none { breakerChanged(transition) }
@@ -253,6 +296,7 @@ public final class Pool {
                 connection: 0,
                 disposition: Disposition(kind: .malformed, status: 0, reason: .absent)
             )
+            statistics.answered += 1
             handler.pushAnswered(answer)
         }
     }
@@ -262,111 +306,11 @@ public final class Pool {
     }
 }
 
-// MARK: - Connections
-
-extension Pool {
-    /// Opens the next connection when its time comes, unless there are enough or one is on its way.
-    func considerOpening() {
-        guard phase == .running, !opening.isUnderWay, opening.timer == .none else { return }
-        // Retired connections that still wait for answers have a place of their own, so that a replacement need not wait.
-        guard connections.count(where: \.isLive) < configuration.connectionsMax,
-            connections.count < 2 * configuration.connectionsMax
-        else { return }
-        let wait = opening.waitMilliseconds(now: loop.nowMilliseconds)
-        opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
-    }
-
-    private func open() {
-        guard phase == .running else { return }
-        opening.begin(now: loop.nowMilliseconds)
-        let host = configuration.host
-        // The pool itself is no target of a weak reference: it is retained for every push, which would cost more then.
-        let lookUp = LookUp(pool: self)
-        self.lookUp = lookUp
-        loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
-            guard let pool = lookUp?.pool, pool.phase == .running else { return }
-            pool.lookUp = nil
-            switch result {
-            case .success(let addresses):
-                pool.connect(to: addresses)
-            case .failure(let error):
-                pool.opening.isUnderWay = false
-                pool.opening.failed()
-                pool.notice(.resolveFailed(host: host, detail: error.reason))
-                pool.considerOpening()
-            }
-        }
-    }
-
-    /// Apple asks not to open a second connection to an address while others are free.
-    private func connect(to addresses: [SocketAddress]) {
-        let used = connections.compactMap(\.peer)
-        let unused = addresses.filter { !used.contains($0) }
-        guard let address = unused.randomElement() ?? addresses.randomElement() else {
-            opening.isUnderWay = false
-            opening.failed()
-            return considerOpening()
-        }
-        statistics.connectionsOpened += 1
-        let connection = Connection(
-            pool: self,
-            identifier: opening.nextIdentifier(),
-            loop: loop,
-            configuration: configuration,
-            tokens: tokens
-        )
-        connections.append(connection)
-        connection.connect(to: address)
-    }
-
-    /// The server's SETTINGS came: the next one may be opened.
-    func connectionReady(_ connection: Connection) {
-        opening.isUnderWay = false
-        considerOpening()
-    }
-
-    /// Proof that connecting works.
-    func connectionAuthenticated(_ connection: Connection) {
-        opening.succeeded()
-        notice(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
-    }
-
-    func connectionRetired(_ connection: Connection, cause: RetirementCause) {
-        if !connection.wasAuthenticated { opening.failed() }
-        notice(.retiring(connection: connection.identifier, cause: cause))
-        considerOpening()
-    }
-
-    /// - Parameter phase: the one in which it ended.
-    func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
-        connections.removeAll { $0 === connection }
-        if preferred === connection { preferred = nil }
-        if phase == .connecting || phase == .settling { opening.isUnderWay = false }
-        if phase != .draining, !connection.wasAuthenticated { opening.failed() }
-        notice(.closed(connection: connection.identifier, cause: cause, detail: detail))
-        considerOpening()
-        finishDraining()
-    }
-
-    private func finishDraining() {
-        guard phase == .draining, connections.isEmpty, malformed.isEmpty else { return }
-        phase = .closed
-        notice(.drained)
-    }
-}
-
-/// Held by the pool until its look-up is answered; a pool that has gone leaves nothing to answer to.
-private final class LookUp {
-    unowned let pool: Pool
-
-    init(pool: Pool) {
-        self.pool = pool
-    }
-}
-
 enum PoolTimer: UInt64 {
     /// The next connection may be opened.
     case open
+    /// It is time to look at the number of connections.
+    case sizing
     /// The breaker lets a probe through.
     case probe
 }
@@ -378,6 +322,9 @@ extension Pool: TimerHandler, TurnEndHandler {
         case .open:
             opening.timer = .none
             open()
+        case .sizing:
+            sizingTimer = .none
+            endInterval()
         case .probe:
             breakerTimer = .none
             roomMayHaveChanged()

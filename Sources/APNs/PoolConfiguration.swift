@@ -11,9 +11,15 @@ public struct PoolConfiguration {
     /// The name that the server's certificate must carry, and `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// Connections that the pool keeps open. Range 1 to 16: more than about 16 per process have not paid off in the
-    /// field (pushy discussion 1052).
+    /// Connections that the pool opens at most, when so many are needed; see ``PoolSizing``. Range 1 to 16: more than about 16 per
+    /// process have not paid off in the field (pushy discussion 1052).
     public var connectionsMax = 2
+    /// Connections that the pool keeps open in any case. Range 1 to `connectionsMax`.
+    public var connectionsMin = 1
+    /// How long the pool must have needed one connection fewer before it gives one up. Range 10 to 86,400,000.
+    public var shrinkMilliseconds: Int64 = 600_000
+    /// The process's connections, which all its pools share.
+    public var budget = ConnectionBudget()
     /// Pushes in flight on one connection, below whatever APNs allows it. Range 1 to 4,096.
     public var inFlightMax = 1_000
     /// From submission to the answer, after which a push is ambiguous. Range 10 to 120,000.
@@ -54,6 +60,8 @@ public struct PoolConfiguration {
         }
         try require("port", Int(port), in: 1...65_535)
         try require("connectionsMax", connectionsMax, in: 1...16)
+        try require("connectionsMin", connectionsMin, in: 1...connectionsMax)
+        try require("shrinkMilliseconds", shrinkMilliseconds, in: 10...86_400_000)
         try require("inFlightMax", inFlightMax, in: 1...4_096)
         try require("requestTimeoutMilliseconds", requestTimeoutMilliseconds, in: 10...120_000)
         try require("connectTimeoutMilliseconds", connectTimeoutMilliseconds, in: 10...120_000)

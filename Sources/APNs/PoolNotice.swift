@@ -33,8 +33,8 @@ public enum RetirementCause: UInt8, Sendable {
     case providerToken
     /// It has carried as many requests as one connection may.
     case requestsMax
-    /// nghttp2 refused a request.
-    case sessionRefused
+    /// The pool needs one connection fewer.
+    case surplus
     /// The pool drains.
     case draining
 }
@@ -65,10 +65,28 @@ public enum CloseCause: UInt8, Sendable {
 public struct PoolStatistics: Sendable {
     /// Pushes taken.
     public var submitted: UInt64 = 0
+    /// Pushes that came to their answer.
+    public var answered: UInt64 = 0
     /// Connections that were tried.
     public var connectionsOpened: UInt64 = 0
-    /// Frames that nghttp2 could not send, such as requests after a GOAWAY.
-    public var framesNotSent: UInt64 = 0
+    /// Pushes taken that had been sent before.
+    public var retries: UInt64 = 0
     /// Answers whose `apns-id` was not the one sent.
     public var identifiersChanged: UInt64 = 0
+}
+
+/// What a pool has at this moment, for metrics.
+public struct PoolGauges: Sendable, Equatable {
+    /// Connections that take pushes.
+    public var connectionsReady = 0
+    /// Connections on their way.
+    public var connectionsOpening = 0
+    /// Connections that only await answers.
+    public var connectionsDraining = 0
+    /// Pushes that may be in flight on those that are ready.
+    public var streams = 0
+    /// Pushes in flight.
+    public var inFlight = 0
+    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if there is none.
+    public var providerTokenIssuedAtSeconds: Int64 = -1
 }

@@ -17,6 +17,8 @@ public struct PushRequest: ~Copyable {
     public var body: UnsafeRawBufferPointer
     /// The ``PushAnswer/connection`` that must not carry this push, for a retry elsewhere; 0 for any.
     public var avoidedConnection: UInt32
+    /// Whether the push has been sent before, so that it counts against the ``RetryBudget``.
+    public var isRetry: Bool
 
     /// The longest device token taken, in hexadecimal digits. Tokens of Live Activities have been seen with 160.
     public static let deviceTokenBytesMax = 200
@@ -28,7 +30,8 @@ public struct PushRequest: ~Copyable {
         expiration: Int64,
         identifier: (UInt64, UInt64),
         body: UnsafeRawBufferPointer,
-        avoidedConnection: UInt32 = 0
+        avoidedConnection: UInt32 = 0,
+        isRetry: Bool = false
     ) {
         self.tag = tag
         self.deviceToken = deviceToken
@@ -37,6 +40,7 @@ public struct PushRequest: ~Copyable {
         self.identifier = identifier
         self.body = body
         self.avoidedConnection = avoidedConnection
+        self.isRetry = isRetry
     }
 
     /// Whether the bytes can stand in `:path` as a device token.

@@ -3,98 +3,90 @@ struct Slot {
     enum Stage: UInt8 {
         /// In the list of free slots.
         case free
-        /// Submitted; its last byte has not been handed to the connection. APNs cannot have processed it.
+        /// Its header is out; its last byte has not been handed to the connection. APNs cannot have processed it.
         case queued
         /// Completely handed to the connection.
         case sent
     }
 
     var tag: UInt64 = 0
-    var body = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Bytes of the body that nghttp2 has taken.
-    var bodySent = 0
+    /// The body's bytes that wait for room in the windows.
+    var bodyRest = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// `apns-id`.
+    var identifier: (UInt64, UInt64) = (0, 0)
     /// By the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
     /// Wall clock when the stage became `sent`; -1 before.
     var sentAtMilliseconds: Int64 = -1
     var streamIdentifier: Int32 = 0
-    /// Raised each time the slot is freed, so that a handle of an earlier push is told from this one's.
-    var generation: UInt32 = 0
     /// The neighbours in the list of deadlines, or the next free slot; -1 for none.
     var older: Int32 = -1
     var newer: Int32 = -1
-    /// The last :status seen, 0 before.
-    var status: UInt16 = 0
-    /// Bytes of the answer's body that are kept.
-    var answerBytes: UInt16 = 0
+    /// The neighbours among those whose body waits; -1 for none.
+    var waitingBefore: Int32 = -1
+    var waitingBehind: Int32 = -1
+    /// What the stream's window has gained by WINDOW_UPDATE less what was sent: its window is this above the initial one.
+    var windowGain: Int64 = 0
     var retryAfterSeconds: Int32 = -1
-    /// Name and value bytes of the answer's headers so far.
-    var answerHeaderBytes: Int32 = 0
+    /// Bytes of the answer's body that came, padding included.
+    var answerBytesReceived: Int32 = 0
+    /// Bytes of it that are kept.
+    var answerBytes: UInt16 = 0
+    /// The final :status, 0 before.
+    var status: UInt16 = 0
     var stage = Stage.free
-    /// Whether it is in the list of deadlines; it leaves that list when its time runs out, before its answer.
+    /// Whether it is in the list of deadlines; it leaves that list when its time runs out.
     var isTimed = false
+    var isWaiting = false
 }
 
-/// The slots of one connection, and beside each the texts that nghttp2 reads in place and the answer's body.
+/// The slots of one connection, and beside each the body of its answer.
 ///
 /// Everything is allocated once, for the most pushes that the connection may carry. What changes lies behind pointers, so
-/// that a connection holds its table as a constant: a stored struct with mutating methods would be checked for exclusive
-/// access at run time, dozens of times per push.
+/// that a connection holds its table as a constant.
 struct SlotTable: ~Copyable {
     private struct Lists {
         var firstFree: Int32 = 0
         var oldest: Int32 = -1
         var newest: Int32 = -1
+        var firstWaiting: Int32 = -1
+        var lastWaiting: Int32 = -1
         var count = 0
-        var timedCount = 0
     }
 
     /// Bytes kept of an answer's body: APNs's own are below 100, what else may come there needs no more.
     static let answerBytesMax = 256
-    /// Offsets into a slot's text: the path first, then the two numbers.
-    static let identifierOffset = PushProfileLimits.pathBytesMax
-    static let expirationOffset = identifierOffset + Hexadecimal.identifierBytes + 4
-    static let textBytes = expirationOffset + Decimal.digitsMax + 1
 
     let capacity: Int
     private let slots: UnsafeMutablePointer<Slot>
-    private let texts: UnsafeMutablePointer<UInt8>
     private let answers: UnsafeMutablePointer<UInt8>
-    private let pathPrefixBytes: Int
     private let lists: UnsafeMutablePointer<Lists>
 
     /// Pushes in flight.
     var count: Int { lists.pointee.count }
-    /// How many are in the list of deadlines.
-    var timedCount: Int { lists.pointee.timedCount }
     /// The end of the list of deadlines whose push has waited longest; -1 if it is empty.
     var oldest: Int32 { lists.pointee.oldest }
+    /// The first of those whose body waits; -1 if there is none.
+    var firstWaiting: Int32 { lists.pointee.firstWaiting }
 
-    init(capacity: Int, pathPrefix: String) {
-        precondition(capacity > 0 && pathPrefix.utf8.count <= PushProfileLimits.pathPrefixBytesMax)
+    init(capacity: Int) {
+        precondition(capacity > 0)
         self.capacity = capacity
         lists = .allocate(capacity: 1)
         lists.initialize(to: Lists())
         slots = .allocate(capacity: capacity)
-        texts = .allocate(capacity: capacity * Self.textBytes)
         answers = .allocate(capacity: capacity * Self.answerBytesMax)
-        texts.initialize(repeating: 0, count: capacity * Self.textBytes)
         answers.initialize(repeating: 0, count: capacity * Self.answerBytesMax)
-        pathPrefixBytes = pathPrefix.utf8.count
         for index in 0..<capacity {
             var slot = Slot()
             slot.newer = index + 1 < capacity ? Int32(index + 1) : -1
             slots.advanced(by: index).initialize(to: slot)
-            for (offset, byte) in pathPrefix.utf8.enumerated() {
-                texts[index * Self.textBytes + offset] = byte
-            }
         }
     }
 
     deinit {
         lists.deallocate()
         slots.deallocate()
-        texts.deallocate()
         answers.deallocate()
     }
 
@@ -104,22 +96,20 @@ struct SlotTable: ~Copyable {
         return slots + Int(index)
     }
 
-    /// The memory that holds a slot's path, identifier and expiration.
-    func text(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
-        texts + Int(index) * Self.textBytes
-    }
-
     /// The memory that holds a slot's answer body.
     func answer(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         answers + Int(index) * Self.answerBytesMax
     }
 
-    /// Copies the device token behind the path's constant part and gives the path's length.
-    func writePath(_ index: Int32, deviceToken: UnsafeRawBufferPointer) -> Int {
-        precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
-        UnsafeMutableRawBufferPointer(start: text(index) + pathPrefixBytes, count: deviceToken.count)
-            .copyMemory(from: deviceToken)
-        return pathPrefixBytes + deviceToken.count
+    /// Keeps a part of the answer's body, as far as there is room.
+    func keepAnswer(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
+        let slot = pointer(index)
+        let kept = Int(slot.pointee.answerBytes)
+        let count = min(bytes.count, Self.answerBytesMax - kept)
+        guard count > 0 else { return }
+        UnsafeMutableRawBufferPointer(start: answer(index) + kept, count: count)
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        slot.pointee.answerBytes = UInt16(truncatingIfNeeded: kept + count)
     }
 
     /// Takes a free slot and puts it at the young end of the list of deadlines. The deadlines of one connection are all
@@ -129,9 +119,7 @@ struct SlotTable: ~Copyable {
         let slot = pointer(index)
         precondition(slot.pointee.stage == .free)
         lists.pointee.firstFree = slot.pointee.newer
-        let generation = slot.pointee.generation
         slot.pointee = Slot()
-        slot.pointee.generation = generation
         slot.pointee.stage = .queued
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
         slot.pointee.isTimed = true
@@ -140,7 +128,6 @@ struct SlotTable: ~Copyable {
         if newest >= 0 { slots[Int(newest)].newer = index } else { lists.pointee.oldest = index }
         lists.pointee.newest = index
         lists.pointee.count += 1
-        lists.pointee.timedCount += 1
         return index
     }
 
@@ -149,43 +136,42 @@ struct SlotTable: ~Copyable {
         let slot = pointer(index)
         guard slot.pointee.isTimed else { return }
         slot.pointee.isTimed = false
-        lists.pointee.timedCount -= 1
         let (older, newer) = (slot.pointee.older, slot.pointee.newer)
         if older >= 0 { slots[Int(older)].newer = newer } else { lists.pointee.oldest = newer }
         if newer >= 0 { slots[Int(newer)].older = older } else { lists.pointee.newest = older }
     }
 
-    /// Frees a slot. Its texts and answer stay as they are until it is taken again.
+    /// Puts a slot behind those whose body waits.
+    func wait(_ index: Int32) {
+        let slot = pointer(index)
+        precondition(!slot.pointee.isWaiting && slot.pointee.stage == .queued)
+        slot.pointee.isWaiting = true
+        let last = lists.pointee.lastWaiting
+        slot.pointee.waitingBefore = last
+        if last >= 0 { slots[Int(last)].waitingBehind = index } else { lists.pointee.firstWaiting = index }
+        lists.pointee.lastWaiting = index
+    }
+
+    func unwait(_ index: Int32) {
+        let slot = pointer(index)
+        guard slot.pointee.isWaiting else { return }
+        slot.pointee.isWaiting = false
+        let (before, behind) = (slot.pointee.waitingBefore, slot.pointee.waitingBehind)
+        if before >= 0 { slots[Int(before)].waitingBehind = behind } else { lists.pointee.firstWaiting = behind }
+        if behind >= 0 { slots[Int(behind)].waitingBefore = before } else { lists.pointee.lastWaiting = before }
+        slot.pointee.waitingBefore = -1
+        slot.pointee.waitingBehind = -1
+    }
+
+    /// Frees a slot. Its answer stays as it is until it is taken again.
     func free(_ index: Int32) {
         untime(index)
+        unwait(index)
         let slot = pointer(index)
         precondition(slot.pointee.stage != .free)
         slot.pointee.stage = .free
-        slot.pointee.generation &+= 1
         slot.pointee.newer = lists.pointee.firstFree
         lists.pointee.firstFree = index
         lists.pointee.count -= 1
     }
-
-    /// What nghttp2 carries as a stream's user data: index and generation, never an address.
-    func handle(_ index: Int32) -> UnsafeMutableRawPointer? {
-        let bits = UInt(pointer(index).pointee.generation) << 32 | UInt(index + 1)
-        return UnsafeMutableRawPointer(bitPattern: bits)
-    }
-
-    /// The slot of a handle; nil if its push has come to its answer already.
-    func index(of handle: UnsafeMutableRawPointer?) -> Int32? {
-        let bits = UInt(bitPattern: handle)
-        let position = Int(bits & 0xFFFF_FFFF) - 1
-        guard position >= 0, position < capacity else { return nil }
-        let slot = slots + position
-        guard slot.pointee.stage != .free, slot.pointee.generation == UInt32(bits >> 32) else { return nil }
-        return Int32(position)
-    }
-}
-
-/// How much room a path takes.
-enum PushProfileLimits {
-    static let pathPrefixBytesMax = 24
-    static let pathBytesMax = pathPrefixBytesMax + PushRequest.deviceTokenBytesMax
 }

@@ -43,7 +43,9 @@ import Testing
     }
 
     @Test func probesComeMoreAndMoreRarely() {
-        var breaker = Breaker(BreakerConfiguration())
+        var configuration = BreakerConfiguration()
+        configuration.probeMaxMilliseconds = 30_000
+        var breaker = Breaker(configuration)
         _ = feed(&breaker, .forbidden, 5)
         var now: Int64 = 0
         for wait in [Int64(1_000), 2_000, 4_000, 8_000, 16_000, 30_000, 30_000] {
@@ -60,6 +62,16 @@ import Testing
         #expect(breaker.record(.succeeded, nowMilliseconds: now) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
+    }
+
+    @Test func probesComeOnceASecond() {
+        var breaker = Breaker(BreakerConfiguration())
+        _ = feed(&breaker, .suspect, 1_000)
+        for second in Int64(1)...60 {
+            #expect(breaker.probeAtMilliseconds == second * 1_000)
+            breaker.submitted()
+            #expect(breaker.record(.suspect, nowMilliseconds: second * 1_000) == .postponed)
+        }
     }
 
     @Test func answersToOlderPushesDoNotCloseIt() {

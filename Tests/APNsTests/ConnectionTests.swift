@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func limitGoesDownToOneAndUpAgain() throws {
-        let fixture = try Fixture()
+        let fixture = try Fixture(bodyBytes: 40)
         fixture.warmUp()
         var held: [ServedRequest] = []
         fixture.server.respond = {
@@ -88,7 +88,7 @@ import Testing
 
     /// What a server does that has lowered its limit below what is in flight: refused streams are safe to send again.
     @Test func refusedStreamsAreNotProcessed() throws {
-        let fixture = try Fixture()
+        let fixture = try Fixture(bodyBytes: 40)
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
@@ -160,19 +160,19 @@ import Testing
         #expect(try fixture.recorder.only(100).status == 200)
     }
 
-    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push took one: the others have not been sent
-    /// when the connection ends.
+    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push took one, and half of a seventh. That one has
+    /// not been sent when the connection ends; what follows it is not taken, so that a newer state may still replace it.
     @Test func bodyHeldBackByFlowControlWasNotProcessed() throws {
         let fixture = try Fixture(bodyBytes: 10_000)
         fixture.warmUp()
         fixture.server.respond = { _ in nil }
         fixture.server.connections[0].isMute = true
-        for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
+        for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
         fixture.turn(until: { fixture.server.requests == 6 })
         fixture.server.connections[0].cut()
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
-        #expect(fixture.recorder.count(.notProcessed) == 15)
+        #expect(fixture.recorder.count(.notProcessed) == 1)
     }
 
     @Test func serverWithoutSettingsIsClosed() throws {
@@ -227,7 +227,6 @@ import Testing
         while fixture.submit(next) { next += 1 }
         fixture.turn(until: { fixture.recorder.answers == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)
-        #expect(fixture.pool.statistics.framesNotSent == 0)
         fixture.recorder.onRoom = nil
     }
 }

@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func hundredThousandPushesComeToOneAnswerEach() throws {
-        let fixture = try Fixture()
+        let fixture = try Fixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
         var next: UInt64 = 0
@@ -87,7 +87,10 @@ import Testing
     }
 
     @Test func pushesSpreadOverConnections() throws {
-        let fixture = try Fixture { $0.connectionsMax = 2 }
+        let fixture = try Fixture(bodyBytes: 40) {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
         fixture.warmUp(connections: 2)
         fixture.server.respond = { _ in nil }
         for tag in 0..<2_000 { #expect(fixture.submit(UInt64(tag))) }
@@ -100,7 +103,10 @@ import Testing
     }
 
     @Test func retryGoesToAnotherConnection() throws {
-        let fixture = try Fixture { $0.connectionsMax = 2 }
+        let fixture = try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
         fixture.warmUp(connections: 2)
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
         fixture.turn(until: { fixture.pool.inFlight == 0 })

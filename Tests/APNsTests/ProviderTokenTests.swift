@@ -73,13 +73,13 @@ import Testing
         // As if it had pinned a token long ago that is due for renewal now.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
-        connection.headers.setAuthorization(old)
+        connection.encoder.setAuthorization(old.headerValue)
         #expect(fixture.submit(1))
         connection.tokenReviewMilliseconds = fixture.loop.wallMilliseconds
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(seen.count == 2 && seen.contains("bearer old"))
-        #expect(connection.replacedToken === old)
+        #expect(connection.token !== old)
     }
 
     @Test func expiredProviderTokenCostsTheConnection() throws {
@@ -96,6 +96,102 @@ import Testing
         #expect(try fixture.recorder.only(100).connection == 2)
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.openBreaker == nil)
+    }
+
+    /// A new key is tried with one push on a connection of its own, and then takes over connection by connection.
+    @Test func newKeyIsTriedAndTakesOver() throws {
+        let fixture = try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.server.respond = { _ in .accepted }
+        fixture.warmUp(connections: 2)
+        let next = Shared.keyPath("Next.p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        #expect(fixture.pool.tokens.keyStatus.candidateIdentifier == "NEXTKEY000")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            fixture.loop.turn(waitMilliseconds: 1)
+            return fixture.pool.connections.count == 2
+                && fixture.pool.connections.allSatisfy { $0.token?.keyGeneration == 1 && $0.phase == .open }
+        })
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(
+            fixture.pool.tokens.keyStatus
+                == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
+        )
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
+        // No connection ever saw two keys.
+        #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
+    }
+
+    /// A key that APNs refuses costs one attempt of one push, and the old one stays.
+    @Test func refusedKeyIsDropped() throws {
+        let fixture = try Fixture { $0.breaker.forbiddenMax = 1 }
+        fixture.warmUp()
+        let first = fixture.server.connections[0]
+        fixture.server.respond = {
+            $0.connection === first ? .accepted : .status(403, reason: "InvalidProviderToken")
+        }
+        let next = Shared.keyPath("Wrong.p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "WRONGKEY00")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            fixture.loop.turn(waitMilliseconds: 1)
+            return fixture.pool.tokens.keyStatus.refusal != nil
+        })
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(
+            fixture.pool.tokens.keyStatus
+                == ProviderTokenSource.KeyStatus(
+                    keyIdentifier: "ABC123DEFG",
+                    candidateIdentifier: nil,
+                    refusal: .invalidProviderToken
+                )
+        )
+        #expect(fixture.recorder.count(.notProcessed) == 1)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers - 1)
+        #expect(fixture.pool.openBreaker == nil)
+        #expect(fixture.submit(100_000))
+    }
+
+    /// In place, by a rename, and by swapping the link of a directory above it.
+    @Test func replacedKeyFileIsSeen() throws {
+        let directory = Shared.keyPath("mounted")
+        for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
+        let (first, second) = try (
+            privateKeyPEM(curve: NID_X9_62_prime256v1), privateKeyPEM(curve: NID_X9_62_prime256v1)
+        )
+        try writeFile(directory + "/one/key.p8", first, mode: 0o600)
+        try writeFile(directory + "/two/key.p8", second, mode: 0o600)
+        try writeFile(directory + "/three/key.p8", "no key", mode: 0o600)
+        symlink("one", directory + "/data")
+        symlink("data/key.p8", directory + "/key.p8")
+        func swap(to target: String) {
+            symlink(target, directory + "/data.new")
+            rename(directory + "/data.new", directory + "/data")
+        }
+        var file = SigningKeyFile(path: directory + "/key.p8")
+        #expect(file.poll().name == "unchanged")
+        swap(to: "two")
+        #expect(file.poll().name == "replaced")
+        #expect(file.poll().name == "unchanged")
+        swap(to: "three")
+        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unchanged")
+        swap(to: "nowhere")
+        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unchanged")
+        swap(to: "one")
+        #expect(file.poll().name == "replaced")
+        try writeFile(directory + "/one/key.p8", second + "\n", mode: 0o600)
+        #expect(file.poll().name == "replaced")
     }
 
     @Test func unusableKeyFilesAreNamed() throws {
@@ -173,8 +269,9 @@ import Testing
         let pair = try #require(PEM_read_bio_PrivateKey(bio, nil, nil, nil))
         defer { EVP_PKEY_free(pair) }
         let publicText = try pem { PEM_write_bio_PUBKEY($0, pair) }
-        let publicBio = try #require(BIO_new_mem_buf(publicText, -1))
+        let publicBio = try #require(BIO_new(BIO_s_mem()))
         defer { BIO_free(publicBio) }
+        try #require(BIO_puts(publicBio, publicText) > 0)
         let key = try #require(PEM_read_bio_PUBKEY(publicBio, nil, nil, nil))
         defer { EVP_PKEY_free(key) }
 
@@ -190,5 +287,15 @@ import Testing
         defer { EVP_MD_CTX_free(context) }
         try #require(EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1)
         return EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+    }
+}
+
+extension SigningKeyFile.Change {
+    fileprivate var name: String {
+        switch self {
+        case .unchanged: "unchanged"
+        case .replaced: "replaced"
+        case .broken: "broken"
+        }
     }
 }

@@ -35,6 +35,8 @@ enum Shared {
         )
     }
 
+    static func keyPath(_ name: String) -> String { ((try? files.get().directory) ?? "/tmp") + "/" + name }
+
     static func tokens() throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: SigningKey(path: files.get().signingKeyFile),

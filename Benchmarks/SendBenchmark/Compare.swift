@@ -1,0 +1,132 @@
+import Glibc
+
+/// `compare`: `send` and h2load in turn against the same simulator, client and server on a core each.
+func compare(_ given: Arguments) throws {
+    var arguments = given
+    let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)
+    let rounds = try arguments.number("rounds", 5, in: 1...99)
+    let inFlight = try arguments.number("in-flight", 1_000, in: 1...4_096)
+    let clientCore = try arguments.number("client-core", 0, in: 0...1_023)
+    let serverCore = try arguments.number("server-core", 1, in: 0...1_023)
+    let spacing = try arguments.text("turn-spacing", "4000")
+    try arguments.end()
+    print("CPU µs a push, the whole process's, medians of \(rounds) rounds of \(count) pushes, \(inFlight) in flight")
+    for (connections, latency) in [(1, 0), (2, 0), (4, 0), (1, 50)] {
+        let server = try ChildProcess(
+            pinned(serverCore, ["/proc/self/exe", "serve", "--latency", String(latency)])
+        )
+        defer { server.end() }
+        guard let words = server.readLine()?.split(separator: " ").map(String.init), words.count == 5 else {
+            throw Arguments.Problem(description: "the simulator did not start")
+        }
+        let target = Target(
+            port: words[0],
+            directory: words[1],
+            caFile: words[2],
+            keyFile: words[3],
+            authorization: words[4]
+        )
+        let load = Load(count: count, connections: connections, inFlight: inFlight, spacing: spacing)
+        try target.writeH2loadFiles()
+        var ours: [Double] = []
+        var theirs: [Double] = []
+        for _ in 0..<rounds {
+            ours.append(try run(pinned(clientCore, target.sendCommand(load)), count: count))
+            theirs.append(try run(pinned(clientCore, target.h2loadCommand(load)), count: count))
+        }
+        let (mine, other) = (median(ours), median(theirs))
+        print(
+            "\(connections) connection\(connections == 1 ? " " : "s"), answers held back \(latency) ms:"
+                + " causeway \(hundredths(mine)), h2load \(hundredths(other)), ratio \(hundredths(mine / other))"
+        )
+        fflush(nil)
+    }
+}
+
+private struct Load {
+    var count: Int
+    var connections: Int
+    var inFlight: Int
+    var spacing: String
+}
+
+private struct Target {
+    var port: String
+    var directory: String
+    var caFile: String
+    var keyFile: String
+    var authorization: String
+
+    private var addressesFile: String { directory + "/addresses" }
+    private var bodyFile: String { directory + "/body" }
+
+    /// The same tokens, as addresses, and a body of the same size.
+    func writeH2loadFiles() throws(Arguments.Problem) {
+        guard let tokens = fopen(directory + "/tokens", "r"), let addresses = fopen(addressesFile, "w"),
+            let body = fopen(bodyFile, "w")
+        else { throw Arguments.Problem(description: "cannot write to \(directory)") }
+        var line = [CChar](repeating: 0, count: 512)
+        while fgets(&line, Int32(line.count), tokens) != nil {
+            let token = String(
+                decoding: line.prefix { $0 != 0 && $0 != 10 }.map(UInt8.init(bitPattern:)),
+                as: UTF8.self
+            )
+            fputs("https://127.0.0.1:\(port)/3/device/\(token)\n", addresses)
+        }
+        let text = #"{"aps":{"timestamp":1790000000,"event":"update","content-state":{"home":2,"away":1}}}"#
+        fputs(text + String(repeating: " ", count: 360 - text.utf8.count), body)
+        fclose(tokens)
+        fclose(addresses)
+        fclose(body)
+    }
+
+    func sendCommand(_ load: Load) -> [String] {
+        [
+            "/proc/self/exe", "send", "--port", port, "--ca", caFile, "--connections", String(load.connections),
+            "--in-flight", String(load.inFlight / load.connections), "--count", String(load.count),
+            "--turn-spacing", load.spacing, "--tokens", directory + "/tokens", "--key", keyFile,
+            "--key-id", SimulatedApp.key, "--team-id", SimulatedApp.team, "--bundle", SimulatedApp.bundle,
+        ]
+    }
+
+    func h2loadCommand(_ load: Load) -> [String] {
+        [
+            "h2load", "-n", String(load.count), "-c", String(load.connections), "-t", "1",
+            "-m", String(load.inFlight / load.connections), "-i", addressesFile, "-d", bodyFile,
+            "-H", "authorization: bearer \(authorization)", "-H", "apns-push-type: liveactivity",
+            "-H", "apns-topic: \(SimulatedApp.bundle).push-type.liveactivity", "-H", "apns-priority: 5",
+            "-H", "apns-expiration: 1790000000", "-H", "apns-id: 12345678-9abc-4ef0-8234-56789abcdef0",
+        ]
+    }
+}
+
+private func pinned(_ core: Int, _ words: [String]) -> [String] {
+    // By its path: behind taskset, /proc/self/exe would be taskset.
+    var path = [CChar](repeating: 0, count: 4_096)
+    let count = readlink("/proc/self/exe", &path, path.count)
+    let program = String(decoding: path.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self)
+    return ["taskset", "-c", String(core)] + words.map { $0 == "/proc/self/exe" ? program : $0 }
+}
+
+/// CPU µs a push of a whole process.
+private func run(_ words: [String], count: Int) throws -> Double {
+    guard let result = try ChildProcess(words).wait() else {
+        throw Arguments.Problem(description: "\(words[3]) failed")
+    }
+    // h2load exits with 0 whatever the answers were.
+    if let line = result.lines.first(where: { $0.hasPrefix("status codes:") }) {
+        let accepted = line.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0
+        guard accepted * 100 >= count * 99 else { throw Arguments.Problem(description: "h2load: \(line)") }
+    }
+    return Double(result.cpuMicroseconds) / Double(count)
+}
+
+private func median(_ values: [Double]) -> Double {
+    let sorted = values.sorted()
+    return sorted[sorted.count / 2]
+}
+
+private func hundredths(_ number: Double) -> String {
+    let whole = Int((number * 100).rounded())
+    return "\(whole / 100).\(whole % 100 < 10 ? "0" : "")\(whole % 100)"
+}

@@ -1,0 +1,123 @@
+import Glibc
+import Reactor
+
+/// The distance to APNs: a process between client and server that holds all bytes back, both ways, for half a round trip. Flow control
+/// and answers take the way as they do in the world; its CPU time is not the client's.
+struct RelayProcess {
+    let port: Int
+    private let child: ChildProcess
+
+    init(host: String, port: Int, roundTripMilliseconds: Int) throws {
+        child = try ChildProcess([
+            "/proc/self/exe", "relay", "--host", host, "--port", String(port), "--half",
+            String(roundTripMilliseconds * 500),
+        ])
+        guard let line = child.readLine(), let port = Int(line) else {
+            throw Arguments.Problem(description: "the relay did not start")
+        }
+        self.port = port
+    }
+
+    func end() { child.end() }
+}
+
+/// `relay`: until standard input ends.
+func relay(_ given: Arguments) throws {
+    var arguments = given
+    let host = try arguments.text("host")
+    let port = try arguments.number("port", nil, in: 1...65_535)
+    let half = try arguments.number("half", nil, in: 1...10_000_000)
+    try arguments.end()
+    guard let address = SocketAddress(numeric: host, port: UInt16(port)) else {
+        throw Arguments.Problem(description: "the relay needs a numeric --host")
+    }
+    let loop = try EventLoop()
+    let acceptor = RelayAcceptor(loop: loop, address: address, delayNanoseconds: Int64(half) * 1_000)
+    let listener = try Listener(loop: loop, address: .loopback(port: 0), handler: acceptor)
+    print(listener.port)
+    fflush(nil)
+    try loop.add(descriptor: 0, interest: .readable, handler: acceptor)
+    loop.run()
+    listener.close()
+}
+
+private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
+    private let loop: EventLoop
+    private let address: SocketAddress
+    private let delayNanoseconds: Int64
+    private var pairs: [RelayPair] = []
+
+    init(loop: EventLoop, address: SocketAddress, delayNanoseconds: Int64) {
+        self.loop = loop
+        self.address = address
+        self.delayNanoseconds = delayNanoseconds
+    }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        pairs.append(RelayPair(loop: loop, descriptor: descriptor, to: address, delayNanoseconds: delayNanoseconds))
+    }
+
+    func descriptorReady(_ events: Interest) { loop.stop() }
+}
+
+private final class RelayPair: StreamHandler, TimerHandler {
+    private struct Piece {
+        var dueNanoseconds: Int64
+        var bytes: [UInt8]
+        var isUpward: Bool
+    }
+
+    private let loop: EventLoop
+    private let delayNanoseconds: Int64
+    private var near: Stream?
+    private var far: Stream?
+    private var pieces: [Piece] = []
+    private var first = 0
+    private var isTimed = false
+
+    init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) {
+        self.loop = loop
+        self.delayNanoseconds = delayNanoseconds
+        let far = Stream(loop: loop, handler: self)
+        near = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
+        self.far = far
+        far.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
+    }
+
+    func streamConnected(_ stream: Stream) {}
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        let due = Reading.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
+        pieces.append(Piece(dueNanoseconds: due, bytes: Array(bytes), isUpward: stream === near))
+        schedule()
+    }
+
+    private func schedule() {
+        guard !isTimed, first < pieces.count else { return }
+        isTimed = true
+        let wait = max(0, pieces[first].dueNanoseconds - Reading.nanoseconds(CLOCK_MONOTONIC))
+        _ = loop.schedule(afterMilliseconds: (wait + 999_999) / 1_000_000, handler: self, tag: 0)
+    }
+
+    func timerFired(tag: UInt64) {
+        isTimed = false
+        let now = Reading.nanoseconds(CLOCK_MONOTONIC)
+        while first < pieces.count, pieces[first].dueNanoseconds <= now {
+            pieces[first].bytes.withUnsafeBytes { (pieces[first].isUpward ? far : near)?.write($0) }
+            pieces[first].bytes = []
+            first += 1
+        }
+        if first > 1_024 {
+            pieces.removeFirst(first)
+            first = 0
+        }
+        schedule()
+    }
+
+    func streamDrained(_ stream: Stream) {}
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        near?.close()
+        far?.close()
+    }
+}

@@ -1,0 +1,204 @@
+import APNs
+import CAllocationCount
+import Glibc
+import Reactor
+
+/// Keeps as many pushes in flight as the pool takes, or as many a second as are wanted, and counts.
+final class Sender: PushHandler, TimerHandler {
+    /// One push in so many has its latency measured, so that reading the clock is no part of the figure.
+    private static let latencySample: UInt64 = 64
+    private static let tickMilliseconds: Int64 = 1
+
+    unowned let loop: EventLoop
+    var pool: Pool?
+    /// Counting begins when so many connections carry pushes.
+    var connectionsWanted = 1
+    private let count: Int
+    private let rate: Int
+    private let tokens: DeviceTokens
+    private let body: UnsafeMutableRawBufferPointer
+
+    private var submitted: UInt64 = 0
+    private(set) var answered = 0
+    private(set) var accepted = 0
+    private var authenticated = 0
+    private var connectionsPeak = 0
+    private var begun: Reading?
+    private var ended: Reading?
+    private var answeredBefore = 0
+    /// By push, of those that are sampled: when it was submitted, then how long it took.
+    private var latencies: [Int64]
+    private var firstTick: Int64 = 0
+    private var isPaced = false
+
+    init(loop: EventLoop, count: Int, rate: Int, bodyBytes: Int, tokens: DeviceTokens) {
+        self.loop = loop
+        self.count = count
+        self.rate = rate
+        self.tokens = tokens
+        body = .allocate(byteCount: max(1, bodyBytes), alignment: 16)
+        for index in body.indices { body[index] = UInt8(ascii: " ") }
+        let text = #"{"aps":{"timestamp":1790000000,"event":"update","content-state":{"home":2,"away":1}}}"#
+        for (index, byte) in text.utf8.enumerated() where index < bodyBytes { body[index] = byte }
+        if bodyBytes == 0 { body[0] = 0 }
+        self.bodyBytes = bodyBytes
+        latencies = [Int64](repeating: 0, count: count / Int(Sender.latencySample) + 2)
+    }
+
+    private let bodyBytes: Int
+
+    deinit { body.deallocate() }
+
+    func begin() {
+        _ = submitOne()
+    }
+
+    // MARK: - Sending
+
+    private func submitOne() -> Bool {
+        guard let pool, submitted < UInt64(count) else { return false }
+        let number = submitted
+        let isTaken = tokens.withNext(number) { token in
+            pool.submit(
+                PushRequest(
+                    tag: number,
+                    deviceToken: token,
+                    priority: number & 7 == 0 ? 10 : 5,
+                    expiration: 1_790_000_000 + Int64(truncatingIfNeeded: number & 0xFFF),
+                    identifier: (0x0102_0304_0506_4708, number &* 0x9E37_79B9_7F4A_7C15),
+                    body: UnsafeRawBufferPointer(rebasing: body[..<bodyBytes])
+                )
+            )
+        }
+        guard isTaken else { return false }
+        if number % Self.latencySample == 0 {
+            latencies[Int(number / Self.latencySample)] = -Reading.nanoseconds(CLOCK_MONOTONIC)
+        }
+        submitted += 1
+        return true
+    }
+
+    /// What the pool takes, or what the rate asks for by now.
+    private func fill() {
+        guard rate > 0, isPaced else {
+            while submitOne() {}
+            return
+        }
+        let due = answeredBefore + Int(Int64(rate) * (loop.nowMilliseconds - firstTick) / 1_000)
+        while submitted < UInt64(due), submitOne() {}
+    }
+
+    func timerFired(tag: UInt64) {
+        guard ended == nil else { return }
+        fill()
+        _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
+    }
+
+    // MARK: - Answers
+
+    func pushAnswered(_ answer: borrowing PushAnswer) {
+        answered += 1
+        if answer.disposition == .accepted { accepted += 1 }
+        if answer.tag % Self.latencySample == 0 {
+            latencies[Int(answer.tag / Self.latencySample)] += Reading.nanoseconds(CLOCK_MONOTONIC)
+        }
+        if begun == nil, authenticated >= connectionsWanted, answered >= min(20_000, count / 10) { beginCounting() }
+        if answered == count {
+            ended = Reading()
+            loop.stop()
+        } else if rate == 0 {
+            fill()
+        }
+    }
+
+    private func beginCounting() {
+        answeredBefore = answered
+        begun = Reading()
+        guard rate > 0 else { return }
+        // From here on the rate decides; what is in flight belongs to what was before.
+        answeredBefore = Int(submitted)
+        firstTick = loop.nowMilliseconds
+        isPaced = true
+        _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
+    }
+
+    func poolHasRoom(_ pool: Pool) { fill() }
+
+    func poolNotice(_ notice: PoolNotice) {
+        switch notice {
+        case .authenticated:
+            authenticated += 1
+            connectionsPeak = max(connectionsPeak, authenticated)
+        case .closed(_, let cause, let detail):
+            if cause != .poolClosed { complain("connection closed: \(cause) \(detail)") }
+            authenticated -= 1
+        case .breakerOpened(let cause):
+            fail("the server refuses the pushes: \(cause)")
+        default:
+            break
+        }
+    }
+
+    // MARK: - Figures
+
+    /// One line of JSON.
+    func report(connections: Int, inFlight: Int, latency: Int, spacing: Int) -> String {
+        guard let begun, let ended else { return "{}" }
+        let pushes = Double(answered - answeredBefore)
+        let seconds = Double(ended.wall - begun.wall) / 1e9
+        let user = Double(ended.user - begun.user) / pushes
+        let system = Double(ended.system - begun.system) / pushes
+        let sorted = latencies.prefix(Int((submitted + Self.latencySample - 1) / Self.latencySample)).sorted()
+        func percentile(_ share: Double) -> Double {
+            sorted.isEmpty ? 0 : Double(sorted[min(sorted.count - 1, Int(share * Double(sorted.count)))]) / 1e6
+        }
+        func text(_ number: Double) -> String {
+            let thousandths = Int64((number * 1_000).rounded())
+            let fraction = String(abs(thousandths) % 1_000)
+            return "\(thousandths / 1_000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+        }
+        let fields: [(String, String)] = [
+            ("pushes", String(answered)), ("accepted", String(accepted)),
+            ("pushesPerSecond", String(Int(pushes / seconds))),
+            ("cpuMicrosecondsPerPush", text(user + system)), ("userMicrosecondsPerPush", text(user)),
+            ("systemMicrosecondsPerPush", text(system)),
+            ("allocationsPerPush", text(Double(ended.allocations - begun.allocations) / pushes)),
+            ("peakMemoryBytes", String(ended.peakMemoryBytes)),
+            (
+                "latencyMilliseconds",
+                "{"
+                    + [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1)]
+                    .map { "\"\($0.0)\":\(text(percentile($0.1)))" }.joined(separator: ",") + "}"
+            ),
+            ("connections", String(connections)), ("connectionsPeak", String(connectionsPeak)),
+            ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latency)),
+            ("turnSpacingMicroseconds", String(spacing)),
+        ]
+        return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
+    }
+}
+
+/// The process's clocks and counters at one moment.
+struct Reading {
+    let wall = Reading.nanoseconds(CLOCK_MONOTONIC)
+    let user: Int64
+    let system: Int64
+    let peakMemoryBytes: Int
+    let allocations = CAllocationCount_total()
+
+    init() {
+        var usage = rusage()
+        getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+        user = Reading.microseconds(usage.ru_utime)
+        system = Reading.microseconds(usage.ru_stime)
+        peakMemoryBytes = usage.ru_maxrss * 1_024
+    }
+
+    static func microseconds(_ time: timeval) -> Int64 { Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_usec) }
+
+    static func nanoseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}

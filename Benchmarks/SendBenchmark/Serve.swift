@@ -1,0 +1,92 @@
+import APNs
+import APNsSimulator
+import Glibc
+
+/// What the simulator and the pushes to it agree on.
+enum SimulatedApp {
+    static let bundle = "com.example.scores"
+    static let team = "BENCHTEAM0"
+    static let key = "BENCHKEY00"
+    static let type = "Scores"
+    static let activities = 4_096
+}
+
+/// `serve`: an APNs simulator with as many activities as tokens are wanted. Prints its port and its directory, and runs until standard
+/// input ends.
+func serve(_ given: Arguments) async throws {
+    var arguments = given
+    let latency = try arguments.number("latency", 0, in: 0...10_000)
+    try arguments.end()
+    let directory = try TemporaryDirectory()
+    defer { directory.remove() }
+    let keyFile = try makeSigningKey(in: directory.path)
+    var configuration = SimulatorConfiguration(
+        security: .selfSigned(directory: directory.path),
+        keys: [
+            .init(
+                teamIdentifier: SimulatedApp.team,
+                keyIdentifier: SimulatedApp.key,
+                pem: try readText(keyFile)
+            )
+        ]
+    )
+    configuration.interfacePort = nil
+    configuration.faults.latencyMilliseconds = latency...latency
+    let simulator = Simulator(configuration)
+    try await simulator.start()
+    try await addActivities(to: simulator, tokensFile: directory.path + "/tokens")
+    let source = try ProviderTokenSource(
+        key: SigningKey(path: keyFile),
+        keyIdentifier: SimulatedApp.key,
+        teamIdentifier: SimulatedApp.team
+    )
+    guard let token = source.current(unixSeconds: Int64(time(nil))) else {
+        throw Arguments.Problem(description: "no provider token could be signed")
+    }
+    print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")
+    fflush(nil)
+    // Ends with whoever started it.
+    while getchar() != EOF {}
+    await simulator.stop()
+}
+
+private func addActivities(to simulator: Simulator, tokensFile: String) async throws {
+    let anything = try Shape(json: #"{}"#)
+    let tokens = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) -> [String] in
+        try devices.declare(
+            app: SimulatedApp.bundle,
+            teamIdentifier: nil,
+            types: [.init(name: SimulatedApp.type, attributes: anything, contentState: anything)]
+        )
+        var tokens: [String] = []
+        for number in 0..<SimulatedApp.activities {
+            try devices.install(app: SimulatedApp.bundle, device: "phone-\(number)", nowMilliseconds: now)
+            try devices.start(
+                .init(
+                    activity: "activity-\(number)",
+                    device: "phone-\(number)",
+                    attributesType: SimulatedApp.type,
+                    attributes: "{}",
+                    contentState: "{}"
+                ),
+                app: SimulatedApp.bundle,
+                nowMilliseconds: now
+            )
+            if let token = try devices.token(ofActivity: "activity-\(number)", app: SimulatedApp.bundle) {
+                tokens.append(token)
+            }
+        }
+        return tokens
+    }
+    guard let file = fopen(tokensFile, "w") else { throw Arguments.Problem(description: "cannot write \(tokensFile)") }
+    defer { fclose(file) }
+    for token in tokens { fputs(token + "\n", file) }
+}
+
+private func readText(_ path: String) throws(Arguments.Problem) -> String {
+    guard let file = fopen(path, "r") else { throw Arguments.Problem(description: "cannot read \(path)") }
+    defer { fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: 16_384)
+    let count = fread(&bytes, 1, bytes.count, file)
+    return String(decoding: bytes[..<count], as: UTF8.self)
+}

@@ -1,0 +1,200 @@
+import Reactor
+
+/// What comes in.
+extension Connection {
+    func receive(_ bytes: UnsafeRawBufferPointer) {
+        guard phase != .closed else { return }
+        // The handler may let go of the pool in what follows.
+        let pool = pool
+        lastReceivedMilliseconds = loop.nowMilliseconds
+        do throws(ConnectionFault) {
+            var input = bytes
+            while let frame = try reader.next(&input) {
+                try take(frame)
+                guard phase != .closed else { return }
+            }
+        } catch {
+            return fail(error)
+        }
+        if hasWindowOpened { sendWaiting() }
+        closeIfOver()
+        pool.roomMayHaveChanged()
+    }
+
+    private func take(_ frame: Frame) throws(ConnectionFault) {
+        try countFrame()
+        switch frame.type {
+        case FrameType.headers: try headersReceived(frame)
+        case FrameType.data: try dataReceived(frame)
+        case FrameType.windowUpdate: try windowUpdateReceived(frame)
+        case FrameType.resetStream: try resetReceived(frame)
+        case FrameType.settings: try settingsReceived(frame)
+        case FrameType.ping: try pingReceived(frame)
+        case FrameType.goAway: goAwayReceived(frame)
+        case FrameType.pushPromise:
+            throw ConnectionFault(.protocolError, "PUSH_PROMISE, which we have disabled (RFC 9113, 8.4)")
+        default:
+            // PRIORITY is deprecated, and an unknown type is to be ignored (RFC 9113, sections 5.3.2 and 5.5).
+            break
+        }
+    }
+
+    private func countFrame() throws(ConnectionFault) {
+        framesAllowed -= 1
+        guard framesAllowed < 0 else { return }
+        let now = loop.nowMilliseconds
+        guard now - framesAllowedAtMilliseconds >= 1_000 else {
+            throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
+        }
+        framesAllowedAtMilliseconds = now
+        framesAllowed = ConnectionLimits.framesPerSecondMax
+    }
+
+    /// The push of a stream, or -1 if the stream is closed: frames that were under way when it was are to be ignored.
+    private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
+        // RFC 9113, section 5.1: nothing may come on a stream that has not been opened, and a server opens none with us.
+        guard stream & 1 == 1, stream < nextStream else {
+            throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
+        }
+        return streams.slot(of: stream)
+    }
+
+    // MARK: - The answer
+
+    private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
+        let index = try slot(of: frame.stream)
+        // The block of a closed stream changes the table as any other (RFC 9113, section 4.3).
+        let head = try decoder.decode(frame.payload)
+        guard index >= 0 else { return }
+        let isLast = frame.flags & FrameFlags.endStream != 0
+        let slot = slots.pointer(index)
+        if slot.pointee.status != 0 {
+            // Trailers end the stream and hold no pseudo-header field (RFC 9113, section 8.1).
+            guard isLast, !head.isMalformed, head.status == 0 else { return abandon(index, .protocolError) }
+            return finish(index)
+        }
+        guard !head.isMalformed, head.status != 0 else { return abandon(index, .protocolError) }
+        if head.status < 200 {
+            // An informational answer does not end the stream; 101 does not exist here (RFC 9113, sections 8.1 and 8.6).
+            if isLast || head.status == 101 { abandon(index, .protocolError) }
+            return
+        }
+        slot.pointee.status = head.status
+        slot.pointee.retryAfterSeconds = head.retryAfterSeconds
+        if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
+        if isLast { finish(index) }
+    }
+
+    private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
+        let index = try slot(of: frame.stream)
+        try consume(frame.flowControlledBytes)
+        guard index >= 0 else { return }
+        let slot = slots.pointer(index)
+        guard slot.pointee.status != 0 else { return abandon(index, .protocolError) }
+        slots.keepAnswer(index, frame.payload)
+        slot.pointee.answerBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
+        if frame.flags & FrameFlags.endStream != 0 {
+            finish(index)
+        } else if slot.pointee.answerBytesReceived > ConnectionLimits.answerBodyBytesMax {
+            abandon(index, .cancel)
+        }
+    }
+
+    /// Counts what the server sends against its window, and opens it again when half of it is used.
+    private func consume(_ bytes: Int) throws(ConnectionFault) {
+        receiveWindow -= bytes
+        guard receiveWindow >= 0 else {
+            throw ConnectionFault(.flowControlError, "more than the window of the connection (RFC 9113, 6.9.1)")
+        }
+        guard receiveWindow < ConnectionLimits.receiveWindowBytes / 2 else { return }
+        writeWindowUpdate(ConnectionLimits.receiveWindowBytes - receiveWindow)
+        receiveWindow = ConnectionLimits.receiveWindowBytes
+    }
+
+    private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
+        let index = try slot(of: frame.stream)
+        guard index >= 0 else { return }
+        answer(index, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
+    }
+
+    // MARK: - The connection
+
+    private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
+        guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
+        let before = peerSettings
+        try peerSettings.apply(frame.payload)
+        if peerSettings.headerTableBytes != before.headerTableBytes {
+            encoder.setPeerTableBytes(peerSettings.headerTableBytes)
+        }
+        if peerSettings.initialWindowBytes != before.initialWindowBytes {
+            try checkWindows()
+            hasWindowOpened = true
+        }
+        try requireReadingPeer()
+        writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement)
+        settingsChanged()
+    }
+
+    /// RFC 9113, section 6.9.2: the change moves the window of every open stream.
+    private func checkWindows() throws(ConnectionFault) {
+        for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
+            let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
+            guard window <= Int64(Int32.max) else {
+                throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
+            }
+        }
+    }
+
+    private func pingReceived(_ frame: Frame) throws(ConnectionFault) {
+        if frame.flags & FrameFlags.acknowledgement != 0 { return cancel(.ping) }
+        try requireReadingPeer()
+        writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
+    }
+
+    /// Whoever wants acknowledgements has to read them.
+    private func requireReadingPeer() throws(ConnectionFault) {
+        guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
+            throw ConnectionFault(.enhanceYourCalm, "acknowledgements that are not read (RFC 9113, 10.5)")
+        }
+    }
+
+    private func windowUpdateReceived(_ frame: Frame) throws(ConnectionFault) {
+        let increment = Int64(frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        guard frame.stream != 0 else {
+            guard increment > 0 else {
+                throw ConnectionFault(.protocolError, "WINDOW_UPDATE by 0 (RFC 9113, 6.9)")
+            }
+            sendWindow += increment
+            guard sendWindow <= Int64(Int32.max) else {
+                throw ConnectionFault(.flowControlError, "a window beyond 2^31-1 (RFC 9113, 6.9.1)")
+            }
+            hasWindowOpened = true
+            return
+        }
+        let index = try slot(of: frame.stream)
+        guard index >= 0 else { return }
+        guard increment > 0 else { return abandon(index, .protocolError) }
+        let slot = slots.pointer(index)
+        slot.pointee.windowGain += increment
+        guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain <= Int64(Int32.max) else {
+            return abandon(index, .flowControlError)
+        }
+        hasWindowOpened = true
+    }
+
+    private func goAwayReceived(_ frame: Frame) {
+        let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        let code = frame.payload.networkUInt32(at: 4)
+        let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
+        let reason = AnswerBody(data).reason
+        let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
+        pool.notice(.goAway(connection: identifier, code: code, reason: reason, text: text))
+        retire(.goAway)
+        // RFC 9113, section 6.8: what is above the last stream has not been processed, and will not be.
+        for index in 0..<Int32(slots.capacity) {
+            guard phase != .closed else { return }
+            let slot = slots.pointer(index)
+            if slot.pointee.stage != .free, slot.pointee.streamIdentifier > last { answer(index, wasRefused: true) }
+        }
+    }
+}

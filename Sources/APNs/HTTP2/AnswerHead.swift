@@ -1,0 +1,140 @@
+/// What the header fields of an answer say, as far as anybody wants to know.
+struct AnswerHead {
+    /// The bytes of an answer's header list, as RFC 9113 section 6.5.2 counts them. APNs's lists are below 300.
+    static let listBytesMax = 16_384
+    /// `Retry-After` beyond a day is not believed.
+    static let retryAfterSecondsMax: Int64 = 86_400
+
+    /// `:status`; 0 if there is none.
+    var status: UInt16 = 0
+    /// -1 if it is not given in seconds.
+    var retryAfterSeconds: Int32 = -1
+    var hasIdentifier = false
+    /// The `apns-id`; (0, 0) if it is not a UUID in canonical form.
+    var identifier: (UInt64, UInt64) = (0, 0)
+    /// It breaks a rule of RFC 9113, section 8, or is too long; then the rest is not to be believed.
+    var isMalformed = false
+    private var listBytes = 0
+    private var hasRegularField = false
+
+    mutating func add(_ field: HeaderField) {
+        listBytes += Int(field.nameBytes) + Int(field.valueBytes) + HeaderField.overheadBytes
+        if !field.isValid || listBytes > Self.listBytesMax { isMalformed = true }
+        switch field.kind {
+        case .status:
+            // Pseudo-header fields come first, and once (RFC 9113, section 8.3).
+            if hasRegularField || status != 0 { isMalformed = true }
+            status = UInt16(truncatingIfNeeded: field.number)
+            return
+        case .identifier:
+            hasIdentifier = true
+            identifier = field.identifier
+        case .retryAfter:
+            retryAfterSeconds = field.number
+        case .other:
+            break
+        }
+        hasRegularField = true
+    }
+}
+
+/// One header field, of which only what is wanted is kept: never its text.
+struct HeaderField {
+    enum Kind: UInt8 {
+        case other, status, identifier, retryAfter
+    }
+
+    /// What HPACK and HTTP/2 add to the size of a field (RFC 7541, section 4.1).
+    static let overheadBytes = 32
+
+    var kind = Kind.other
+    /// Name and value may stand in an answer (RFC 9113, sections 8.2 and 8.3.2).
+    var isNameValid = true
+    var isValueValid = true
+    var nameBytes: Int32 = 0
+    var valueBytes: Int32 = 0
+    /// The status, or the seconds of `Retry-After`.
+    var number: Int32 = 0
+    var identifier: (UInt64, UInt64) = (0, 0)
+
+    var isValid: Bool { isNameValid && isValueValid }
+    var tableBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
+
+    /// A field of this name without a value.
+    init(name: UnsafeRawBufferPointer) {
+        nameBytes = Int32(truncatingIfNeeded: name.count)
+        switch name.count {
+        case 7 where (":status" as StaticString).equals(name): kind = .status
+        case 7 where ("apns-id" as StaticString).equals(name): kind = .identifier
+        case 11 where ("retry-after" as StaticString).equals(name): kind = .retryAfter
+        default: isNameValid = HeaderField.isAllowed(name)
+        }
+    }
+
+    mutating func setValue(_ value: UnsafeRawBufferPointer) {
+        valueBytes = Int32(truncatingIfNeeded: value.count)
+        isValueValid = true
+        switch kind {
+        case .status:
+            let status = value.count == 3 ? Decimal.read(value, max: 999) ?? 0 : 0
+            number = Int32(truncatingIfNeeded: status)
+            isValueValid = status >= 100
+        case .identifier:
+            if let read = Hexadecimal.readIdentifier(value) {
+                identifier = read
+            } else {
+                identifier = (0, 0)
+                isValueValid = HeaderField.isValue(value)
+            }
+        case .retryAfter:
+            number = Int32(truncatingIfNeeded: Decimal.read(value, max: AnswerHead.retryAfterSecondsMax) ?? -1)
+            isValueValid = HeaderField.isValue(value)
+        case .other:
+            isValueValid = HeaderField.isValue(value)
+        }
+    }
+
+    /// Not a pseudo-header field, which an answer has no other of, nor one that belongs to HTTP/1.1's connections.
+    private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
+        guard !name.isEmpty, name.allSatisfy(isNameByte) else { return false }
+        let connectionSpecific: [StaticString] = [
+            "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade",
+        ]
+        return !connectionSpecific.contains { $0.equals(name) }
+    }
+
+    /// A token of RFC 9110, section 5.6.2, without upper-case letters.
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+            UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+
+    /// No NUL, line feed or carriage return, and no white space at either end (RFC 9113, section 8.2.1).
+    private static func isValue(_ value: UnsafeRawBufferPointer) -> Bool {
+        guard let first = value.first, let last = value.last else { return true }
+        guard first != 0x20, first != 0x09, last != 0x20, last != 0x09 else { return false }
+        var offset = 0
+        while offset + 8 <= value.count {
+            let block = value.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            let ones: UInt64 = 0x0101_0101_0101_0101
+            guard !hasZero(block), !hasZero(block ^ ones &* 0x0A), !hasZero(block ^ ones &* 0x0D) else { return false }
+            offset += 8
+        }
+        while offset < value.count {
+            guard value[offset] != 0, value[offset] != 0x0A, value[offset] != 0x0D else { return false }
+            offset += 1
+        }
+        return true
+    }
+
+    /// Whether one of the eight bytes is 0.
+    private static func hasZero(_ block: UInt64) -> Bool {
+        (block &- 0x0101_0101_0101_0101) & ~block & 0x8080_8080_8080_8080 != 0
+    }
+}

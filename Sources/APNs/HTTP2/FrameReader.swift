@@ -1,0 +1,254 @@
+import Glibc
+
+/// A whole frame as it was received. The payload is without padding and valid until the next one is asked for.
+struct Frame {
+    var type: UInt8
+    var flags: UInt8
+    var stream: Int32
+    var payload: UnsafeRawBufferPointer
+    /// The payload as flow control counts it, padding included.
+    var flowControlledBytes: Int
+}
+
+/// Cuts received bytes into frames, and refuses what no frame may be (RFC 9113, sections 4 and 6).
+///
+/// Frames that arrive whole are handed out in place. One that is cut by the end of the input is kept, at most one frame's bytes, and
+/// completed with the next input. A header block that comes in parts is put together here, so that HEADERS frames are handed out
+/// with their whole block. What the frames mean is not looked at.
+struct FrameReader: ~Copyable {
+    /// A header block that comes in parts, put together. An answer's takes about a hundred bytes.
+    static let headerBlockBytesMax = 65_536
+    /// Parts of one header block; a flood of empty ones is an attack.
+    static let continuationsMax = 16
+
+    private let partial: UnsafeMutableRawBufferPointer
+    private var partialBytes = 0
+    /// Allocated when the first block comes in parts.
+    private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
+    private var blockBytes = 0
+    private var continuations = 0
+    /// The HEADERS frame whose block is being put together; its stream is 0 if there is none.
+    private var blockStream: Int32 = 0
+    private var blockFlags: UInt8 = 0
+    /// RFC 9113, section 3.4: the first frame is SETTINGS.
+    private var isFirst = true
+
+    init() {
+        partial = .allocate(byteCount: FrameHeader.byteCount + FrameHeader.payloadBytesMax, alignment: 16)
+    }
+
+    deinit {
+        partial.deallocate()
+        block.deallocate()
+    }
+
+    /// The next frame; nil when the rest of the input, which is then kept, is not a whole one.
+    mutating func next(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
+        while let (header, payload) = try cut(&input) {
+            if let frame = try examine(header, payload) { return frame }
+        }
+        return nil
+    }
+
+    // MARK: - Cutting
+
+    private mutating func cut(
+        _ input: inout UnsafeRawBufferPointer
+    ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
+        if partialBytes > 0 { return try complete(&input) }
+        guard input.count >= FrameHeader.byteCount, let start = input.baseAddress else {
+            keep(&input, upTo: FrameHeader.byteCount)
+            return nil
+        }
+        let header = FrameHeader(start)
+        try check(header)
+        let end = FrameHeader.byteCount + header.payloadBytes
+        guard input.count >= end else {
+            keep(&input, upTo: end)
+            return nil
+        }
+        let payload = UnsafeRawBufferPointer(rebasing: input[FrameHeader.byteCount..<end])
+        input = UnsafeRawBufferPointer(rebasing: input[end...])
+        return (header, payload)
+    }
+
+    /// Goes on with a frame of which the last input held a part.
+    private mutating func complete(
+        _ input: inout UnsafeRawBufferPointer
+    ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
+        guard let start = partial.baseAddress else { return nil }
+        keep(&input, upTo: FrameHeader.byteCount)
+        guard partialBytes >= FrameHeader.byteCount else { return nil }
+        let header = FrameHeader(start)
+        try check(header)
+        let end = FrameHeader.byteCount + header.payloadBytes
+        keep(&input, upTo: end)
+        guard partialBytes == end else { return nil }
+        partialBytes = 0
+        return (header, UnsafeRawBufferPointer(rebasing: partial[FrameHeader.byteCount..<end]))
+    }
+
+    /// Moves bytes behind those that are kept, until there are `total`.
+    private mutating func keep(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
+        let count = min(input.count, total - partialBytes)
+        guard count > 0 else { return }
+        UnsafeMutableRawBufferPointer(rebasing: partial[partialBytes..<partialBytes + count])
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: input[..<count]))
+        partialBytes += count
+        input = UnsafeRawBufferPointer(rebasing: input[count...])
+    }
+
+    private func check(_ header: FrameHeader) throws(ConnectionFault) {
+        guard header.payloadBytes <= FrameHeader.payloadBytesMax else {
+            throw ConnectionFault(.frameSizeError, "a frame longer than SETTINGS_MAX_FRAME_SIZE (RFC 9113, 4.2)")
+        }
+    }
+
+    // MARK: - Looking
+
+    /// Nil for a frame that is not handed out: a part of a header block, or of a type that nobody knows.
+    private mutating func examine(
+        _ header: FrameHeader,
+        _ payload: UnsafeRawBufferPointer
+    ) throws(ConnectionFault) -> Frame? {
+        if isFirst {
+            guard header.type == FrameType.settings, header.flags & FrameFlags.acknowledgement == 0 else {
+                throw ConnectionFault(.protocolError, "the first frame is not SETTINGS (RFC 9113, 3.4)")
+            }
+            isFirst = false
+        }
+        if blockStream != 0 || header.type == FrameType.continuation { return try addToBlock(header, payload) }
+        var frame = Frame(
+            type: header.type,
+            flags: header.flags,
+            stream: header.stream,
+            payload: payload,
+            flowControlledBytes: payload.count
+        )
+        switch header.type {
+        case FrameType.headers:
+            try requireStream(header)
+            frame.payload = try withoutPadding(header, payload)
+            if header.flags & FrameFlags.priority != 0 {
+                guard frame.payload.count >= 5 else {
+                    throw ConnectionFault(.frameSizeError, "HEADERS without its priority (RFC 9113, 6.2)")
+                }
+                frame.payload = UnsafeRawBufferPointer(rebasing: frame.payload[5...])
+            }
+            guard header.flags & FrameFlags.endHeaders != 0 else {
+                try beginBlock(header, frame.payload)
+                return nil
+            }
+        case FrameType.data:
+            try requireStream(header)
+            frame.payload = try withoutPadding(header, payload)
+        default:
+            try checkControl(header)
+        }
+        return frame
+    }
+
+    private func checkControl(_ header: FrameHeader) throws(ConnectionFault) {
+        switch header.type {
+        case FrameType.resetStream:
+            try requireStream(header)
+            try requireSize(header, header.payloadBytes == 4)
+        case FrameType.windowUpdate:
+            try requireSize(header, header.payloadBytes == 4)
+        case FrameType.priority:
+            // A length other than 5 is an error of its stream only, and the frame is ignored in any case.
+            try requireStream(header)
+        case FrameType.settings:
+            try requireConnection(header)
+            let isAcknowledgement = header.flags & FrameFlags.acknowledgement != 0
+            try requireSize(
+                header,
+                isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6)
+            )
+        case FrameType.ping:
+            try requireConnection(header)
+            try requireSize(header, header.payloadBytes == 8)
+        case FrameType.goAway:
+            try requireConnection(header)
+            try requireSize(header, header.payloadBytes >= 8)
+        default:
+            break
+        }
+    }
+
+    private func requireStream(_ header: FrameHeader) throws(ConnectionFault) {
+        guard header.stream != 0 else {
+            throw ConnectionFault(.protocolError, "a frame of a stream on stream 0 (RFC 9113, 6)")
+        }
+    }
+
+    private func requireConnection(_ header: FrameHeader) throws(ConnectionFault) {
+        guard header.stream == 0 else {
+            throw ConnectionFault(.protocolError, "a frame of the connection on a stream (RFC 9113, 6)")
+        }
+    }
+
+    private func requireSize(_ header: FrameHeader, _ isRight: Bool) throws(ConnectionFault) {
+        guard isRight else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
+    }
+
+    private func withoutPadding(
+        _ header: FrameHeader,
+        _ payload: UnsafeRawBufferPointer
+    ) throws(ConnectionFault) -> UnsafeRawBufferPointer {
+        guard header.flags & FrameFlags.padded != 0 else { return payload }
+        guard let first = payload.first else {
+            throw ConnectionFault(.frameSizeError, "a padded frame without its padding's length (RFC 9113, 6.1)")
+        }
+        guard Int(first) < payload.count else {
+            throw ConnectionFault(.protocolError, "more padding than payload (RFC 9113, 6.1)")
+        }
+        return UnsafeRawBufferPointer(rebasing: payload[1..<payload.count - Int(first)])
+    }
+
+    // MARK: - Header blocks in parts
+
+    private mutating func beginBlock(
+        _ header: FrameHeader,
+        _ part: UnsafeRawBufferPointer
+    ) throws(ConnectionFault) {
+        if block.count == 0 { block = .allocate(byteCount: Self.headerBlockBytesMax, alignment: 16) }
+        blockStream = header.stream
+        blockFlags = header.flags
+        blockBytes = 0
+        continuations = 0
+        try append(part)
+    }
+
+    private mutating func addToBlock(
+        _ header: FrameHeader,
+        _ part: UnsafeRawBufferPointer
+    ) throws(ConnectionFault) -> Frame? {
+        guard blockStream != 0, header.type == FrameType.continuation, header.stream == blockStream else {
+            throw ConnectionFault(.protocolError, "HEADERS and CONTINUATION out of order (RFC 9113, 6.10)")
+        }
+        continuations += 1
+        guard continuations <= Self.continuationsMax else {
+            throw ConnectionFault(.enhanceYourCalm, "a header block in too many parts (RFC 9113, 10.5.1)")
+        }
+        try append(part)
+        guard header.flags & FrameFlags.endHeaders != 0 else { return nil }
+        let stream = blockStream
+        blockStream = 0
+        return Frame(
+            type: FrameType.headers,
+            flags: blockFlags | FrameFlags.endHeaders,
+            stream: stream,
+            payload: UnsafeRawBufferPointer(rebasing: block[..<blockBytes]),
+            flowControlledBytes: blockBytes
+        )
+    }
+
+    private mutating func append(_ part: UnsafeRawBufferPointer) throws(ConnectionFault) {
+        guard part.count <= block.count - blockBytes else {
+            throw ConnectionFault(.enhanceYourCalm, "a header block that is too long (RFC 9113, 10.5.1)")
+        }
+        UnsafeMutableRawBufferPointer(rebasing: block[blockBytes..<blockBytes + part.count]).copyMemory(from: part)
+        blockBytes += part.count
+    }
+}

@@ -1,0 +1,190 @@
+/// HPACK's decoder for answers (RFC 7541), which keeps of each field what an ``AnswerHead`` wants.
+///
+/// The dynamic table therefore holds no text: of a field that the server has put there, its size and what it means.
+struct HeaderDecoder: ~Copyable {
+    /// SETTINGS_HEADER_TABLE_SIZE, which we leave at its initial value.
+    static let tableBytesMax = 4_096
+    /// A field takes at least 32 bytes of the table. A power of two.
+    private static let entriesMax = 128
+    /// The longest name or value taken, in its encoded form (RFC 7541, section 7.4).
+    static let stringBytesMax = 8_192
+
+    private let entries: UnsafeMutablePointer<HeaderField>
+    /// Where the newest entry is; older ones follow, around the end.
+    private var newest = 0
+    private var count = 0
+    private var tableBytes = 0
+    private var tableBytesAllowed = HeaderDecoder.tableBytesMax
+    /// What Huffman-coded strings are decoded into: a name and a value.
+    private let scratch: UnsafeMutableRawBufferPointer
+    private let huffman = Huffman.code
+    private let staticHeaders = StaticHeaders.table
+
+    init() {
+        entries = .allocate(capacity: Self.entriesMax)
+        let none = HeaderField(name: UnsafeRawBufferPointer(start: nil, count: 0))
+        entries.initialize(repeating: none, count: Self.entriesMax)
+        scratch = .allocate(
+            byteCount: Huffman.decodedBytesMax(encodedBytes: Self.stringBytesMax) + 16,
+            alignment: 16
+        )
+    }
+
+    deinit {
+        entries.deallocate()
+        scratch.deallocate()
+    }
+
+    /// Decodes one whole header block. A fault leaves the table in doubt, and so ends the connection (RFC 9113, section 4.3).
+    mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> AnswerHead {
+        var head = AnswerHead()
+        var rest = block
+        var mayResize = true
+        while let first = rest.first {
+            if first & 0x80 != 0 {
+                let index = try integer(&rest, prefixBits: 7)
+                head.add(try field(at: index))
+            } else if first & 0x40 != 0 {
+                let field = try literal(&rest, prefixBits: 6)
+                insert(field)
+                head.add(field)
+            } else if first & 0x20 != 0 {
+                guard mayResize else { throw fault("a table size update after a field (RFC 7541, 4.2)") }
+                try resize(try integer(&rest, prefixBits: 5))
+                continue
+            } else {
+                head.add(try literal(&rest, prefixBits: 4))
+            }
+            mayResize = false
+        }
+        return head
+    }
+
+    private func fault(_ detail: StaticString) -> ConnectionFault {
+        ConnectionFault(.compressionError, detail)
+    }
+
+    // MARK: - Representations
+
+    private mutating func literal(
+        _ rest: inout UnsafeRawBufferPointer,
+        prefixBits: UInt8
+    ) throws(ConnectionFault) -> HeaderField {
+        let index = try integer(&rest, prefixBits: prefixBits)
+        var result = index == 0 ? HeaderField(name: try string(&rest)) : try field(at: index)
+        result.setValue(try string(&rest))
+        return result
+    }
+
+    /// RFC 7541, section 5.1. Nothing here needs more than 28 bits.
+    private func integer(
+        _ rest: inout UnsafeRawBufferPointer,
+        prefixBits: UInt8
+    ) throws(ConnectionFault) -> Int {
+        guard let first = rest.first else { throw fault("a header block that ends too soon") }
+        let prefixMax = UInt8(1) << prefixBits - 1
+        var value = Int(first & prefixMax)
+        var length = 1
+        if first & prefixMax == prefixMax {
+            var shift = 0
+            while true {
+                guard length < rest.count else { throw fault("a header block that ends too soon") }
+                guard shift <= 21 else { throw fault("a number that is too large (RFC 7541, 7.4)") }
+                let byte = rest[length]
+                value += Int(byte & 0x7F) << shift
+                shift += 7
+                length += 1
+                if byte & 0x80 == 0 { break }
+            }
+        }
+        rest = UnsafeRawBufferPointer(rebasing: rest[length...])
+        return value
+    }
+
+    /// RFC 7541, section 5.2. The bytes are valid until the next string is read.
+    private func string(_ rest: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> UnsafeRawBufferPointer {
+        guard let first = rest.first else { throw fault("a header block that ends too soon") }
+        let length = try integer(&rest, prefixBits: 7)
+        guard length <= rest.count else { throw fault("a header block that ends too soon") }
+        guard length <= Self.stringBytesMax else { throw fault("a string that is too long (RFC 7541, 7.4)") }
+        let encoded = UnsafeRawBufferPointer(rebasing: rest[..<length])
+        rest = UnsafeRawBufferPointer(rebasing: rest[length...])
+        guard first & 0x80 != 0 else { return encoded }
+        guard let count = huffman.decode(encoded, into: scratch) else {
+            throw fault("a string that is not Huffman code (RFC 7541, 5.2)")
+        }
+        return UnsafeRawBufferPointer(rebasing: scratch[..<count])
+    }
+
+    // MARK: - Tables
+
+    private func field(at index: Int) throws(ConnectionFault) -> HeaderField {
+        if let field = staticHeaders[index] { return field }
+        let age = index - StaticHeaders.count - 1
+        guard age >= 0, age < count else { throw fault("an index beyond the table (RFC 7541, 2.3.3)") }
+        return entries[(newest + age) & (Self.entriesMax - 1)]
+    }
+
+    private mutating func insert(_ field: HeaderField) {
+        let bytes = field.tableBytes
+        evict(downTo: tableBytesAllowed - bytes)
+        // A field larger than the table empties it, and is not an error (RFC 7541, section 4.4).
+        guard bytes <= tableBytesAllowed else { return }
+        newest = (newest - 1) & (Self.entriesMax - 1)
+        entries[newest] = field
+        count += 1
+        tableBytes += bytes
+    }
+
+    private mutating func resize(_ bytes: Int) throws(ConnectionFault) {
+        guard bytes <= Self.tableBytesMax else { throw fault("a table larger than allowed (RFC 7541, 6.3)") }
+        tableBytesAllowed = bytes
+        evict(downTo: bytes)
+    }
+
+    private mutating func evict(downTo bytes: Int) {
+        while tableBytes > bytes, count > 0 {
+            count -= 1
+            tableBytes -= entries[(newest + count) & (Self.entriesMax - 1)].tableBytes
+        }
+    }
+}
+
+/// The static table of HPACK (RFC 7541, appendix A), as far as sizes and answers go.
+struct StaticHeaders: @unchecked Sendable {
+    static let table = StaticHeaders()
+    static let count = 61
+
+    /// Made once and never changed or freed.
+    private let fields: UnsafeMutablePointer<HeaderField>
+
+    private init() {
+        fields = .allocate(capacity: Self.count + 1)
+        fields.initialize(to: HeaderField(name: UnsafeRawBufferPointer(start: nil, count: 0)))
+        for (index, (name, value)) in staticHeaderTexts.enumerated() {
+            var field = Array(name.utf8).withUnsafeBytes { HeaderField(name: $0) }
+            Array(value.utf8).withUnsafeBytes { field.setValue($0) }
+            fields.advanced(by: index + 1).initialize(to: field)
+        }
+    }
+
+    subscript(_ index: Int) -> HeaderField? {
+        index > 0 && index <= Self.count ? fields[index] : nil
+    }
+}
+
+private let staticHeaderTexts: [(name: String, value: String)] = [
+    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
+    (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
+    (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"), ("accept-language", ""), ("accept-ranges", ""), ("accept", ""),
+    ("access-control-allow-origin", ""), ("age", ""), ("allow", ""), ("authorization", ""), ("cache-control", ""),
+    ("content-disposition", ""), ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
+    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""), ("date", ""), ("etag", ""),
+    ("expect", ""), ("expires", ""), ("from", ""), ("host", ""), ("if-match", ""), ("if-modified-since", ""),
+    ("if-none-match", ""), ("if-range", ""), ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""),
+    ("location", ""), ("max-forwards", ""), ("proxy-authenticate", ""), ("proxy-authorization", ""), ("range", ""),
+    ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
+    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""),
+    ("www-authenticate", ""),
+]

@@ -1,0 +1,167 @@
+/// The Huffman code of HPACK (RFC 7541, section 5.2 and appendix B).
+///
+/// The code is canonical: within a length, codes follow their symbols. So the lengths are all that need be written down.
+struct Huffman: @unchecked Sendable {
+    /// Made once and never changed or freed.
+    static let code = Huffman()
+
+    /// The longest code of a byte has 30 bits.
+    private static let bitsMax = 30
+    /// Codes of up to this many bits, which all digits and most letters have, are found by one look-up.
+    private static let shortBits: UInt64 = 8
+
+    /// By the next eight bits: symbol, and in the upper byte the code's length; 0 where a longer code begins.
+    private let shortCodes: UnsafeMutablePointer<UInt16>
+    /// By length: the first code, left-aligned in 32 bits, and the place of its symbol in `symbols`.
+    private let firstCodes: UnsafeMutablePointer<UInt32>
+    private let firstPlaces: UnsafeMutablePointer<Int>
+    /// By code.
+    private let symbols: UnsafeMutablePointer<UInt8>
+    /// By symbol.
+    private let codes: UnsafeMutablePointer<UInt32>
+
+    private init() {
+        shortCodes = .allocate(capacity: 256)
+        firstCodes = .allocate(capacity: Self.bitsMax + 2)
+        firstPlaces = .allocate(capacity: Self.bitsMax + 2)
+        symbols = .allocate(capacity: 256)
+        codes = .allocate(capacity: 256)
+        shortCodes.initialize(repeating: 0, count: 256)
+        var code: UInt32 = 0
+        var place = 0
+        for bits in 1...Self.bitsMax {
+            code <<= 1
+            firstCodes.advanced(by: bits).initialize(to: code << UInt32(32 - bits))
+            firstPlaces.advanced(by: bits).initialize(to: place)
+            for symbol in 0..<256 where Int(codeBits[symbol]) == bits {
+                symbols.advanced(by: place).initialize(to: UInt8(symbol))
+                codes.advanced(by: symbol).initialize(to: code)
+                if bits <= 8 {
+                    let start = Int(code) << (8 - bits)
+                    for index in start..<start + 1 << (8 - bits) {
+                        shortCodes[index] = UInt16(bits) << 8 | UInt16(symbol)
+                    }
+                }
+                code += 1
+                place += 1
+            }
+        }
+        // What is left is the end of string, thirty ones, which never stands in a string.
+        firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
+        firstPlaces.advanced(by: Self.bitsMax + 1).initialize(to: place)
+    }
+
+    // MARK: - Decoding
+
+    /// How much room `decode` needs: the shortest code has five bits.
+    static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
+
+    /// Writes the decoded string and gives its length; nil if the input is no string in this code (RFC 7541, section 5.2).
+    ///
+    /// - Parameter output: room for `decodedBytesMax`.
+    func decode(_ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int? {
+        precondition(output.count >= Self.decodedBytesMax(encodedBytes: input.count))
+        guard let destination = output.baseAddress, let source = input.baseAddress else {
+            return input.isEmpty ? 0 : nil
+        }
+        // The next bits inverted, left-aligned: the zeros that a shift brings in stand for ones, which is what padding is made of.
+        var inverted: UInt64 = 0
+        var available = 0
+        var position = 0
+        var count = 0
+        while true {
+            if position + 8 <= input.count {
+                let next = ~UInt64(bigEndian: source.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+                inverted |= next &>> UInt64(truncatingIfNeeded: available)
+                let taken = (63 &- available) &>> 3
+                position += taken
+                available += taken * 8
+                // What the rest of the eight bytes has set below the available bits is set again by the next ones.
+            } else {
+                while available <= 56, position < input.count {
+                    let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
+                    inverted |= next &<< UInt64(truncatingIfNeeded: 56 - available)
+                    available += 8
+                    position += 1
+                }
+            }
+            while true {
+                let short = shortCodes[Int(truncatingIfNeeded: ~inverted &>> 56)]
+                var length = Int(short &>> 8)
+                var symbol = UInt8(truncatingIfNeeded: short)
+                if length == 0 || length > available {
+                    // A long code needs its 30 bits in sight, and so does the decision that there is none.
+                    if available < Self.bitsMax, position < input.count { break }
+                    // Ones to the end are padding if they are fewer than eight.
+                    if inverted == 0 { return available < 8 ? count : nil }
+                    guard length == 0, let long = longCode(UInt32(truncatingIfNeeded: ~inverted &>> 32)) else {
+                        return nil
+                    }
+                    (symbol, length) = long
+                    // The bits that are left begin a code and do not end it.
+                    guard length <= available else { return nil }
+                }
+                destination.storeBytes(of: symbol, toByteOffset: count, as: UInt8.self)
+                count += 1
+                inverted = inverted &<< UInt64(truncatingIfNeeded: length)
+                available -= length
+            }
+        }
+    }
+
+    private func longCode(_ bits: UInt32) -> (UInt8, Int)? {
+        // Codes grow with their length, so the length is the last one whose first code is not above the bits.
+        var length = Int(Self.shortBits) + 1
+        while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
+        guard bits < firstCodes[Self.bitsMax + 1] else { return nil }
+        let place = firstPlaces[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
+        return (symbols[place], length)
+    }
+
+    // MARK: - Encoding
+
+    func encodedBytes(_ text: UnsafeRawBufferPointer) -> Int {
+        (text.reduce(0) { $0 + Int(codeBits[Int($1)]) } + 7) / 8
+    }
+
+    func encode(_ text: UnsafeRawBufferPointer) -> [UInt8] {
+        var output: [UInt8] = []
+        output.reserveCapacity(encodedBytes(text))
+        var bits: UInt64 = 0
+        var count = 0
+        for byte in text {
+            let length = Int(codeBits[Int(byte)])
+            bits = bits << UInt64(length) | UInt64(codes[Int(byte)])
+            count += length
+            while count >= 8 {
+                count -= 8
+                output.append(UInt8(truncatingIfNeeded: bits >> UInt64(count)))
+            }
+        }
+        if count > 0 {
+            let padding = UInt64(8 - count)
+            output.append(UInt8(truncatingIfNeeded: bits << padding | (1 << padding - 1)))
+        }
+        return output
+    }
+}
+
+/// The length of each byte's code in bits.
+private let codeBits: [UInt8] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+]

@@ -1,0 +1,39 @@
+/// What the server allows, as its SETTINGS frames have said so far (RFC 9113, section 6.5.2).
+struct PeerSettings: Equatable {
+    /// SETTINGS_MAX_CONCURRENT_STREAMS; no limit before it is sent.
+    var concurrentStreamsMax: UInt32 = .max
+    /// SETTINGS_INITIAL_WINDOW_SIZE.
+    var initialWindowBytes: Int32 = 65_535
+    /// SETTINGS_HEADER_TABLE_SIZE.
+    var headerTableBytes: UInt32 = 4_096
+
+    /// Takes one frame's payload, whose length ``FrameReader`` has looked at.
+    mutating func apply(_ payload: UnsafeRawBufferPointer) throws(ConnectionFault) {
+        var offset = 0
+        while offset + 6 <= payload.count {
+            let value = payload.networkUInt32(at: offset + 2)
+            switch payload.networkUInt16(at: offset) {
+            case Setting.headerTableSize:
+                headerTableBytes = value
+            case Setting.enablePush:
+                // RFC 9113, section 6.5.2: from a server it can only be 0.
+                guard value == 0 else { throw ConnectionFault(.protocolError, "the server sets ENABLE_PUSH") }
+            case Setting.concurrentStreamsMax:
+                concurrentStreamsMax = value
+            case Setting.initialWindowSize:
+                guard let bytes = Int32(exactly: value) else {
+                    throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE beyond 2^31-1")
+                }
+                initialWindowBytes = bytes
+            case Setting.frameSizeMax:
+                // What is more than the least is not made use of.
+                guard value >= FrameHeader.payloadBytesMax, value < 1 << 24 else {
+                    throw ConnectionFault(.protocolError, "MAX_FRAME_SIZE out of its range")
+                }
+            default:
+                break
+            }
+            offset += 6
+        }
+    }
+}

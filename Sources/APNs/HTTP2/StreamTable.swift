@@ -1,0 +1,71 @@
+/// Which slot a stream's push is in: a table of open addressing, so large that it is never more than half full.
+///
+/// A client's streams are the odd numbers in order. They are spread by a hash all the same: side by side they would make one long
+/// cluster, to be walked through each time one of them is taken out.
+struct StreamTable: ~Copyable {
+    private struct Entry {
+        /// 0 if the place is free.
+        var stream: Int32
+        var slot: Int32
+    }
+
+    private let entries: UnsafeMutablePointer<Entry>
+    private let mask: Int
+    private let hashShift: UInt32
+
+    /// - Parameter capacity: the most streams at one time.
+    init(capacity: Int) {
+        precondition(capacity > 0 && capacity <= 1 << 20)
+        var size = 16
+        while size < 2 * capacity { size *= 2 }
+        mask = size - 1
+        hashShift = UInt32(32 - size.trailingZeroBitCount)
+        entries = .allocate(capacity: size)
+        entries.initialize(repeating: Entry(stream: 0, slot: 0), count: size)
+    }
+
+    deinit {
+        entries.deallocate()
+    }
+
+    /// -1 for a stream that is not open.
+    func slot(of stream: Int32) -> Int32 {
+        var place = home(stream)
+        while entries[place].stream != 0 {
+            if entries[place].stream == stream { return entries[place].slot }
+            place = (place + 1) & mask
+        }
+        return -1
+    }
+
+    func insert(_ stream: Int32, slot: Int32) {
+        var place = home(stream)
+        while entries[place].stream != 0 { place = (place + 1) & mask }
+        entries[place] = Entry(stream: stream, slot: slot)
+    }
+
+    /// Takes a stream out, and closes the gap so that those behind it are still found.
+    func remove(_ stream: Int32) {
+        var gap = home(stream)
+        while entries[gap].stream != stream {
+            precondition(entries[gap].stream != 0, "a stream that is not open is closed")
+            gap = (gap + 1) & mask
+        }
+        var place = (gap + 1) & mask
+        while entries[place].stream != 0 {
+            // It may move to the gap unless its home lies between the two.
+            let home = home(entries[place].stream)
+            if (place - home) & mask >= (place - gap) & mask {
+                entries[gap] = entries[place]
+                gap = place
+            }
+            place = (place + 1) & mask
+        }
+        entries[gap].stream = 0
+    }
+
+    private func home(_ stream: Int32) -> Int {
+        // Multiplication by 2^32 divided by the golden ratio keeps neighbours far apart.
+        Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShift)
+    }
+}

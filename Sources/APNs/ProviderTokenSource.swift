@@ -1,0 +1,168 @@
+import Synchronization
+
+/// Signs the provider tokens of one team and hands the same one to every connection of the process.
+///
+/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a reference:
+/// the lock is never taken for a push. A token once handed out is never changed; a renewal swaps the reference.
+///
+/// A key may take another's place while pushes go on. The new one is a *candidate* first: one pool of the process opens one more
+/// connection with its token and sends one push there. If APNs accepts it, the candidate becomes the key, and connections with tokens
+/// of the old one are replaced one after the other, since one connection never sees two keys. If not, the candidate is dropped, and
+/// the push goes elsewhere.
+public final class ProviderTokenSource: Sendable {
+    /// What the source knows of its keys, for logs and metrics.
+    public struct KeyStatus: Sendable, Equatable {
+        /// The id of the key in use.
+        public var keyIdentifier: String
+        /// The id of the key that is on trial; nil if there is none.
+        public var candidateIdentifier: String?
+        /// Why the last candidate was refused; nil if none was, or one has been accepted since.
+        public var refusal: Reason?
+    }
+
+    enum Verdict {
+        case accepted
+        case refused(Reason)
+        /// The connection ended first: somebody else may try.
+        case inconclusive
+    }
+
+    private struct Signer {
+        var key: SigningKey
+        var keyIdentifier: String
+        var generation: Int
+    }
+
+    private struct State {
+        var signer: Signer
+        var newest: ProviderToken?
+        var candidate: Signer?
+        /// The candidate's token while a connection tries it.
+        var onTrial: ProviderToken?
+        var refusal: Reason?
+        var generationsOffered = 0
+    }
+
+    private let teamIdentifier: String
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - keyIdentifier: the key's id, which Apple gives with the key: 10 letters and digits.
+    ///   - teamIdentifier: the developer team's id: 10 letters and digits.
+    /// - Throws: ``ConfigurationError`` if an identifier is anything else.
+    public init(key: SigningKey, keyIdentifier: String, teamIdentifier: String) throws(ConfigurationError) {
+        try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
+        try ProviderTokenSource.check("teamIdentifier", teamIdentifier)
+        self.teamIdentifier = teamIdentifier
+        state = Mutex(State(signer: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
+    }
+
+    private static func check(_ field: String, _ identifier: String) throws(ConfigurationError) {
+        guard identifier.utf8.count == 10, identifier.utf8.allSatisfy(\.isASCIIAlphanumeric) else {
+            throw ConfigurationError(field: field, detail: "must be 10 letters and digits")
+        }
+    }
+
+    /// The token to use now, signed anew when the last one is old. If signing fails, the last one serves to its end;
+    /// nil once that has passed.
+    public func current(unixSeconds: Int64) -> ProviderToken? {
+        state.withLock { state in
+            if let token = state.newest {
+                let age = token.ageSeconds(at: unixSeconds)
+                // A token from the future was signed by a clock that has been set back since.
+                if age >= 0 && age < ProviderTokenTimes.renewalSeconds { return token }
+            }
+            if let token = sign(state.signer, unixSeconds: unixSeconds) {
+                state.newest = token
+                return token
+            }
+            guard let token = state.newest, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.lastUseSeconds else {
+                return nil
+            }
+            return token
+        }
+    }
+
+    /// APNs called this token expired. The next look-up signs a new one, unless this one is younger than the shortest
+    /// time between two tokens: then the clocks disagree, and more tokens would only earn TooManyProviderTokenUpdates.
+    func refused(_ token: ProviderToken, unixSeconds: Int64) {
+        state.withLock { state in
+            guard state.newest === token else { return }
+            let age = token.ageSeconds(at: unixSeconds)
+            if age < 0 || age >= ProviderTokenTimes.pinSeconds { state.newest = nil }
+        }
+    }
+
+    // MARK: - Another key
+
+    /// Another key is to take this one's place, once APNs has accepted it. An earlier candidate is forgotten.
+    ///
+    /// - Throws: ``ConfigurationError`` if the identifier is none.
+    public func offer(_ key: SigningKey, keyIdentifier: String) throws(ConfigurationError) {
+        try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
+        state.withLock { state in
+            state.generationsOffered += 1
+            state.candidate = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.generationsOffered)
+            state.onTrial = nil
+        }
+    }
+
+    public var keyStatus: KeyStatus {
+        state.withLock { state in
+            KeyStatus(
+                keyIdentifier: state.signer.keyIdentifier,
+                candidateIdentifier: state.candidate?.keyIdentifier,
+                refusal: state.refusal
+            )
+        }
+    }
+
+    /// Which key signs now; see ``ProviderToken/keyGeneration``.
+    var keyGeneration: Int { state.withLock { $0.signer.generation } }
+
+    /// The candidate's token, for whoever is the first to ask: that pool has to try it and give its verdict.
+    func takeTrial(unixSeconds: Int64) -> ProviderToken? {
+        state.withLock { state in
+            guard let candidate = state.candidate, state.onTrial == nil else { return nil }
+            guard let token = sign(candidate, unixSeconds: unixSeconds) else {
+                state.candidate = nil
+                state.refusal = .absent
+                return nil
+            }
+            state.onTrial = token
+            return token
+        }
+    }
+
+    /// What became of a token from `takeTrial`. Says nothing if another candidate has been offered since.
+    func endTrial(of token: ProviderToken, _ verdict: Verdict) {
+        state.withLock { state in
+            guard state.onTrial === token, let candidate = state.candidate else { return }
+            state.onTrial = nil
+            switch verdict {
+            case .inconclusive:
+                break
+            case .refused(let reason):
+                state.candidate = nil
+                state.refusal = reason
+            case .accepted:
+                state.signer = candidate
+                state.newest = token
+                state.candidate = nil
+                state.refusal = nil
+            }
+        }
+    }
+
+    private func sign(_ signer: Signer, unixSeconds: Int64) -> ProviderToken? {
+        let header = "{\"alg\":\"ES256\",\"kid\":\"\(signer.keyIdentifier)\"}"
+        let claims = "{\"iss\":\"\(teamIdentifier)\",\"iat\":\(unixSeconds)}"
+        var token = Base64URL.encode(Array(header.utf8))
+        token.append(UInt8(ascii: "."))
+        token += Base64URL.encode(Array(claims.utf8))
+        guard let signature = signer.key.signature(of: token) else { return nil }
+        token.append(UInt8(ascii: "."))
+        token += Base64URL.encode(signature)
+        return ProviderToken(token: token, issuedAtSeconds: unixSeconds, keyGeneration: signer.generation)
+    }
+}

@@ -1,0 +1,373 @@
+import CNghttp2
+import Testing
+
+@testable import APNs
+
+/// Our HPACK against nghttp2's, in both directions.
+@Suite struct HeaderCompressionTests {
+    @Test func huffmanCodeIsNghttp2s() throws {
+        var generator = Generator(seed: 1)
+        let inflater = try Inflater()
+        for round in 0..<2_000 {
+            let text: [UInt8] =
+                round < 256
+                ? [UInt8](repeating: UInt8(round), count: 9)
+                : (0..<Int.random(in: 0...60, using: &generator))
+                    .map { _ in UInt8.random(in: 0...255, using: &generator) }
+            let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
+            #expect(encoded.count == text.withUnsafeBytes { Huffman.code.encodedBytes($0) })
+            #expect(decode(encoded) == text)
+            // A literal without indexing, of the name "x".
+            var block: [UInt8] = [0x00, 0x01, UInt8(ascii: "x")]
+            block += integer(encoded.count, flags: 0x80, prefixBits: 7) + encoded
+            let fields = try #require(inflater.decode(block))
+            #expect(fields.map(\.value) == [text])
+        }
+    }
+
+    /// Padding of eight bits or of anything but ones, and the end of string, are errors (RFC 7541, section 5.2).
+    @Test(
+        arguments: [
+            [0xFF], [0xFF, 0xFF, 0xFF, 0xFF], [0x00], [0x07, 0xFE], [0x07, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF, 0xFC, 0x07],
+        ] as [[UInt8]]
+    )
+    func huffmanCodeThatIsNone(_ bytes: [UInt8]) {
+        #expect(decode(bytes) == nil)
+    }
+
+    @Test func decoderUnderstandsNghttp2() throws {
+        for seed in 0..<200 {
+            var generator = Generator(seed: UInt64(seed))
+            let deflater = try Deflater()
+            var decoder = HeaderDecoder()
+            for _ in 0..<60 {
+                if Int.random(in: 0..<10, using: &generator) == 0 {
+                    deflater.setTableBytes([0, 40, 100, 300, 4_096].randomElement(using: &generator) ?? 0)
+                }
+                let fields = randomAnswer(&generator)
+                let block = deflater.encode(fields, neverIndexed: Bool.random(using: &generator))
+                let head = try block.withUnsafeBytes { try decoder.decode($0) }
+                let text: (String) -> String? = { name in
+                    fields.last { $0.name == Array(name.utf8) }.map { String(decoding: $0.value, as: UTF8.self) }
+                }
+                #expect(!head.isMalformed)
+                #expect(String(head.status) == text(":status"))
+                #expect(head.hasIdentifier == (text("apns-id") != nil))
+                if let identifier = text("apns-id") {
+                    #expect(
+                        head.identifier == Array(identifier.utf8).withUnsafeBytes { Hexadecimal.readIdentifier($0) }
+                            ?? (0, 0)
+                    )
+                }
+                #expect(head.retryAfterSeconds == text("retry-after").flatMap { Int32($0) } ?? -1)
+            }
+        }
+    }
+
+    /// Whatever block comes, both take it or both refuse it, as long as neither meets a limit of its own.
+    @Test func decoderRefusesWhatNghttp2Refuses() throws {
+        var refused = 0
+        var taken = 0
+        for seed in 0..<5_000 {
+            var generator = Generator(seed: UInt64(seed))
+            let deflater = try Deflater()
+            let inflater = try Inflater()
+            var decoder = HeaderDecoder()
+            for _ in 0..<3 {
+                var block = deflater.encode(randomAnswer(&generator), neverIndexed: false)
+                for _ in 0..<Int.random(in: 0...2, using: &generator) where !block.isEmpty {
+                    let position = Int.random(in: 0..<block.count, using: &generator)
+                    switch Int.random(in: 0..<4, using: &generator) {
+                    case 0: block[position] = UInt8.random(in: 0...255, using: &generator)
+                    case 1: block.remove(at: position)
+                    case 2: block.insert(UInt8.random(in: 0...255, using: &generator), at: position)
+                    default: block.removeSubrange(position...)
+                    }
+                }
+                let theirs = inflater.decode(block)
+                var ours: AnswerHead?
+                do {
+                    ours = try block.withUnsafeBytes { try decoder.decode($0) }
+                } catch {
+                    #expect((error as? ConnectionFault)?.code == .compressionError)
+                }
+                if (theirs == nil) != (ours == nil) { Issue.record("seed \(seed): \(block)") }
+                guard theirs != nil, ours != nil else {
+                    refused += 1
+                    break
+                }
+                taken += 1
+            }
+        }
+        #expect(refused > 500 && taken > 500)
+    }
+
+    @Test func anyBytesAreDecodedOrRefused() {
+        for seed in 0..<5_000 {
+            var generator = Generator(seed: UInt64(seed))
+            var decoder = HeaderDecoder()
+            for _ in 0..<4 {
+                let count = Int.random(in: 0...80, using: &generator)
+                let block = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+                do {
+                    _ = try block.withUnsafeBytes { try decoder.decode($0) }
+                } catch {
+                    break
+                }
+            }
+        }
+    }
+
+    /// Fields that may not stand in an answer (RFC 9113, sections 8.2 and 8.3).
+    @Test(
+        arguments: [
+            [(":status", "20")], [(":status", "2000")], [(":status", "099")], [(":status", "")], [(":status", "2x0")],
+            [("date", "x"), (":status", "200")], [(":status", "200"), (":status", "200")],
+            [(":status", "200"), (":path", "/")], [(":status", "200"), ("Date", "x")],
+            [(":status", "200"), ("a b", "x")],
+            [(":status", "200"), ("", "x")], [(":status", "200"), ("connection", "close")],
+            [(":status", "200"), ("transfer-encoding", "chunked")], [(":status", "200"), ("x", "a\nb")],
+            [(":status", "200"), ("x", "a\0b")], [(":status", "200"), ("x", " a")], [(":status", "200"), ("x", "a\t")],
+            [(":status", "200"), ("x", "123456789\r0")],
+        ] as [[(String, String)]]
+    )
+    func fieldsThatMakeAnAnswerMalformed(_ fields: [(String, String)]) throws {
+        // Once as literals, once out of the table.
+        let deflater = try Deflater()
+        var decoder = HeaderDecoder()
+        for _ in 0..<2 {
+            let block = deflater.encode(
+                fields.map { TextField(name: Array($0.0.utf8), value: Array($0.1.utf8)) },
+                neverIndexed: false
+            )
+            let head = try block.withUnsafeBytes { try decoder.decode($0) }
+            #expect(head.isMalformed)
+        }
+    }
+
+    /// What the server reads is what was meant, whatever it does to the table meanwhile.
+    @Test func nghttp2UnderstandsTheEncoder() throws {
+        for seed in 0..<300 {
+            var generator = Generator(seed: UInt64(seed))
+            let inflater = try Inflater()
+            let authority = seed % 2 == 0 ? "api.push.apple.com" : "a.example:2197"
+            var encoder = HeaderEncoder(
+                profile: try PushProfile(liveActivitiesOf: "com.example.scores"),
+                authority: authority
+            )
+            var authorization = Array("bearer first".utf8)
+            authorization.withUnsafeBytes { encoder.setAuthorization($0) }
+            for round in 0..<40 {
+                if Int.random(in: 0..<6, using: &generator) == 0 {
+                    for _ in 0..<Int.random(in: 1...3, using: &generator) {
+                        let size = [0, 64, 200, 500, 1_000, 4_096, 65_536].randomElement(using: &generator) ?? 0
+                        encoder.setPeerTableBytes(UInt32(size))
+                        inflater.setTableBytes(size)
+                    }
+                }
+                if round % 13 == 7 {
+                    authorization = Array("bearer \(seed).\(round)".utf8)
+                    authorization.withUnsafeBytes { encoder.setAuthorization($0) }
+                }
+                let digits = [64, 2, 160, 200].randomElement(using: &generator) ?? 64
+                let token = [UInt8](repeating: UInt8(ascii: "7"), count: digits)
+                let priority: UInt8 = Bool.random(using: &generator) ? 5 : 10
+                let expirations: [Int64] = [0, 9, 10, 1_790_000_000, .max]
+                let expiration = expirations.randomElement(using: &generator) ?? 0
+                let identifier = (generator.next(), generator.next())
+                var block = [UInt8](repeating: 0, count: encoder.blockBytesMax)
+                let count = block.withUnsafeMutableBytes { output in
+                    token.withUnsafeBytes { token in
+                        output.baseAddress.map {
+                            encoder.write(
+                                to: $0,
+                                deviceToken: token,
+                                priority: priority,
+                                expiration: expiration,
+                                identifier: identifier
+                            )
+                        } ?? 0
+                    }
+                }
+                let fields = try #require(inflater.decode(Array(block[..<count])), "seed \(seed), round \(round)")
+                let texts = fields.map {
+                    (String(decoding: $0.name, as: UTF8.self), String(decoding: $0.value, as: UTF8.self))
+                }
+                let expected = [
+                    (":method", "POST"), (":scheme", "https"), (":authority", authority),
+                    (":path", "/3/device/" + String(decoding: token, as: UTF8.self)),
+                    ("authorization", String(decoding: authorization, as: UTF8.self)),
+                    ("apns-push-type", "liveactivity"), ("apns-topic", "com.example.scores.push-type.liveactivity"),
+                    ("apns-priority", String(priority)), ("apns-expiration", String(expiration)),
+                    ("apns-id", identifierText(identifier)),
+                ]
+                #expect(texts.elementsEqual(expected) { $0 == $1 }, "seed \(seed), round \(round)")
+            }
+        }
+    }
+
+    // MARK: -
+
+    private func decode(_ bytes: [UInt8]) -> [UInt8]? {
+        var output = [UInt8](repeating: 0, count: Huffman.decodedBytesMax(encodedBytes: bytes.count))
+        let count = output.withUnsafeMutableBytes { output in
+            bytes.withUnsafeBytes { Huffman.code.decode($0, into: output) }
+        }
+        return count.map { Array(output[..<$0]) }
+    }
+
+    private func identifierText(_ identifier: (UInt64, UInt64)) -> String {
+        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.identifierBytes) { buffer, count in
+            if let start = buffer.baseAddress { Hexadecimal.writeIdentifier(identifier, to: start) }
+            count = Hexadecimal.identifierBytes
+        }
+        #expect(text.withUnsafeBytes { Hexadecimal.readIdentifier($0) } ?? (0, 0) == identifier)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private func randomAnswer(_ generator: inout Generator) -> [TextField] {
+        let statuses = ["200", "204", "400", "403", "410", "429", "500", "503", "799"]
+        var fields = [TextField(":status", statuses.randomElement(using: &generator) ?? "200")]
+        if Bool.random(using: &generator) {
+            fields.append(TextField("apns-id", identifierText((generator.next(), generator.next()))))
+        }
+        if Int.random(in: 0..<4, using: &generator) == 0 {
+            fields.append(TextField("retry-after", String(Int.random(in: 0...86_400, using: &generator))))
+        }
+        for _ in 0..<Int.random(in: 0...3, using: &generator) {
+            let name = ["x-a", "server", "date", "apns-unique-id"].randomElement(using: &generator) ?? "x"
+            let count = Int.random(in: 0...120, using: &generator)
+            let value = (0..<count).map { _ in UInt8.random(in: 0x21...0x7E, using: &generator) }
+            fields.append(TextField(name: Array(name.utf8), value: value))
+        }
+        return fields
+    }
+
+    private func integer(_ value: Int, flags: UInt8, prefixBits: Int) -> [UInt8] {
+        let prefixMax = 1 << prefixBits - 1
+        if value < prefixMax { return [flags | UInt8(value)] }
+        var bytes = [flags | UInt8(prefixMax)]
+        var rest = value - prefixMax
+        while rest >= 128 {
+            bytes.append(UInt8(rest & 127) | 128)
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+}
+
+/// SplitMix64: a seed names a run.
+struct Generator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+}
+
+struct TextField: Equatable {
+    var name: [UInt8]
+    var value: [UInt8]
+
+    init(name: [UInt8], value: [UInt8]) {
+        self.name = name
+        self.value = value
+    }
+
+    init(_ name: String, _ value: String) {
+        self.init(name: Array(name.utf8), value: Array(value.utf8))
+    }
+}
+
+/// nghttp2's HPACK decoder.
+final class Inflater {
+    private var inflater: OpaquePointer?
+
+    init() throws {
+        try #require(nghttp2_hd_inflate_new(&inflater) == 0)
+    }
+
+    deinit { nghttp2_hd_inflate_del(inflater) }
+
+    func setTableBytes(_ bytes: Int) {
+        nghttp2_hd_inflate_change_table_size(inflater, bytes)
+    }
+
+    /// Nil if the block is refused; then the decoder is of no use any more.
+    func decode(_ block: [UInt8]) -> [TextField]? {
+        var fields: [TextField] = []
+        return block.withUnsafeBufferPointer { bytes -> [TextField]? in
+            var position = 0
+            while true {
+                var field = nghttp2_nv()
+                var flags: Int32 = 0
+                let start = bytes.baseAddress.map { $0 + position }
+                let count = nghttp2_hd_inflate_hd2(inflater, &field, &flags, start, bytes.count - position, 1)
+                guard count >= 0 else { return nil }
+                position += count
+                if UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
+                    fields.append(
+                        TextField(
+                            name: Array(UnsafeBufferPointer(start: field.name, count: field.namelen)),
+                            value: Array(UnsafeBufferPointer(start: field.value, count: field.valuelen))
+                        )
+                    )
+                }
+                if UInt32(flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
+                    nghttp2_hd_inflate_end_headers(inflater)
+                    return fields
+                }
+                if count == 0, UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue == 0 { return nil }
+            }
+        }
+    }
+}
+
+/// nghttp2's HPACK encoder.
+final class Deflater {
+    private var deflater: OpaquePointer?
+
+    init() throws {
+        try #require(nghttp2_hd_deflate_new(&deflater, 4_096) == 0)
+    }
+
+    deinit { nghttp2_hd_deflate_del(deflater) }
+
+    func setTableBytes(_ bytes: Int) {
+        nghttp2_hd_deflate_change_table_size(deflater, bytes)
+    }
+
+    func encode(_ fields: [TextField], neverIndexed: Bool) -> [UInt8] {
+        let flags = UInt8(neverIndexed ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : NGHTTP2_NV_FLAG_NONE.rawValue)
+        let vectors = fields.map { field in
+            let name = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, field.name.count))
+            let value = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, field.value.count))
+            name.update(from: field.name, count: field.name.count)
+            value.update(from: field.value, count: field.value.count)
+            return nghttp2_nv(
+                name: name,
+                value: value,
+                namelen: field.name.count,
+                valuelen: field.value.count,
+                flags: flags
+            )
+        }
+        defer {
+            for vector in vectors {
+                vector.name.deallocate()
+                vector.value.deallocate()
+            }
+        }
+        var block = [UInt8](repeating: 0, count: nghttp2_hd_deflate_bound(deflater, vectors, vectors.count))
+        let count = nghttp2_hd_deflate_hd(deflater, &block, block.count, vectors, vectors.count)
+        return Array(block[..<max(0, count)])
+    }
+}

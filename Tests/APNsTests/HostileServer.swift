@@ -1,0 +1,205 @@
+import Glibc
+import Reactor
+
+@testable import APNs
+
+/// A frame as bytes, right or wrong.
+func frame(_ type: UInt8, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8] = [], length: Int? = nil) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: FrameHeader.byteCount)
+    bytes.withUnsafeMutableBytes { buffer in
+        if let start = buffer.baseAddress {
+            FrameHeader(payloadBytes: length ?? payload.count, type: type, flags: flags, stream: stream)
+                .write(to: start)
+        }
+    }
+    return bytes + payload
+}
+
+func setting(_ identifier: UInt16, _ value: UInt32) -> [UInt8] {
+    withUnsafeBytes(of: identifier.bigEndian) { Array($0) } + word(value)
+}
+
+func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
+
+/// `:status: 200` and the end of the stream.
+func acceptance(stream: Int32) -> [UInt8] {
+    frame(FrameType.headers, flags: FrameFlags.endHeaders | FrameFlags.endStream, stream: stream, [0x88])
+}
+
+/// A TLS server that sends what the test says, byte for byte, and reads what the client sends frame by frame.
+final class HostileServer: ListenerHandler {
+    struct Received: Equatable {
+        var type: UInt8
+        var flags: UInt8
+        var stream: Int32
+        var payload: [UInt8]
+
+        /// The code of a GOAWAY or RST_STREAM.
+        var code: UInt32? {
+            switch type {
+            case FrameType.goAway where payload.count >= 8: payload.withUnsafeBytes { $0.networkUInt32(at: 4) }
+            case FrameType.resetStream where payload.count == 4: payload.withUnsafeBytes { $0.networkUInt32(at: 0) }
+            default: nil
+            }
+        }
+    }
+
+    let loop: EventLoop
+    let tls: TLSContext
+    private var listener: Listener?
+    private(set) var peers: [Peer] = []
+    /// Sent when TLS is up.
+    var greeting = frame(FrameType.settings)
+    var onFrame: (Peer, Received) -> Void = { _, _ in }
+
+    init(loop: EventLoop, tls: TLSContext) throws {
+        self.loop = loop
+        self.tls = tls
+        listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
+    }
+
+    var port: UInt16 { listener?.port ?? 0 }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        peers.append(Peer(server: self, descriptor: descriptor))
+    }
+
+    func stop() {
+        listener?.close()
+        for peer in peers { peer.close() }
+    }
+
+    final class Peer: StreamHandler {
+        unowned let server: HostileServer
+        private var stream: Stream?
+        private var input: [UInt8] = []
+        private var hasPreface = false
+        private(set) var received: [Received] = []
+        private(set) var isClosed = false
+
+        init(server: HostileServer, descriptor: Int32) {
+            self.server = server
+            stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: server.tls)
+        }
+
+        func send(_ bytes: [UInt8]) {
+            bytes.withUnsafeBytes { stream?.write($0) }
+        }
+
+        func stopReading() { stream?.pauseReading() }
+
+        func close() {
+            stream?.close()
+            isClosed = true
+        }
+
+        func streamConnected(_ stream: Stream) { send(server.greeting) }
+
+        func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+            input += bytes
+            if !hasPreface {
+                guard input.count >= 24 else { return }
+                hasPreface = true
+                input.removeFirst(24)
+            }
+            var position = 0
+            while input.count - position >= FrameHeader.byteCount {
+                let header = input.withUnsafeBytes { $0.baseAddress.map { FrameHeader($0 + position) } }
+                guard let header else { return }
+                let end = position + FrameHeader.byteCount + header.payloadBytes
+                guard input.count >= end else { break }
+                let frame = Received(
+                    type: header.type,
+                    flags: header.flags,
+                    stream: header.stream,
+                    payload: Array(input[position + FrameHeader.byteCount..<end])
+                )
+                position = end
+                received.append(frame)
+                server.onFrame(self, frame)
+            }
+            input.removeFirst(position)
+        }
+
+        func streamDrained(_ stream: Stream) {}
+
+        func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
+
+        /// The code of the GOAWAY that the client sent.
+        var goAway: UInt32? { received.first { $0.type == FrameType.goAway }?.code }
+        var resets: [UInt32] { received.compactMap { $0.type == FrameType.resetStream ? $0.code : nil } }
+    }
+}
+
+/// A hostile server, a pool and a recorder on one loop.
+final class HostileFixture {
+    let loop: EventLoop
+    let server: HostileServer
+    let recorder = Recorder()
+    let pool: Pool
+    private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 100, alignment: 16)
+
+    init(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws {
+        let files = try Shared.files.get()
+        loop = try EventLoop()
+        server = try HostileServer(
+            loop: loop,
+            tls: .server(
+                certificateFile: files.certificateFile,
+                keyFile: files.keyFile,
+                applicationProtocols: ["h2"]
+            )
+        )
+        var configuration = try Fixture.configuration(port: server.port)
+        configuration.backoffBaseMilliseconds = 60_000
+        configuration.backoffMaxMilliseconds = 60_000
+        configuration.openSpacingMilliseconds = 60_000
+        adjust(&configuration)
+        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "b"))
+    }
+
+    deinit {
+        pool.close()
+        server.stop()
+        body.deallocate()
+    }
+
+    func submit(_ tag: UInt64, bodyBytes: Int = 100) -> Bool {
+        Array("0123456789abcdef".utf8)
+            .withUnsafeBytes { token in
+                pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        deviceToken: token,
+                        priority: 5,
+                        expiration: 0,
+                        identifier: (1, tag),
+                        body: UnsafeRawBufferPointer(rebasing: body[..<bodyBytes])
+                    )
+                )
+            }
+    }
+
+    /// Turns until the condition holds; false if it does not in 20 s.
+    func turn(until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let limit = loop.nowMilliseconds + 20_000
+        while !condition() {
+            guard loop.nowMilliseconds < limit else { return false }
+            loop.turn(waitMilliseconds: 100)
+        }
+        return true
+    }
+
+    /// Brings the first connection to where it takes pushes side by side; stream 1 has been answered then.
+    func warmUp() -> Bool {
+        server.onFrame = { peer, frame in
+            if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
+        }
+        pool.start()
+        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.answers == 1 })
+        server.onFrame = { _, _ in }
+        return isWarm
+    }
+}

@@ -1,0 +1,420 @@
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// What a server may not do, and what becomes of the pushes when it does.
+@Suite struct HostileServerTests {
+    struct Attack: Sendable, CustomTestStringConvertible {
+        let name: String
+        let bytes: [UInt8]
+        let code: ErrorCode
+        var testDescription: String { name }
+
+        init(_ name: String, _ bytes: [UInt8], _ code: ErrorCode) {
+            self.name = name
+            self.bytes = bytes
+            self.code = code
+        }
+    }
+
+    /// Sent while streams 3 to 9 are open: the connection ends with this code.
+    static let attacks: [Attack] = [
+        Attack("frame too long", frame(FrameType.data, stream: 3, length: 16_385), .frameSizeError),
+        Attack("DATA on stream 0", frame(FrameType.data, [0]), .protocolError),
+        Attack("DATA on an idle stream", frame(FrameType.data, stream: 11, [0]), .protocolError),
+        Attack("HEADERS on stream 0", frame(FrameType.headers, flags: 4, [0x88]), .protocolError),
+        Attack("HEADERS on an idle stream", frame(FrameType.headers, flags: 4, stream: 11, [0x88]), .protocolError),
+        Attack(
+            "HEADERS on a stream of the server",
+            frame(FrameType.headers, flags: 4, stream: 2, [0x88]),
+            .protocolError
+        ),
+        Attack("padding without length", frame(FrameType.headers, flags: 0xC, stream: 3), .frameSizeError),
+        Attack("padding longer than the frame", frame(FrameType.data, flags: 8, stream: 3, [3, 0, 0]), .protocolError),
+        Attack("priority that is cut", frame(FrameType.headers, flags: 0x24, stream: 3, [0, 0]), .frameSizeError),
+        Attack(
+            "header block that is none",
+            frame(FrameType.headers, flags: 4, stream: 3, [0xFF, 0xFF]),
+            .compressionError
+        ),
+        Attack("index 0", frame(FrameType.headers, flags: 4, stream: 3, [0x80]), .compressionError),
+        Attack(
+            "number without end",
+            frame(FrameType.headers, flags: 4, stream: 3, [0xFF] + [UInt8](repeating: 0xFF, count: 9) + [0]),
+            .compressionError
+        ),
+        Attack(
+            "table too large",
+            frame(FrameType.headers, flags: 4, stream: 3, [0x3F, 0xE2, 0x1F, 0x88]),
+            .compressionError
+        ),
+        Attack("CONTINUATION alone", frame(FrameType.continuation, flags: 4, stream: 3, [0x88]), .protocolError),
+        Attack(
+            "PING inside a header block",
+            frame(FrameType.headers, stream: 3, [0x88]) + frame(FrameType.ping, [UInt8](repeating: 0, count: 8)),
+            .protocolError
+        ),
+        Attack(
+            "CONTINUATION of another stream",
+            frame(FrameType.headers, stream: 3, [0x88]) + frame(FrameType.continuation, flags: 4, stream: 5),
+            .protocolError
+        ),
+        Attack(
+            "flood of CONTINUATION",
+            frame(FrameType.headers, stream: 3, [0x88])
+                + (0..<20).flatMap { _ in frame(FrameType.continuation, stream: 3) },
+            .enhanceYourCalm
+        ),
+        Attack(
+            "header block without end",
+            frame(FrameType.headers, stream: 3)
+                + (0..<5)
+                .flatMap { _ in frame(FrameType.continuation, stream: 3, [UInt8](repeating: 0x88, count: 16_384)) },
+            .enhanceYourCalm
+        ),
+        Attack("PUSH_PROMISE", frame(FrameType.pushPromise, flags: 4, stream: 3, [0, 0, 0, 2, 0x88]), .protocolError),
+        Attack("RST_STREAM on stream 0", frame(FrameType.resetStream, word(8)), .protocolError),
+        Attack("RST_STREAM on an idle stream", frame(FrameType.resetStream, stream: 11, word(8)), .protocolError),
+        Attack("RST_STREAM that is cut", frame(FrameType.resetStream, stream: 3, [0]), .frameSizeError),
+        Attack("SETTINGS on a stream", frame(FrameType.settings, stream: 3), .protocolError),
+        Attack("SETTINGS of odd length", frame(FrameType.settings, [0]), .frameSizeError),
+        Attack("acknowledgement with settings", frame(FrameType.settings, flags: 1, setting(3, 1)), .frameSizeError),
+        Attack("ENABLE_PUSH", frame(FrameType.settings, setting(Setting.enablePush, 1)), .protocolError),
+        Attack(
+            "INITIAL_WINDOW_SIZE too large",
+            frame(FrameType.settings, setting(Setting.initialWindowSize, 1 << 31)),
+            .flowControlError
+        ),
+        Attack(
+            "MAX_FRAME_SIZE too small",
+            frame(FrameType.settings, setting(Setting.frameSizeMax, 16_383)),
+            .protocolError
+        ),
+        Attack(
+            "MAX_FRAME_SIZE too large",
+            frame(FrameType.settings, setting(Setting.frameSizeMax, 1 << 24)),
+            .protocolError
+        ),
+        Attack("PING on a stream", frame(FrameType.ping, stream: 3, [UInt8](repeating: 0, count: 8)), .protocolError),
+        Attack("PING that is cut", frame(FrameType.ping, [0]), .frameSizeError),
+        Attack("GOAWAY on a stream", frame(FrameType.goAway, stream: 3, word(0) + word(0)), .protocolError),
+        Attack("GOAWAY that is cut", frame(FrameType.goAway, word(0)), .frameSizeError),
+        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, word(0)), .protocolError),
+        Attack("WINDOW_UPDATE that is cut", frame(FrameType.windowUpdate, [1]), .frameSizeError),
+        Attack("WINDOW_UPDATE on an idle stream", frame(FrameType.windowUpdate, stream: 11, word(1)), .protocolError),
+        Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, word(0x7FFF_FFFF)), .flowControlError),
+        Attack(
+            "initial window that raises a stream's beyond 2^31-1",
+            frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_0000))
+                + frame(FrameType.settings, setting(Setting.initialWindowSize, 0x7FFF_FFFF)),
+            .flowControlError
+        ),
+        Attack("PRIORITY on stream 0", frame(FrameType.priority, [0, 0, 0, 0, 0]), .protocolError),
+        Attack("flood of SETTINGS", (0..<12_000).flatMap { _ in frame(FrameType.settings) }, .enhanceYourCalm),
+        Attack(
+            "flood of PING",
+            (0..<12_000).flatMap { _ in frame(FrameType.ping, [UInt8](repeating: 0, count: 8)) },
+            .enhanceYourCalm
+        ),
+        Attack("flood of an unknown type", (0..<12_000).flatMap { _ in frame(0x42, stream: 77) }, .enhanceYourCalm),
+        Attack(
+            "flood of empty DATA",
+            (0..<12_000).flatMap { _ in frame(FrameType.data, stream: 1) },
+            .enhanceYourCalm
+        ),
+    ]
+
+    @Test(arguments: attacks)
+    func attackEndsTheConnectionAndEveryPushOnce(_ attack: Attack) throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
+        let peer = try #require(fixture.server.peers.first)
+        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        peer.send(attack.bytes)
+        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
+        // Closing with input unread resets TCP, and the GOAWAY may be lost with it.
+        let isFlood = attack.bytes.count > 100_000
+        #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
+        #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
+        #expect(fixture.recorder.answers == 5)
+        #expect(fixture.recorder.answeredOnce == 5)
+        #expect(fixture.recorder.count(.ambiguous) == 4)
+        #expect(fixture.pool.connections.isEmpty)
+    }
+
+    @Test(arguments: [
+        frame(FrameType.ping, [UInt8](repeating: 0, count: 8)), frame(FrameType.settings, flags: 1),
+        Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8),
+        frame(FrameType.goAway, word(0) + word(0)),
+    ])
+    func firstFrameMustBeSettings(_ greeting: [UInt8]) throws {
+        let fixture = try HostileFixture()
+        fixture.server.greeting = greeting
+        fixture.pool.start()
+        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
+        #expect(!fixture.submit(1))
+        #expect(fixture.recorder.answers == 0)
+    }
+
+    /// What is wrong on one stream ends that stream alone, with this code.
+    @Test(arguments: [
+        Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, stream: 3, word(0)), .protocolError),
+        Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_FFFF)), .flowControlError),
+        Attack("DATA before HEADERS", frame(FrameType.data, stream: 3, [0x7B]), .protocolError),
+        Attack(
+            "answer without status",
+            frame(FrameType.headers, flags: 5, stream: 3, [0x00, 1, 0x78, 1, 0x79]),
+            .protocolError
+        ),
+        Attack(
+            "informational answer that ends the stream",
+            frame(FrameType.headers, flags: 5, stream: 3, [0x08, 3, 0x31, 0x30, 0x33]),
+            .protocolError
+        ),
+        Attack("101", frame(FrameType.headers, flags: 4, stream: 3, [0x08, 3, 0x31, 0x30, 0x31]), .protocolError),
+    ])
+    func faultOfAStreamEndsTheStream(_ attack: Attack) throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
+        let peer = try #require(fixture.server.peers.first)
+        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        peer.send(attack.bytes + (0..<4).flatMap { acceptance(stream: 3 + 2 * Int32($0)) })
+        #expect(fixture.turn(until: { fixture.recorder.answers == 5 }))
+        #expect(try fixture.recorder.only(0).kind == .ambiguous)
+        for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        #expect(fixture.turn(until: { peer.resets == [attack.code.rawValue] }))
+        #expect(peer.goAway == nil)
+        #expect(fixture.submit(10))
+    }
+
+    /// What is odd and allowed: padding, priorities, unknown frames and settings, a block in parts, bytes one by one.
+    @Test(arguments: [false, true])
+    func oddButAllowed(isByteByByte: Bool) throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
+        let peer = try #require(fixture.server.peers.first)
+        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        var bytes = frame(0xEE, flags: 0xFF, stream: 99, [1, 2, 3])
+        bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(Setting.headerListSizeMax, 8_000))
+        bytes += frame(FrameType.priority, stream: 3, [0, 0, 0, 0, 0])
+        // Padding of two, a priority, and `:status: 410` over three frames.
+        bytes += frame(FrameType.headers, flags: 0x28, stream: 3, [2, 0, 0, 0, 0, 9, 0x08, 0, 0])
+        bytes += frame(FrameType.continuation, stream: 3, [3, 0x34])
+        bytes += frame(FrameType.continuation, flags: 4, stream: 3, [0x31, 0x30])
+        bytes += frame(FrameType.data, flags: 8, stream: 3, [4] + Array(#"{"reason":"#.utf8) + [0, 0, 0, 0])
+        bytes += frame(FrameType.data, stream: 3)
+        bytes += frame(FrameType.ping, [1, 2, 3, 4, 5, 6, 7, 8])
+        bytes += frame(FrameType.data, flags: 1, stream: 3, Array(#""Unregistered"}"#.utf8))
+        for stream: Int32 in [5, 7, 9] { bytes += acceptance(stream: stream) }
+        // Frames on streams that are closed by now.
+        bytes += acceptance(stream: 5) + frame(FrameType.resetStream, stream: 3, word(0))
+        bytes += frame(FrameType.windowUpdate, stream: 7, word(1)) + frame(FrameType.data, stream: 9, [0])
+        if isByteByByte {
+            for byte in bytes {
+                peer.send([byte])
+                fixture.loop.turn(waitMilliseconds: 0)
+            }
+        } else {
+            peer.send(bytes)
+        }
+        #expect(fixture.turn(until: { fixture.recorder.answers == 5 }))
+        let dead = try fixture.recorder.only(0)
+        #expect(dead.status == 410 && dead.reason == .unregistered)
+        for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        let pong = HostileServer.Received(type: FrameType.ping, flags: 1, stream: 0, payload: [1, 2, 3, 4, 5, 6, 7, 8])
+        #expect(fixture.turn(until: { peer.received.contains(pong) }))
+        #expect(fixture.submit(10))
+    }
+
+    /// A server that asks and does not read what it asked for.
+    @Test func acknowledgementsThatAreNotReadEndTheConnection() throws {
+        let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        peer.stopReading()
+        let pings = (0..<9_000).flatMap { _ in frame(FrameType.ping, [UInt8](repeating: 0, count: 8)) }
+        let isOver = fixture.turn(until: {
+            peer.send(pings)
+            fixture.loop.turn(waitMilliseconds: 1)
+            return !fixture.recorder.closeCauses.isEmpty
+        })
+        #expect(isOver)
+        #expect(fixture.recorder.closeCauses == [.protocolError])
+    }
+
+    /// Whatever a server sends after its SETTINGS, each push comes to one answer and nothing traps.
+    @Test(arguments: 0..<40)
+    func anyBytesEndInOneAnswerEach(seed: Int) throws {
+        var generator = Generator(seed: UInt64(seed))
+        let fixture = try HostileFixture {
+            $0.backoffBaseMilliseconds = 1
+            $0.backoffMaxMilliseconds = 1
+            $0.openSpacingMilliseconds = 0
+            $0.requestTimeoutMilliseconds = 50
+            $0.breaker.failureAnswersMin = 100_000
+        }
+        // Every connection gets as far as taking pushes side by side.
+        fixture.server.onFrame = { peer, frame in
+            if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
+        }
+        fixture.pool.start()
+        var submitted: UInt64 = 0
+        for _ in 0..<150 {
+            while submitted < 1_000, fixture.submit(submitted, bodyBytes: Int.random(in: 0...100, using: &generator)) {
+                submitted += 1
+            }
+            if let peer = fixture.server.peers.last, !peer.isClosed {
+                let streams = peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
+                if streams.count > 1 { peer.send(randomFrames(&generator, streams: streams.suffix(20))) }
+            }
+            fixture.loop.turn(waitMilliseconds: 2)
+        }
+        fixture.pool.close()
+        #expect(submitted > 20)
+        #expect(fixture.recorder.answers == Int(submitted))
+        #expect(fixture.recorder.answeredOnce == Int(submitted))
+    }
+
+    private func randomFrames(_ generator: inout Generator, streams: ArraySlice<Int32>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for _ in 0..<Int.random(in: 0...12, using: &generator) {
+            let stream = streams.randomElement(using: &generator) ?? 1
+            switch Int.random(in: 0..<12, using: &generator) {
+            case 0...4: bytes += acceptance(stream: stream)
+            case 5: bytes += frame(FrameType.headers, flags: 4, stream: stream, [0x8B])
+            case 6:
+                bytes += frame(
+                    FrameType.data,
+                    flags: UInt8.random(in: 0...1, using: &generator),
+                    stream: stream,
+                    [0x7B]
+                )
+            case 7:
+                bytes += frame(
+                    FrameType.resetStream,
+                    stream: stream,
+                    word(UInt32.random(in: 0...13, using: &generator))
+                )
+            case 8:
+                bytes += frame(
+                    FrameType.settings,
+                    setting(
+                        UInt16.random(in: 1...6, using: &generator),
+                        UInt32.random(in: 0...70_000, using: &generator)
+                    )
+                )
+            case 9:
+                bytes += frame(
+                    FrameType.windowUpdate,
+                    stream: Bool.random(using: &generator) ? 0 : stream,
+                    word(UInt32.random(in: 0...100_000, using: &generator))
+                )
+            case 10: bytes += frame(FrameType.goAway, word(UInt32.random(in: 0...40, using: &generator)) + word(0))
+            default:
+                let payload = (0..<Int.random(in: 0...20, using: &generator))
+                    .map { _ in UInt8.random(in: 0...255, using: &generator) }
+                bytes += frame(
+                    UInt8.random(in: 0...10, using: &generator),
+                    flags: UInt8.random(in: 0...255, using: &generator),
+                    stream: stream,
+                    payload
+                )
+            }
+        }
+        if Int.random(in: 0..<6, using: &generator) == 0, !bytes.isEmpty {
+            bytes[Int.random(in: 0..<bytes.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
+        }
+        return bytes
+    }
+}
+
+/// The framing layer by itself.
+@Suite struct FrameReaderTests {
+    private struct Seen: Equatable {
+        var type: UInt8
+        var flags: UInt8
+        var stream: Int32
+        var payload: [UInt8]
+    }
+
+    /// However the input is cut, the same frames come out, up to the same fault.
+    @Test(arguments: 0..<200)
+    func cutsDoNotMatter(seed: Int) {
+        var generator = Generator(seed: UInt64(seed))
+        var bytes = frame(FrameType.settings, setting(3, 100))
+        for _ in 0..<30 {
+            let count = Int.random(in: 0...300, using: &generator)
+            let payload = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            let stream = Int32.random(in: 0...9, using: &generator)
+            switch Int.random(in: 0..<8, using: &generator) {
+            case 0:
+                bytes +=
+                    frame(FrameType.headers, stream: 1 + stream, payload)
+                    + frame(FrameType.continuation, flags: 4, stream: 1 + stream, payload)
+            case 1:
+                bytes += frame(
+                    UInt8.random(in: 0...12, using: &generator),
+                    flags: UInt8.random(in: 0...63, using: &generator),
+                    stream: stream,
+                    payload
+                )
+            default:
+                bytes += frame(
+                    FrameType.data,
+                    flags: UInt8.random(in: 0...1, using: &generator),
+                    stream: 1 + stream,
+                    payload
+                )
+            }
+        }
+        let whole = read(bytes) { bytes.count }
+        var cuts = Generator(seed: UInt64(seed) &+ 1_000)
+        #expect(read(bytes) { Int.random(in: 1...40, using: &cuts) } == whole)
+        #expect(read(bytes) { 1 } == whole)
+        #expect(whole.frames.count >= 1)
+    }
+
+    private struct Result: Equatable {
+        var frames: [Seen] = []
+        var code: ErrorCode?
+    }
+
+    private func read(_ bytes: [UInt8], _ pieceBytes: () -> Int) -> Result {
+        var reader = FrameReader()
+        var result = Result()
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + pieceBytes())
+            // A copy of its own, so that a frame which points beyond its input is found by the sanitizer.
+            let piece = Array(bytes[position..<end])
+            position = end
+            let fault = piece.withUnsafeBytes { piece -> ErrorCode? in
+                var input = piece
+                do throws(ConnectionFault) {
+                    while let frame = try reader.next(&input) {
+                        result.frames.append(
+                            Seen(
+                                type: frame.type,
+                                flags: frame.flags,
+                                stream: frame.stream,
+                                payload: Array(frame.payload)
+                            )
+                        )
+                    }
+                    return nil
+                } catch {
+                    return error.code
+                }
+            }
+            if let fault {
+                result.code = fault
+                return result
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,187 @@
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// How many connections a pool keeps.
+@Suite struct PoolSizingTests {
+    private func sizing(min: Int = 1, max: Int = 4, shrinkMilliseconds: Int64 = 3_000) throws -> PoolSizing {
+        var configuration = try Fixture.configuration(port: 1)
+        configuration.connectionsMax = max
+        configuration.connectionsMin = min
+        configuration.shrinkMilliseconds = shrinkMilliseconds
+        return PoolSizing(configuration)
+    }
+
+    private func interval(starved: Int64 = 0, peak: Int = 0, errors: Int = 0, roundTrip: Int64 = 60)
+        -> PoolSizing.Interval
+    {
+        var interval = PoolSizing.Interval()
+        interval.starvedMilliseconds = starved
+        interval.inFlightPeak = peak
+        for answer in 0..<100 { interval.count(isError: answer < errors, roundTripMilliseconds: roundTrip) }
+        return interval
+    }
+
+    @Test func growsOneByOneUpToItsLimit() throws {
+        var sizing = try sizing()
+        #expect(sizing.wanted == 1)
+        #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(sizing.end(interval(starved: 500), carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
+        // The second one is still on its way.
+        #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(sizing.end(interval(starved: 1_000), carrying: 2, streamsPerConnection: 1_000, now: 0) == .grow)
+        #expect(sizing.end(interval(starved: 1_000), carrying: 3, streamsPerConnection: 1_000, now: 0) == .grow)
+        #expect(sizing.end(interval(starved: 1_000), carrying: 4, streamsPerConnection: 1_000, now: 0) == .none)
+        #expect(sizing.wanted == 4)
+    }
+
+    @Test func doesNotGrowIntoTrouble() throws {
+        var sizing = try sizing()
+        let full = interval(starved: 1_000, errors: 11)
+        #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        // Sixty milliseconds have been seen: answers that take four times as long, and long enough to matter, say that APNs is slow.
+        let slow = interval(starved: 1_000, roundTrip: 300)
+        #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
+        // It has been so for so long that it is the distance.
+        #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 121_000) == .grow)
+        var near = try self.sizing()
+        #expect(near.end(interval(roundTrip: 1), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        let lessNear = interval(starved: 1_000, roundTrip: 40)
+        #expect(near.end(lessNear, carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
+    }
+
+    @Test func shrinksWhenOneFewerWouldDoForLong() throws {
+        var sizing = try sizing(min: 1, max: 4)
+        for carrying in 1...3 {
+            #expect(
+                sizing.end(interval(starved: 1_000), carrying: carrying, streamsPerConnection: 100, now: 0) == .grow
+            )
+        }
+        // 300 streams without one of them: more than 150 in flight are too many.
+        #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 1_000) == .none)
+        #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 2_000) == .none)
+        #expect(sizing.end(interval(peak: 150), carrying: 4, streamsPerConnection: 100, now: 4_000) == .none)
+        #expect(sizing.end(interval(peak: 151), carrying: 4, streamsPerConnection: 100, now: 5_000) == .none)
+        #expect(sizing.end(interval(peak: 1), carrying: 4, streamsPerConnection: 100, now: 6_000) == .none)
+        #expect(sizing.end(interval(peak: 1), carrying: 4, streamsPerConnection: 100, now: 9_000) == .shrink)
+        #expect(sizing.end(interval(peak: 1), carrying: 3, streamsPerConnection: 100, now: 11_000) == .none)
+        #expect(sizing.end(interval(peak: 1), carrying: 3, streamsPerConnection: 100, now: 12_000) == .shrink)
+        #expect(sizing.end(interval(peak: 0), carrying: 2, streamsPerConnection: 100, now: 15_000) == .shrink)
+        #expect(sizing.end(interval(peak: 0), carrying: 1, streamsPerConnection: 100, now: 90_000) == .none)
+        #expect(sizing.wanted == 1)
+    }
+
+    @Test func retryBudgetIsATenth() {
+        var budget = RetryBudget()
+        var retries = 0
+        while budget.permitsRetry {
+            budget.countRetry()
+            retries += 1
+        }
+        #expect(retries == RetryBudget.savedMax && budget.ratio == 0)
+        for _ in 0..<1_000 {
+            budget.countFirstAttempt()
+            if budget.permitsRetry {
+                budget.countRetry()
+                retries += 1
+            }
+        }
+        #expect(retries == RetryBudget.savedMax + 100)
+        for _ in 0..<100_000 { budget.countFirstAttempt() }
+        #expect(budget.ratio == 1)
+    }
+
+    @Test func budgetSpreadsOverAddressesAndHasLimits() throws {
+        let addresses = try (1...3).map { try #require(SocketAddress(numeric: "127.0.0.\($0)", port: 443)) }
+        let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
+        var taken: [SocketAddress: Int] = [:]
+        for _ in 0..<3 { taken[try #require(budget.take(preferred: [], all: addresses)), default: 0] += 1 }
+        #expect(taken.values.sorted() == [1, 1, 1])
+        #expect(budget.take(preferred: [addresses[1]], all: addresses) == addresses[1])
+        // That one has its two.
+        let other = try #require(budget.take(preferred: [addresses[1]], all: addresses))
+        #expect(other != addresses[1])
+        #expect(budget.take(preferred: [], all: addresses) == nil)
+        budget.give(addresses[1])
+        #expect(budget.take(preferred: [], all: [other]) == nil)
+        #expect(budget.take(preferred: [], all: addresses) != nil)
+        #expect(budget.count == 5)
+    }
+
+    /// Against a server that holds each answer for 20 ms and allows ten streams: one connection carries 500 a second, and more are
+    /// wanted. Then they are not.
+    @Test func poolGrowsUntilTheDemandIsMetAndShrinksAgain() throws {
+        let fixture = try Fixture(bodyBytes: 40) {
+            $0.connectionsMax = 4
+            $0.shrinkMilliseconds = 10
+        }
+        let server = DelayedServer(fixture: fixture)
+        fixture.server.streamsMax = 10
+        fixture.server.respond = { server.hold($0) }
+        fixture.pool.start()
+        var next: UInt64 = 0
+        var hasDemand = true
+        let fill: () -> Void = { while hasDemand, fixture.submit(next) { next += 1 } }
+        fixture.recorder.onRoom = { _ in fill() }
+        fixture.recorder.onAnswer = { _ in fill() }
+        fill()
+        fixture.turn(until: { fixture.pool.gauges.streams == 40 })
+        #expect(fixture.pool.gauges.connectionsReady == 4)
+        hasDemand = false
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
+        #expect(fixture.recorder.answeredOnce == Int(next))
+        #expect(fixture.recorder.count(.answered) == Int(next))
+        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        fixture.recorder.onRoom = nil
+        fixture.recorder.onAnswer = nil
+    }
+
+    /// No more connections than the process may have, whoever asks.
+    @Test func poolsShareTheProcessesConnections() throws {
+        let budget = ConnectionBudget(connectionsMax: 2)
+        let fixture = try Fixture {
+            $0.connectionsMax = 4
+            $0.connectionsMin = 4
+            $0.budget = budget
+        }
+        fixture.pool.start()
+        fixture.turn(until: {
+            fixture.recorder.notices.contains { if case .resolveFailed = $0 { true } else { false } }
+        })
+        #expect(fixture.pool.connections.count == 2)
+        #expect(budget.count == 2)
+        fixture.pool.close()
+        #expect(budget.count == 0)
+    }
+}
+
+/// Answers each request 20 ms after it came.
+private final class DelayedServer: TimerHandler {
+    private unowned let fixture: Fixture
+    private var held: [(request: ServedRequest, due: Int64)] = []
+
+    init(fixture: Fixture) {
+        self.fixture = fixture
+    }
+
+    func hold(_ request: ServedRequest) -> Reply? {
+        if held.isEmpty { _ = fixture.loop.schedule(afterMilliseconds: 20, handler: self, tag: 0) }
+        held.append((request, fixture.loop.nowMilliseconds + 20))
+        return nil
+    }
+
+    func timerFired(tag: UInt64) {
+        let now = fixture.loop.nowMilliseconds
+        while let first = held.first, first.due <= now {
+            held.removeFirst()
+            if !first.request.connection.isClosed {
+                first.request.connection.reply(.accepted, stream: first.request.stream)
+            }
+        }
+        if let first = held.first {
+            _ = fixture.loop.schedule(afterMilliseconds: first.due - now, handler: self, tag: 0)
+        }
+    }
+}
