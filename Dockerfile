@@ -1,0 +1,58 @@
+# syntax=docker/dockerfile:1
+
+# The worker, and the rest of the program with it. `make image` builds it; `make image-check` takes the second stage's
+# steps in plain Debian roots, without a container engine.
+
+# The oldest C library that the image has to run with is the builder's: Debian 12's.
+ARG SWIFT=6.3-bookworm
+# Debian 13 has librdkafka 2.8.0. Debian 12's 2.0.2 works too (`--build-arg DEBIAN=bookworm-slim`), but has defects in
+# rebalances and TLS that were mended by 2.4.0 and that the program has to go around.
+ARG DEBIAN=trixie-slim
+
+FROM swift:${SWIFT} AS build
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends \
+        libcurl4-openssl-dev libhiredis-dev libnghttp2-dev librdkafka-dev libssl-dev pkg-config \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /causeway
+COPY . .
+RUN --mount=type=cache,target=/causeway/.build \
+    swift build --configuration release --static-swift-stdlib --product causeway \
+    && mkdir -p /image/bin /image/lib \
+    && cp .build/release/causeway /image/causeway.symbols \
+    && strip -o /image/bin/causeway .build/release/causeway \
+    && cp --dereference /usr/lib/*-linux-gnu/libhiredis.so.0.14 /image/lib/
+
+# `docker build --target symbols --output . .` has the same program with its symbols, for a debugger.
+FROM scratch AS symbols
+COPY --from=build /image/causeway.symbols /
+
+FROM debian:${DEBIAN}
+# What the program is linked with, and Apple's authorities. In Debian 13 libcurl4 and libssl3 are provided by packages
+# whose names end in t64.
+ARG PACKAGES="ca-certificates libcurl4 libgcc-s1 libnghttp2-14 librdkafka1 libssl3 libstdc++6 zlib1g"
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ${PACKAGES} \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
+    && groupadd --gid 65532 causeway \
+    && useradd --uid 65532 --gid 65532 --no-create-home --home-dir / --shell /usr/sbin/nologin causeway
+# Debian 13 has a later hiredis under another name; this one needs the C library alone.
+COPY --from=build /image/lib/ /usr/local/lib/
+RUN ldconfig
+COPY --from=build /image/bin/ /usr/local/bin/
+
+ARG VERSION=0.1.0
+ARG REVISION=
+LABEL org.opencontainers.image.title="causeway" \
+      org.opencontainers.image.description="Carries Live Activity updates from Kafka to iPhones." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+USER 65532:65532
+EXPOSE 9464
+STOPSIGNAL SIGTERM
+# For Docker and Compose; Kubernetes has its own probes. The image has no curl: the program asks its own /livez.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["causeway", "health"]
+ENTRYPOINT ["causeway"]
+CMD ["worker", "--config", "/etc/causeway/config/causeway.yaml"]

@@ -1,0 +1,118 @@
+{{/* The worker's configuration: `config`, with the places of the mounted secrets and the number of lanes set. */}}
+{{- define "causeway.config" -}}
+{{- include "causeway.refuseSecretsInConfig" . -}}
+{{- $directory := "/etc/causeway/secrets" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- range $name, $app := $config.apps -}}
+{{-   $secret := get $.Values.secrets.apns $name -}}
+{{-   if $secret -}}
+{{-     $_ := set $app "keyFile" (printf "%s/apns/%s/AuthKey_%s.p8" $directory $name $app.keyId) -}}
+{{-     if $app.sandboxKeyId -}}
+{{-       $_ := set $app "sandboxKeyFile" (printf "%s/apns/%s/AuthKey_%s.p8" $directory $name $app.sandboxKeyId) -}}
+{{-     end -}}
+{{-   else if not $app.keyFile -}}
+{{-     fail (printf "secrets.apns.%s: is required: the Secret that holds the key of config.apps.%s" $name $name) -}}
+{{-   end -}}
+{{- end -}}
+{{- range $name, $_ := .Values.secrets.apns -}}
+{{-   if not (hasKey $config.apps $name) -}}
+{{-     fail (printf "secrets.apns.%s: config.apps has no app of this name" $name) -}}
+{{-   end -}}
+{{- end -}}
+{{- with .Values.secrets.redis -}}
+{{-   if .secretName -}}
+{{-     range $from, $to := dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile" -}}
+{{-       if index $.Values.secrets.redis $from -}}
+{{-         $_ := set $config.redis $to (printf "%s/redis/%s" $directory $to) -}}
+{{-       end -}}
+{{-     end -}}
+{{-   end -}}
+{{- end -}}
+{{- with .Values.secrets.kafka -}}
+{{-   if .secretName -}}
+{{-     if .passwordKey -}}
+{{-       $_ := set $config.kafka "propertyFiles" (merge (dict "sasl.password" (printf "%s/kafka/sasl.password" $directory)) (get $config.kafka "propertyFiles" | default dict)) -}}
+{{-     end -}}
+{{-     $properties := get $config.kafka "properties" | default dict -}}
+{{-     range $from, $to := dict "caKey" "ssl.ca.location" "certificateKey" "ssl.certificate.location" "privateKeyKey" "ssl.key.location" -}}
+{{-       if index $.Values.secrets.kafka $from -}}
+{{-         $_ := set $properties $to (printf "%s/kafka/%s" $directory $to) -}}
+{{-       end -}}
+{{-     end -}}
+{{-     if $properties -}}{{- $_ := set $config.kafka "properties" $properties -}}{{- end -}}
+{{-   end -}}
+{{- end -}}
+{{- if kindIs "invalid" (dig "worker" "lanes" nil $config) -}}
+{{-   $_ := set $config "worker" (merge (dict "lanes" (include "causeway.lanes" . | int)) (get $config "worker" | default dict)) -}}
+{{- end -}}
+{{- if eq .Values.kind "StatefulSet" -}}
+{{-   if hasKey (dig "kafka" "consumer" dict $config) "group.instance.id" -}}
+{{-     fail "config.kafka.consumer.group.instance.id: is each pod's own name with kind StatefulSet" -}}
+{{-   end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* A ConfigMap is no place for a secret. */}}
+{{- define "causeway.refuseSecretsInConfig" -}}
+{{- range $section := list "properties" "consumer" "producer" -}}
+{{-   range $property, $_ := get $.Values.config.kafka $section | default dict -}}
+{{-     if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
+{{-       fail (printf "config.kafka.%s.%s: would stand in a ConfigMap; use secrets.kafka.passwordKey, or secrets.files and config.kafka.propertyFiles" $section $property) -}}
+{{-     end -}}
+{{-   end -}}
+{{- end -}}
+{{- range $key, $secretKey := dict "url" "passwordKey" "sentinelURL" "sentinelPasswordKey" -}}
+{{-   if regexMatch "://[^/@]*:[^/@]+@" (get $.Values.config.redis $key | toString) -}}
+{{-     fail (printf "config.redis.%s: its password would stand in a ConfigMap; use secrets.redis.%s" $key $secretKey) -}}
+{{-   end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The sources of the one projected volume with all secrets, or nothing. */}}
+{{- define "causeway.secretSources" -}}
+{{- range $name, $secret := .Values.secrets.apns }}
+{{- $app := get $.Values.config.apps $name }}
+{{- $keyName := printf "AuthKey_%s.p8" $app.keyId }}
+- secret:
+    name: {{ $secret.secretName }}
+    items:
+      - key: {{ $secret.key | default $keyName }}
+        path: {{ printf "apns/%s/%s" $name $keyName }}
+      {{- if and $app.sandboxKeyId (ne (toString $app.sandboxKeyId) (toString $app.keyId)) }}
+      {{- $sandboxKeyName := printf "AuthKey_%s.p8" $app.sandboxKeyId }}
+      - key: {{ $secret.sandboxKey | default $sandboxKeyName }}
+        path: {{ printf "apns/%s/%s" $name $sandboxKeyName }}
+      {{- end }}
+{{- end }}
+{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.redis "path" "redis" "keys" (dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile")) }}
+{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.kafka "path" "kafka" "keys" (dict "passwordKey" "sasl.password" "caKey" "ssl.ca.location" "certificateKey" "ssl.certificate.location" "privateKeyKey" "ssl.key.location")) }}
+{{- range .Values.secrets.files }}
+- secret:
+    name: {{ .secretName }}
+    items:
+      - key: {{ .key }}
+        path: {{ printf "files/%s" .path }}
+{{- end }}
+{{- end -}}
+
+{{- define "causeway.keyedSecret" -}}
+{{- $values := .values -}}
+{{- $items := list -}}
+{{- range $from, $to := .keys -}}
+{{-   with get $values $from -}}
+{{-     $items = append $items (dict "key" . "path" (printf "%s/%s" $.path $to)) -}}
+{{-   end -}}
+{{- end -}}
+{{- if and $items (not .values.secretName) -}}
+{{-   fail (printf "secrets.%s.secretName: is required with its keys" .path) -}}
+{{- end -}}
+{{- if and .values.secretName (not $items) -}}
+{{-   fail (printf "secrets.%s: names a Secret, but none of its keys" .path) -}}
+{{- end -}}
+{{- if $items }}
+- secret:
+    name: {{ .values.secretName }}
+    items: {{- toYaml $items | nindent 6 }}
+{{- end }}
+{{- end -}}

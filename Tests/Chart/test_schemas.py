@@ -1,0 +1,68 @@
+"""Everything that is rendered is what Kubernetes, or the operator that owns it, takes."""
+import pathlib
+import tarfile
+import tempfile
+import unittest
+
+import jsonschema
+import kubernetes_validate
+
+import chart
+
+# The oldest that Chart.yaml admits, some between, and the newest that the schemas know.
+versions = ["1.27", "1.30", "1.33", "1.37"]
+operators = chart.load((pathlib.Path(__file__).parent / "operators.yaml").read_text())
+
+
+class Schemas(unittest.TestCase):
+    def test_kubernetes(self):
+        seen = set()
+        for name in chart.value_sets:
+            for document in chart.rendered(name):
+                if document["apiVersion"] in operators or chart.digest(document) in seen:
+                    continue
+                seen.add(chart.digest(document))
+                for version in versions:
+                    with self.subTest(values=name, kind=document["kind"], version=version):
+                        kubernetes_validate.validate(document, version, strict=True)
+        self.assertGreater(len(seen), 30)
+
+    def test_kubernetes_schemas_refuse_what_is_wrong(self):
+        document = chart.one(chart.rendered("minimal"), "Deployment")
+        document = {**document, "spec": {**document["spec"], "replica": 2}}
+        for version in versions:
+            with self.assertRaises(kubernetes_validate.ValidationError):
+                kubernetes_validate.validate(document, version, strict=True)
+
+    def test_operators(self):
+        kinds = set()
+        for name in chart.value_sets:
+            for document in chart.rendered(name):
+                if document["apiVersion"] in operators:
+                    with self.subTest(values=name, kind=document["kind"]):
+                        jsonschema.validate(document["spec"], operators[document["apiVersion"]][document["kind"]])
+                    kinds.add(document["kind"])
+        self.assertEqual(kinds, {"ServiceMonitor", "PrometheusRule", "ScaledObject"})
+
+    def test_a_kubernetes_that_is_too_old_is_refused(self):
+        with self.assertRaisesRegex(chart.Refused, "kubeVersion"):
+            chart.template(chart.value_sets["minimal"], arguments=["--kube-version", "1.26.0"])
+        for version in versions:
+            chart.template(chart.value_sets["minimal"], arguments=["--kube-version", f"{version}.0"])
+
+    def test_lint(self):
+        for name, file in chart.value_sets.items():
+            with self.subTest(values=name):
+                chart.helm("lint", str(chart.chart), "--strict", "--values", str(file))
+
+    def test_package(self):
+        with tempfile.TemporaryDirectory() as directory:
+            chart.helm("package", str(chart.chart), "--destination", directory)
+            (archive,) = pathlib.Path(directory).glob("*.tgz")
+            with tarfile.open(archive) as files:
+                names = files.getnames()
+            self.assertEqual(
+                chart.documents(chart.template(chart.value_sets["minimal"], chart=archive)), chart.rendered("minimal")
+            )
+        for name in ["values.schema.json", "RUNBOOK.md", "README.md", "CONFIG.md", "files/rules.yaml", "files/dashboard.json"]:
+            self.assertIn(f"causeway/{name}", names)

@@ -1,0 +1,195 @@
+"""What may be said in values, and that the program, its file and the chart know the same keys."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import jsonschema
+
+import chart
+
+schema = json.loads((chart.chart / "values.schema.json").read_text())
+defaults = chart.load((chart.chart / "values.yaml").read_text())
+
+
+def chart_schema():
+    """.ci/chart-schema, as a module."""
+    path = chart.root / ".ci/chart-schema"
+    loader = importlib.machinery.SourceFileLoader("chart_schema", str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("chart_schema", loader))
+    loader.exec_module(module)
+    return module
+
+
+# Values over the minimal ones, and what Helm's answer must name.
+WRONG = [
+    ({"replica": 3}, "replica"),
+    ({"replicas": -1}, "/replicas"),
+    ({"replicas": "3"}, "/replicas"),
+    ({"kind": "DaemonSet"}, "/kind"),
+    ({"image": {"repository": ""}}, "/image/repository"),
+    ({"image": {"digest": "latest"}}, "/image/digest"),
+    ({"image": {"pullpolicy": "Always"}}, "pullpolicy"),
+    ({"probes": {"liveness": {"periodSeconds": 0}}}, "/probes/liveness/periodSeconds"),
+    ({"autoscaling": {"type": "vpa"}}, "/autoscaling/type"),
+    ({"autoscaling": {"type": "hpa", "minReplicas": 9}}, "autoscaling.minReplicas"),
+    ({"autoscaling": {"type": "keda", "maxReplicas": 25}}, "autoscaling.maxReplicas: 25 is above topics.commands.partitions: 24"),
+    ({"autoscaling": {"type": "hpa", "hpa": {"cpuPercent": 0}}}, "autoscaling.hpa"),
+    ({"autoscaling": {"hpa": {"laneBusyRatio": "60%"}}}, "/autoscaling/hpa/laneBusyRatio"),
+    ({"podDisruptionBudget": {"maxUnavailable": 0}}, "/podDisruptionBudget/maxUnavailable"),
+    ({"topologySpread": {"whenUnsatisfiable": "Always"}}, "/topologySpread/whenUnsatisfiable"),
+    ({"networkPolicy": {"kafka": {"ports": [99999]}}}, "/networkPolicy/kafka/ports/0"),
+    ({"prometheusRule": {"enabled": True, "disabledAlerts": ["CausewayNothing"]}}, "CausewayNothing"),
+    ({"prometheusRule": {"runbookURL": "runbook.md"}}, "/prometheusRule/runbookURL"),
+    ({"serviceMonitor": {"interval": "15"}}, "/serviceMonitor/interval"),
+    ({"resources": {"requests": {"cpu": "lots"}}}, "/resources/requests/cpu"),
+    ({"topics": {"create": True, "replicationFactor": 1}}, "topics.minInsyncReplicas: 2 is above topics.replicationFactor: 1"),
+    ({"topics": {"results": {"retentionHours": 0}}}, "/topics/results/retentionHours"),
+    ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds: 20"),
+    ({"config": {"worker": {"drainMilliseconds": 60_000}}, "terminationGracePeriodSeconds": 45}, "config.worker.drainMilliseconds: 60000"),
+    ({"secrets": {"apns": {"match": {"secretName": ""}}}}, "/secrets/apns/match/secretName"),
+    ({"secrets": {"apns": {"other": {"secretName": "x"}}}}, "secrets.apns.other"),
+    ({"secrets": {"apns": {"match": None}}}, "/secrets/apns/match"),
+    ({"config": {"apps": {"ride": {"bundleId": "a", "teamId": "b", "keyId": "c"}}}}, "secrets.apns.ride: is required"),
+    ({"secrets": {"redis": {"passwordKey": "password"}}}, "secrets.redis.secretName"),
+    ({"secrets": {"kafka": {"secretName": "kafka"}}}, "secrets.kafka"),
+    ({"secrets": {"files": [{"secretName": "a", "key": "b", "path": "../c"}]}}, "/secrets/files/0/path"),
+    # The program's own keys.
+    ({"config": {"worker": {"lanez": 2}}}, "lanez"),
+    ({"config": {"worker": {"lanes": 257}}}, "/config/worker/lanes"),
+    ({"config": {"worker": {"lanes": "two"}}}, "/config/worker/lanes"),
+    ({"config": {"log": {"level": "loud"}}}, "/config/log/level"),
+    ({"config": {"kafka": {"bootstrapServers": ""}}}, "/config/kafka/bootstrapServers"),
+    ({"config": {"kafka": {"topics": {"command": "x"}}}}, "command"),
+    ({"config": {"redis": {"url": None}}}, "url"),
+    ({"config": {"apns": {"production": {"port": 70000}}}}, "/config/apns/production/port"),
+    ({"config": {"apps": {"match": {"environments": ["prod"]}}}}, "/config/apps/match/environments/0"),
+    ({"config": {"apps": {"match": {"environments": []}}}}, "/config/apps/match/environments"),
+    ({"config": {"apps": {"match": {"teamId": None}}}}, "teamId"),
+    ({"config": {"apps": {"Match": {"bundleId": "a", "teamId": "b", "keyId": "c"}}}}, "Match"),
+    ({"config": {"apps": {"match": None}}}, "/config/apps"),
+    ({"config": {"policies": {"sports": {"budget": {"pushes": 0}}}}}, "/config/policies/sports/budget/pushes"),
+    # A ConfigMap is no place for secrets.
+    ({"config": {"redis": {"url": "redis://user:secret@redis"}}}, "config.redis.url"),
+    ({"config": {"redis": {"sentinelURL": "redis://:secret@sentinel"}}}, "config.redis.sentinelURL"),
+    ({"config": {"kafka": {"properties": {"sasl.password": "secret"}}}}, "config.kafka.properties.sasl.password"),
+    ({"config": {"kafka": {"producer": {"ssl.key.password": "secret"}}}}, "config.kafka.producer.ssl.key.password"),
+    ({"kind": "StatefulSet", "config": {"kafka": {"consumer": {"group.instance.id": "a"}}}}, "group.instance.id"),
+]
+
+
+class Values(unittest.TestCase):
+    def test_wrong_ones_are_refused_with_their_names(self):
+        for values, name in WRONG:
+            with self.subTest(values=values):
+                with self.assertRaises(chart.Refused) as refusal:
+                    chart.render(values)
+                self.assertIn(name, str(refusal.exception))
+                self.assertNotIn("secret@", str(refusal.exception))
+
+    def test_the_defaults_alone_say_what_is_missing(self):
+        with self.assertRaises(chart.Refused) as refusal:
+            chart.template()
+        for name in ("/config/kafka/bootstrapServers", "/config/redis/url", "/config/apps"):
+            self.assertIn(name, str(refusal.exception))
+
+    def test_every_value_of_the_file_is_in_the_schema_and_the_other_way_round(self):
+        def compare(value, part, path):
+            if "properties" not in part or part.get("additionalProperties") is not False:
+                return
+            # `global` is Helm's own.
+            documented = set(part["properties"]) - ({"global"} if not path else set())
+            self.assertEqual(set(value), documented, path or "the top")
+            for name, member in value.items():
+                if path or name != "config":
+                    compare(member, part["properties"][name], f"{path}/{name}")
+
+        compare(defaults, schema, "")
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+    def test_every_part_of_the_schema_is_closed(self):
+        def walk(part, path):
+            if part.get("properties"):
+                open_on_purpose = path in ("/resources/requests",)
+                self.assertEqual(part.get("additionalProperties") is False, not open_on_purpose, path)
+            for name, member in part.get("properties", {}).items():
+                walk(member, f"{path}/{name}")
+
+        walk(schema, "")
+        for name, part in schema["properties"].items():
+            self.assertTrue(part.get("description"), name)
+
+    def test_every_value_has_an_effect(self):
+        """Each default is read by some template: a value that nothing reads would be a promise not kept."""
+        templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
+
+        def leaves(value, part, path):
+            # A map whose names are the operator's own is read as a whole.
+            if part.get("additionalProperties") is False and path != ["config"]:
+                for name, member in value.items():
+                    yield from leaves(member, part["properties"][name], [*path, name])
+            else:
+                yield path
+
+        for path in leaves(defaults, schema, []):
+            # What the templates hand on as a whole, under the name of the whole.
+            name = path[0] if path[0] in ("probes", "resources") else path[-1]
+            self.assertTrue(re.search(rf'[."]{re.escape(name)}\b', templates), "/".join(path))
+
+
+class Keys(unittest.TestCase):
+    source = (chart.root / "Config/causeway.yaml").read_text()
+
+    def test_the_chart_s_are_the_file_s(self):
+        done = chart.run([str(chart.root / ".ci/chart-schema"), "--check"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_they_are_found_in_the_file_as_yaml_has_them(self):
+        """The script reads text; a YAML parser must see the same keys."""
+
+        def leaves(value, path):
+            if isinstance(value, dict) and value:
+                for name, member in value.items():
+                    yield from leaves(member, [*path, name])
+            else:
+                yield ".".join(path)
+
+        names = [re.sub(r"^apps\.match\.", "apps.<app>.", key) for key in leaves(chart.load(self.source), [])]
+        names = [re.sub(r"^policies\.default\.", "policies.<policy>.", key) for key in names]
+        self.assertEqual(chart_schema().keys(self.source), names)
+        documented = re.findall(r"^\| `([^`]+)`", (chart.chart / "CONFIG.md").read_text(), re.M)
+        self.assertEqual(documented, names)
+
+    def test_a_key_without_its_facts_is_noticed(self):
+        module = chart_schema()
+        with self.assertRaises(SystemExit):
+            module.section_schema((), module.tree("log:\n  # What it is.\n  level: info\n"), set())
+
+    def test_the_file_itself_is_accepted(self):
+        jsonschema.validate(chart.load(self.source), schema["properties"]["config"])
+
+    def test_every_rendered_configuration_has_the_program_s_keys_only(self):
+        for name in chart.value_sets:
+            with self.subTest(values=name):
+                jsonschema.validate(chart.worker_configuration(chart.rendered(name)), schema["properties"]["config"])
+
+    def test_large_numbers_stay_whole(self):
+        text = chart.worker_configuration_text(chart.rendered("placed"))
+        self.assertIn("commandsPerLane: 4194304", text)
+        self.assertIn("fetch.max.bytes: 16777216", text)
+
+    def test_the_program_takes_every_rendered_configuration(self):
+        program = pathlib.Path(os.environ.get("CAUSEWAY") or chart.root / ".build/release/causeway")
+        if not program.exists():
+            self.skipTest(f"{program} is not built")
+        for name in chart.value_sets:
+            with self.subTest(values=name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write(chart.worker_configuration_text(chart.rendered(name)))
+                file.flush()
+                done = subprocess.run([program, "check", "--config", file.name], capture_output=True, text=True, env={})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,0 +1,198 @@
+"""The pods: how they run, what they may do, what they are given."""
+import unittest
+
+import chart
+
+
+class Pods(unittest.TestCase):
+    def each(self):
+        for name in chart.value_sets:
+            with self.subTest(values=name):
+                yield name, chart.rendered(name)
+
+    def test_nothing_runs_with_rights(self):
+        for _, found in self.each():
+            specs = [chart.pod(found)] + [job["spec"]["template"]["spec"] for job in chart.of_kind(found, "Job")]
+            for spec in specs:
+                self.assertIs(spec["securityContext"]["runAsNonRoot"], True)
+                self.assertNotEqual(spec["securityContext"]["runAsUser"], 0)
+                self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertIs(spec["automountServiceAccountToken"], False)
+                for key in ("hostNetwork", "hostPID", "hostIPC"):
+                    self.assertNotIn(key, spec)
+                for container in spec["containers"]:
+                    context = container["securityContext"]
+                    self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+                    self.assertIs(context["readOnlyRootFilesystem"], True)
+                    self.assertIs(context["allowPrivilegeEscalation"], False)
+                    self.assertIn("memory", container["resources"]["limits"])
+                    self.assertIn("cpu", container["resources"]["requests"])
+                for volume in spec["volumes"]:
+                    self.assertNotIn("hostPath", volume)
+
+    def test_no_variable_holds_anything_but_the_pod_s_name(self):
+        for name, found in self.each():
+            container = chart.container(found)
+            self.assertNotIn("envFrom", container)
+            if name == "statefulset":
+                self.assertEqual(
+                    container["env"],
+                    [
+                        {
+                            "name": "CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID",
+                            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                        }
+                    ],
+                )
+            else:
+                self.assertNotIn("env", container)
+            self.assertIs(chart.pod(found)["enableServiceLinks"], False)
+
+    def test_selectors_find_the_pods_and_only_them(self):
+        for _, found in self.each():
+            labels = chart.workload(found)["spec"]["template"]["metadata"]["labels"]
+            name = chart.workload(found)["metadata"]["name"]
+            selectors = [chart.workload(found)["spec"]["selector"]["matchLabels"]]
+            selectors += [service["spec"]["selector"] for service in chart.of_kind(found, "Service")]
+            selectors += [budget["spec"]["selector"]["matchLabels"] for budget in chart.of_kind(found, "PodDisruptionBudget")]
+            selectors += [
+                policy["spec"]["podSelector"]["matchLabels"]
+                for policy in chart.of_kind(found, "NetworkPolicy")
+                if policy["metadata"]["name"] == name
+            ]
+            selectors += [
+                spread["labelSelector"]["matchLabels"] for spread in chart.pod(found).get("topologySpreadConstraints", [])
+            ]
+            for selector in selectors:
+                self.assertEqual(selector, selectors[0])
+                self.assertLessEqual(selector.items(), labels.items())
+            for job in chart.of_kind(found, "Job"):
+                job_labels = job["spec"]["template"]["metadata"]["labels"]
+                self.assertFalse(selectors[0].items() <= job_labels.items())
+            for monitor in chart.of_kind(found, "ServiceMonitor"):
+                service = chart.one(found, "Service")["metadata"]["labels"]
+                self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service.items())
+
+    def test_probes_and_port(self):
+        for _, found in self.each():
+            container = chart.container(found)
+            (port,) = container["ports"]
+            self.assertEqual(port["containerPort"], 9464)
+            paths = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
+            self.assertEqual(paths["startup"], {"path": "/livez", "port": port["name"]})
+            self.assertEqual(paths["liveness"], {"path": "/livez", "port": port["name"]})
+            self.assertEqual(paths["readiness"], {"path": "/readyz", "port": port["name"]})
+            (service_port,) = chart.one(found, "Service")["spec"]["ports"]
+            self.assertEqual(service_port["targetPort"], port["name"])
+            self.assertIs(chart.one(found, "Service")["spec"]["publishNotReadyAddresses"], True)
+
+    def test_the_grace_period_is_above_the_drain_time(self):
+        for _, found in self.each():
+            drain = chart.worker_configuration(found).get("worker", {}).get("drainMilliseconds", 20_000)
+            self.assertGreater(chart.pod(found)["terminationGracePeriodSeconds"] * 1000, drain)
+        self.assertEqual(chart.pod(chart.rendered("minimal"))["terminationGracePeriodSeconds"], 40)
+        self.assertEqual(chart.pod(chart.rendered("placed"))["terminationGracePeriodSeconds"], 200)
+        drained = chart.render({"config": {"worker": {"drainMilliseconds": 30_500}}})
+        self.assertEqual(chart.pod(drained)["terminationGracePeriodSeconds"], 51)
+
+    def test_lanes_follow_the_cores_that_are_asked_for(self):
+        self.assertEqual(chart.worker_configuration(chart.rendered("minimal"))["worker"]["lanes"], 1)
+        self.assertEqual(chart.worker_configuration(chart.rendered("apps"))["worker"]["lanes"], 2)
+        self.assertEqual(chart.worker_configuration(chart.rendered("placed"))["worker"]["lanes"], 4)
+        for cpu, lanes in (("250m", 1), ("3", 3), (2, 2), (2.5, 3), ("2001m", 3)):
+            with self.subTest(cpu=cpu):
+                found = chart.render({"resources": {"requests": {"cpu": cpu}}})
+                self.assertEqual(chart.worker_configuration(found)["worker"]["lanes"], lanes)
+
+    def test_every_file_that_the_configuration_names_is_mounted(self):
+        for _, found in self.each():
+            mounts = {mount["name"]: mount for mount in chart.container(found)["volumeMounts"]}
+            self.assertTrue(all(mount["readOnly"] for mount in mounts.values()))
+            present = set()
+            for volume in chart.pod(found)["volumes"]:
+                if volume["name"] == "secrets":
+                    self.assertEqual(volume["projected"]["defaultMode"], 0o440)
+                    for source in volume["projected"]["sources"]:
+                        for item in source["secret"]["items"]:
+                            path = f"{mounts['secrets']['mountPath']}/{item['path']}"
+                            self.assertNotIn(path, present)
+                            present.add(path)
+            named = set(files_named(chart.worker_configuration(found)))
+            self.assertEqual(named, present)
+            self.assertEqual(chart.container(found)["args"][1:], ["--config", f"{mounts['config']['mountPath']}/causeway.yaml"])
+
+    def test_keys_of_several_apps(self):
+        apps = chart.worker_configuration(chart.rendered("apps"))["apps"]
+        self.assertEqual(apps["match"]["keyFile"], "/etc/causeway/secrets/apns/match/AuthKey_F6G7H8I9J0.p8")
+        self.assertEqual(apps["match"]["sandboxKeyFile"], "/etc/causeway/secrets/apns/match/AuthKey_S6G7H8I9J0.p8")
+        self.assertNotIn("sandboxKeyFile", apps["ride"])
+        sources = [volume for volume in chart.pod(chart.rendered("apps"))["volumes"] if volume["name"] == "secrets"]
+        match = sources[0]["projected"]["sources"][0]["secret"]
+        self.assertEqual(match["name"], "apns-match")
+        self.assertEqual([item["key"] for item in match["items"]], ["production.p8", "sandbox.p8"])
+
+    def test_a_changed_configuration_and_nothing_else_restarts_pods(self):
+        def checksum(found):
+            return chart.workload(found)["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+        before = chart.rendered("minimal")
+        self.assertNotEqual(checksum(before), checksum(chart.render({"config": {"log": {"level": "debug"}}})))
+        scaled = chart.render({"replicas": 7, "serviceMonitor": {"enabled": True}})
+        self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(scaled)["spec"]["template"])
+
+    def test_deployment_and_stateful_set(self):
+        deployment = chart.one(chart.rendered("minimal"), "Deployment")["spec"]
+        self.assertEqual(deployment["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
+        stateful = chart.one(chart.rendered("statefulset"), "StatefulSet")["spec"]
+        self.assertEqual(stateful["serviceName"], chart.one(chart.rendered("statefulset"), "Service")["metadata"]["name"])
+        self.assertEqual(stateful["podManagementPolicy"], "Parallel")
+        self.assertEqual(stateful["replicas"], 3)
+        self.assertNotIn("volumeClaimTemplates", stateful)
+        spreads = chart.pod(chart.rendered("minimal"))["topologySpreadConstraints"]
+        self.assertEqual([spread["matchLabelKeys"] for spread in spreads], [["pod-template-hash"]] * 2)
+        for spread in chart.pod(chart.rendered("statefulset"))["topologySpreadConstraints"]:
+            self.assertNotIn("matchLabelKeys", spread)
+
+    def test_image(self):
+        version = chart.load((chart.chart / "Chart.yaml").read_text())["appVersion"]
+        self.assertEqual(chart.container(chart.rendered("minimal"))["image"], f"causeway:{version}")
+        self.assertTrue(chart.container(chart.rendered("placed"))["image"].startswith("registry.example.com/push/causeway@sha256:"))
+        self.assertEqual(chart.container(chart.render({"image": {"tag": "9"}}))["image"], "causeway:9")
+
+    def test_names_stay_within_kubernetes_limits(self):
+        release = "a-release-with-a-name-that-is-as-long-as-helm-lets-it"
+        found = chart.documents(chart.template(chart.value_sets["topics"], release=release))
+        for document in found:
+            self.assertLessEqual(len(document["metadata"]["name"]), 63)
+            for value in document["metadata"]["labels"].values():
+                self.assertLessEqual(len(value), 63)
+
+    def test_placement_reaches_the_pod(self):
+        found = chart.rendered("placed")
+        spec = chart.pod(found)
+        self.assertEqual(spec["priorityClassName"], "high")
+        self.assertEqual(spec["nodeSelector"], {"kubernetes.io/arch": "amd64"})
+        self.assertEqual(spec["tolerations"][0]["value"], "push")
+        self.assertIn("nodeAffinity", spec["affinity"])
+        self.assertEqual(spec["imagePullSecrets"], [{"name": "registry"}])
+        template = chart.workload(found)["spec"]["template"]["metadata"]
+        self.assertEqual(template["labels"]["sidecar.istio.io/inject"], "false")
+        self.assertEqual(template["labels"]["team"], "push")
+        self.assertEqual(template["annotations"]["example.com/note"], "kept")
+        self.assertTrue(all(document["metadata"]["labels"]["team"] == "push" for document in found))
+        self.assertEqual(chart.one(found, "ServiceAccount")["metadata"]["annotations"], {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/push"})
+
+    def test_what_is_switched_off_is_not_there(self):
+        found = chart.rendered("bare")
+        self.assertEqual({document["kind"] for document in found}, {"ConfigMap", "Service", "Deployment"})
+        self.assertEqual(chart.pod(found)["serviceAccountName"], "default")
+        self.assertNotIn("topologySpreadConstraints", chart.pod(found))
+
+
+def files_named(value, key=""):
+    """Every path in a configuration that lies where secrets are mounted."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from files_named(member, name)
+    elif isinstance(value, str) and value.startswith("/etc/causeway/secrets/"):
+        yield value
