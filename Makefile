@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What the libraries, the demo and the tests need, by Debian's names.
-PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client curl util-linux
+PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client curl util-linux python3
 # What only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)
@@ -13,8 +13,15 @@ FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmark
 # Further arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
+# Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
+REDIS_SERVER ?= redis-server
+# How many random histories the scripts and their model are driven with.
+HISTORIES ?= 1000000
+# How many seeds of the simulated fleet.
+SEEDS ?= 10000
 
-.PHONY: help deps bench-deps build demo test lint format bench bench-check clean
+.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
+    image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -36,6 +43,14 @@ test: deps ## Build and run all tests; the last line says how many passed
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
 	    status=$$?; .ci/test-summary .build/test.log && exit $$status
 
+campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of the fleet: half an hour
+	Tests/Checker/campaign .build/release/causeway
+	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter RedisTests.DifferentialTests
+	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) swift test --filter DeliveryTests.SimulationTests
+
+test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
+	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'RedisTests|RedisTopologyTests'
+
 lint: ## Check the formatting, strictly
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 
@@ -49,6 +64,24 @@ bench: bench-deps ## Run the benchmarks
 bench-check: bench-deps ## Fail if the domain or the core allocates for a message
 	swift run --package-path Benchmarks --configuration release JSONBenchmark check
 	swift run --package-path Benchmarks --configuration release DeliveryBenchmark check
+
+chart-deps: deps
+	@.ci/packages python3-venv
+	@.ci/chart-tools
+
+chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and runbook
+	@.build/tools/venv/bin/python Tests/Chart/run.py
+
+chart-schema: ## Carry the keys of Config/causeway.yaml into the chart
+	@.ci/chart-schema
+
+image: ## Build the container image (needs Docker)
+	docker build --tag causeway:$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) .
+
+image-check: deps ## Take the image's steps in plain Debian roots (as root), and run the program in them
+	@.ci/packages debootstrap binutils libcurl4-openssl-dev
+	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
+	@.ci/image-root .build/image/release/causeway
 
 clean: ## Remove what was built
 	rm -rf .build Benchmarks/.build

@@ -18,9 +18,13 @@ let package = Package(
     name: "causeway",
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
-        // The benchmarks, a package of their own, measure these two.
+        // The benchmarks, a package of their own, measure these.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
+        .library(name: "Redis", targets: ["Redis"]),
+        .library(name: "Reactor", targets: ["Reactor"]),
+        .library(name: "APNs", targets: ["APNs"]),
+        .library(name: "APNsSimulator", targets: ["APNsSimulator"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -41,7 +45,7 @@ let package = Package(
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
-        .target(name: "APNs", dependencies: ["CNghttp2", "COpenSSL", "Reactor"], swiftSettings: settings),
+        .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
         .target(
             name: "CausewayWorker",
             dependencies: [
@@ -64,7 +68,7 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayWorker", "APNsSimulator", "Kafka", "LiveActivity",
+                "CausewayWorker", "APNsSimulator", "COpenSSL", "Kafka", "LiveActivity", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -94,6 +98,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "RedisTopologyTests",
+            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "APNsTests",
             dependencies: ["APNs", "Reactor", "CNghttp2", "COpenSSL"],
             swiftSettings: settings
@@ -106,12 +115,24 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "CausewayWorker", .product(name: "Logging", package: "swift-log"),
+                "CausewayWorker", "LiveActivity", .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
         ),
-        .testTarget(name: "CommandLineTests", dependencies: ["causeway", "Kafka"], swiftSettings: settings),
+        .testTarget(
+            name: "ObservabilityTests",
+            dependencies: [
+                "CausewayWorker", "Reactor", .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "CommandLineTests",
+            dependencies: ["causeway", "CausewayWorker", "Kafka", "LiveActivity"],
+            swiftSettings: settings
+        ),
         .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity"], swiftSettings: settings),
         .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
         .testTarget(

@@ -92,7 +92,9 @@ final class Course {
                         .send,
                         number: delivery.view(call.record).version.timestamp,
                         registeredAtMilliseconds: Feed.firstTimestamp * 1_000,
-                        token: token
+                        token: token,
+                        priority: 5,
+                        budgetLeft: 15
                     )
                     : ScriptReply(.settled)
                 delivery.redisReplied(call, reply, now: now)
@@ -149,6 +151,9 @@ final class Course {
                     result.timestamp = view.sentTimestamp
                 }
                 result.priority = view.priority
+                result.isDemoted = view.isDemoted
+                result.budgetLeft = view.budgetLeft
+                result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attempts = Int(view.attempts)
                 result.recordMilliseconds = view.recordMilliseconds
                 result.receivedMilliseconds = view.receivedMilliseconds

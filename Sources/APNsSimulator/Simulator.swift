@@ -95,7 +95,8 @@ public final class Simulator: Sendable {
             limits: configuration.limits,
             tls: tls,
             world: World(model: model, isShared: configuration.threads > 1),
-            bell: bell
+            bell: bell,
+            pushLogFile: try configuration.pushLog.map { path throws(SimulatorError) in try PushLogFile(path: path) }
         )
         var started = Running(
             mailboxes: [],

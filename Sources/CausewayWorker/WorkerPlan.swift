@@ -27,7 +27,7 @@ struct WorkerPlan: @unchecked Sendable {
         self.configuration = configuration
         self.logger = logger
         delivery = Self.delivery(configuration)
-        redis = try Self.redis(configuration)
+        redis = try RedisConfiguration(configuration.redis)
         pools = try Self.pools(configuration, logger: logger)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
@@ -41,6 +41,8 @@ struct WorkerPlan: @unchecked Sendable {
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
         LanePlan(
             delivery: delivery,
+            paces: configuration.policies.map { PaceArguments(PaceNumbers($0)) },
+            startBudgets: configuration.policies.map { BucketNumbers($0.startBudget) },
             redis: redis,
             pools: pools,
             producer: producer,
@@ -78,11 +80,14 @@ struct WorkerPlan: @unchecked Sendable {
         let worker = configuration.worker
         var delivery = DeliveryConfiguration(
             applications: configuration.apps.map { app in
-                .init(
+                var application = DeliveryConfiguration.Application(
                     bundleIdentifier: Array(app.bundleId.utf8),
                     hasProduction: app.environments.contains(.production),
                     hasSandbox: app.environments.contains(.sandbox)
                 )
+                // The configuration was checked: every app names a policy that is there.
+                application.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
+                return application
             },
             seed: UInt64.random(in: .min ... .max)
         )
@@ -91,11 +96,10 @@ struct WorkerPlan: @unchecked Sendable {
         delivery.recordsMax = worker.commandsPerLane
         delivery.inFlightMaxPerApplication =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
-        delivery.spacingMilliseconds = Int64(worker.spacingMilliseconds)
+        delivery.policies = configuration.policies
         delivery.attemptsMax = UInt8(clamping: worker.attemptsMax)
-        delivery.defaultExpiration.startSeconds = Int64(worker.defaultExpirationSeconds.start)
-        delivery.defaultExpiration.updateSeconds = Int64(worker.defaultExpirationSeconds.update)
-        delivery.defaultExpiration.endSeconds = Int64(worker.defaultExpirationSeconds.end)
+        delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
+        delivery.readAheadMaxMilliseconds = Int64(worker.readAheadMaxMilliseconds)
         return delivery
     }
 
@@ -147,25 +151,5 @@ struct WorkerPlan: @unchecked Sendable {
                     )
                 }
             }
-    }
-}
-
-extension WorkerPlan {
-    private static func redis(_ configuration: WorkerConfiguration) throws -> RedisConfiguration {
-        var url = try RedisURL(configuration.redis.url)
-        if let file = configuration.redis.passwordFile {
-            url.credentials = RedisCredentials(username: url.credentials?.username, password: try SecretFile.read(file))
-        }
-        var redis = RedisConfiguration(url: url)
-        if url.usesTLS {
-            redis.tls = try TLSContext.client(
-                caFile: configuration.redis.caFile,
-                applicationProtocols: [],
-                certificateFile: configuration.redis.certificateFile,
-                keyFile: configuration.redis.keyFile
-            )
-        }
-        redis.responseDeadlineMilliseconds = Int64(configuration.redis.responseTimeoutMilliseconds)
-        return redis
     }
 }

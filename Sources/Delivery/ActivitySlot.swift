@@ -1,10 +1,13 @@
 /// What one activity's turn is waiting for. One command of an activity is worked on at a time; the others wait in its list, where a
 /// newer state replaces an older one.
 enum ActivityPhase: UInt8 {
-    /// Has commands of the batch that is being taken in. → `eligible`, or what `begin` leads to, at the batch's end.
+    /// Has commands of the batch that is being taken in. → what `begin` leads to, at the batch's end.
     case awakened
-    /// Nothing is under way; the timer is set to the end of the spacing. → `begin` if something waits then, else the slot is freed.
+    /// Nothing is under way; the timer is set to the end of the spacing, or of a rider's patience. → `begin` if something waits then, else
+    /// the slot is freed.
     case resting
+    /// May go, but the lane reads ahead. → `begin` when it has caught up, or may wait no longer.
+    case parked
     /// May go, but its app has as many pushes on their way as it is allowed. → `begin` when one of them is done.
     case eligible
     /// A start asks the device's hash for its push-to-start token. → `admitting`, or `holding`.
@@ -15,8 +18,10 @@ enum ActivityPhase: UInt8 {
     case holding
     /// Admitted with a timestamp and a token; waits for a free stream. → `inFlight`.
     case ready
-    /// With APNs. → the next command, or `backingOff`.
+    /// With APNs. → the next command, `backingOff`, or `limiting`.
     case inFlight
+    /// APNs limits the token, which Redis is being told. → what a retry leads to.
+    case limiting
     /// The push was not processed and goes again by itself; the timer is set. → `ready`, or, when a newer state came, the next.
     case backingOff
 }
@@ -35,6 +40,10 @@ struct ActivitySlot: BitwiseCopyable {
     /// First and last of the waiting commands, or `.max`.
     var head: UInt32 = .max
     var tail: UInt32 = .max
+    /// A command with an alert that was overtaken by one that another worker admitted: it waits for that one to be read here, to ride on
+    /// with it. Or `.max`.
+    var riderToBe: UInt32 = .max
+    var riderWaitsUntilMilliseconds: Int64 = 0
     /// Monotonic time before which no push may go; Redis has the last word.
     var restsUntilMilliseconds: Int64 = 0
 

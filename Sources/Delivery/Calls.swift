@@ -18,6 +18,10 @@ public struct RedisCall: Sendable, Equatable, BitwiseCopyable {
         case settle
         /// `settle`, on a device's hash: a push-to-start token that is dead, or a held start that is done.
         case settleDevice
+        /// `settle`, on the activity's hash: APNs limits its token, so its spacing is stretched. The command itself goes on.
+        case limit
+        /// A start that was given its device's token and was then not sent gives its draw on the device's budget back.
+        case refundStart
     }
 
     public var kind: Kind
@@ -49,19 +53,32 @@ public struct RedisCall: Sendable, Equatable, BitwiseCopyable {
 public struct ScriptReply {
     public enum Verdict: UInt8, Sendable {
         case send, wait, noToken, held, ended, superseded, duplicate, unchanged, unknown
+        /// The activity is older than APNs lets one be updated.
+        case tooOld
+        /// Older than the newest admitted, which is not settled and carries no alert, while this one has one.
+        case overtaken
+        /// The command that is held carries an alert, and this one has none: nothing was changed, and the held one comes along.
+        case alertHeld
         case address, retry
         case registered, stale, unregistered
         case settled
     }
 
     public var verdict: Verdict
-    /// `send`: the timestamp to send. `wait`: milliseconds until the pace allows a push.
+    /// `send`: the timestamp to send. `wait`: milliseconds until the pace allows a push, or the device's budget a start.
     public var number: Int64
     public var environment: DeviceEnvironment
     public var registeredAtMilliseconds: Int64
     public var token: UnsafeRawBufferPointer
-    /// `registered`: the command that was held for this token, as a command record; empty if there is none.
+    /// `registered`: the command that was held for this token, as a command record; empty if there is none. `alertHeld`: the one that
+    /// is held.
     public var heldCommand: UnsafeRawBufferPointer
+    /// `send` of an update or an end: the priority that the activity's budget allows, 5 or 10; 0 says that it was not asked.
+    public var priority: UInt8
+    /// `send`: 10 was asked for and the budget allows 5 only.
+    public var isDemoted: Bool
+    /// `send`: pushes of priority 10 that the budget allows after this one; -1 says that it was not asked.
+    public var budgetLeft: Int
 
     public init(
         _ verdict: Verdict,
@@ -69,7 +86,10 @@ public struct ScriptReply {
         environment: DeviceEnvironment = .production,
         registeredAtMilliseconds: Int64 = 0,
         token: UnsafeRawBufferPointer = .init(start: nil, count: 0),
-        heldCommand: UnsafeRawBufferPointer = .init(start: nil, count: 0)
+        heldCommand: UnsafeRawBufferPointer = .init(start: nil, count: 0),
+        priority: UInt8 = 0,
+        isDemoted: Bool = false,
+        budgetLeft: Int = -1
     ) {
         self.verdict = verdict
         self.number = number
@@ -77,6 +97,9 @@ public struct ScriptReply {
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.token = token
         self.heldCommand = heldCommand
+        self.priority = priority
+        self.isDemoted = isDemoted
+        self.budgetLeft = budgetLeft
     }
 }
 
@@ -116,8 +139,10 @@ public struct PushResult {
         case accepted
         /// APNs never processed it, or asks for another connection or provider token: it may go again at once.
         case retryNow
-        /// APNs is overloaded or limits this token.
+        /// APNs is overloaded.
         case retryLater
+        /// APNs limits this token: later, and its activity less often.
+        case limited
         /// The token is dead.
         case tokenDead
         /// Refused, and no retry mends it; the token is kept.

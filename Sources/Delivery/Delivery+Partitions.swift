@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// Assignment and revocation, and what may be committed (design §9).
 extension Delivery {
     /// A partition was assigned to this lane.
@@ -15,13 +17,27 @@ extension Delivery {
             let slot = records[index]
             guard slot.partition == place, slot.epoch == partition.epoch, !slot.isFinished else { continue }
             guard slot.activity != .max else { continue }
-            if activities[slot.activity].current != index {
-                removeWaiting(index, of: slot.activity)
-                abandon(index)
-            } else if activities[slot.activity].phase == .backingOff {
-                wheel.clear(slot.activity)
-                abandonPush(of: slot.activity, now: now)
-            }
+            letGo(index, of: slot.activity, now: now)
+        }
+        stopReadAhead(for: partition, now: now)
+    }
+
+    /// Lets one record of a partition that goes away go, wherever it waits. A start that backs off is under way: it was admitted, and
+    /// nobody else may send it.
+    private mutating func letGo(_ record: UInt32, of activity: UInt32, now: Moment) {
+        if records[record].carrier != .max {
+            records[records[record].carrier].rider = .max
+            records[record].carrier = .max
+            abandon(record, now: now)
+        } else if activities[activity].riderToBe == record {
+            activities[activity].riderToBe = .max
+            abandon(record, now: now)
+        } else if activities[activity].current != record {
+            removeWaiting(record, of: activity)
+            abandon(record, now: now)
+        } else if activities[activity].phase == .backingOff, records[record].event != .start {
+            wheel.clear(activity)
+            abandonPush(of: activity, now: now)
         }
     }
 

@@ -10,12 +10,17 @@ extension Delivery {
             let activity = records[record].activity
             precondition(activities[activity].phase == .ready && activities[activity].current == record)
             let mayGoAgain = activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
-            if isExpired(record, now: now) {
+            if isPushExpired(record, now: now) {
                 finishPush(record, .expired, settlement: .final, now: now)
             } else if mayGoAgain, isOvertaken(activity) {
-                finishPush(record, .superseded, settlement: .final, now: now)
+                records[record].settlement = .final
+                overtakeCurrent(of: activity, now: now)
             } else {
+                prepareBody(of: record, now: now)
                 activities[activity].phase = .inFlight
+                // It may have waited for its stream: the next one keeps its distance from when this one went.
+                let spacing = policies[records[record].policy].spacingMilliseconds
+                rest(activity, until: now.monotonicMilliseconds + spacing)
                 records[record].attempts += 1
                 records[record].sentMilliseconds = now.wallMilliseconds
                 countPush()
@@ -45,6 +50,7 @@ extension Delivery {
         records[record].status = result.status
         records[record].connection = result.connection
         records[record].setReason(result.reason)
+        if result.reason.isEmpty, records[record].lacksHeldAlert { records[record].setReason("alertDidNotFit") }
         if result.sentMilliseconds >= 0 { records[record].sentMilliseconds = result.sentMilliseconds }
         records[record].answeredMilliseconds = result.answeredMilliseconds
         switch result.disposition {
@@ -57,9 +63,51 @@ extension Delivery {
         case .ambiguous where records[record].event == .start:
             // Repeating it on a guess could make a second activity (design §2, `unknown`).
             finishPush(record, .unknown, settlement: .unknown, now: now)
-        case .retryNow, .retryLater, .ambiguous:
+        case .limited where records[record].event != .start:
+            // Before the command is admitted again, so that its turn comes by the stretched spacing.
+            activities[activity].phase = .limiting
+            countLimited()
+            call(.limit, record)
+        case .retryNow, .retryLater, .limited, .ambiguous:
             retry(record, of: activity, result.disposition, now: now)
         }
+    }
+
+    /// Redis knows that the token is limited, or will not take it down.
+    mutating func limited(_ record: UInt32, now: Moment) {
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .limiting && activities[activity].current == record)
+        retry(record, of: activity, .limited, now: now)
+    }
+
+    /// What is decided about a push in the moment in which it goes.
+    private mutating func prepareBody(of record: UInt32, now: Moment) {
+        if records[record].event != .start { return setSentExpiration(of: record, now: now) }
+        // A start whose stale date has passed is not displayed (reference, trap 23).
+        guard (0...now.wallSeconds).contains(records[record].staleDate) else { return }
+        records[record].staleDate = -1
+        Body.removeStaleDate(from: body(of: record), &records[record].layout)
+    }
+
+    /// The command's own, or by default the policy's; an update's is its stale date.
+    mutating func setSentExpiration(of record: UInt32, now: Moment) {
+        let slot = records[record]
+        let policy = policies[slot.policy]
+        let seconds = now.wallSeconds
+        records[record].sentExpiration =
+            switch slot.event {
+            case _ where slot.expiration >= 0: slot.expiration
+            case .start: seconds + policy.startSeconds
+            case .update where slot.staleDate > seconds: min(slot.staleDate, seconds + PolicyTable.updateSecondsMost)
+            case .update: seconds + policy.updateSeconds
+            case .end: seconds + policy.endSeconds
+            }
+    }
+
+    /// A start's default holds from its admission on, since one that comes late is worse than none; a state's only from its sending on.
+    private func isPushExpired(_ record: UInt32, now: Moment) -> Bool {
+        guard records[record].event == .start else { return isExpired(record, now: now) }
+        return records[record].sentExpiration < now.wallSeconds
     }
 
     /// A dead token leaves the hash, unless it was registered after the moment from which APNs calls it dead.
@@ -81,8 +129,11 @@ extension Delivery {
         _ disposition: PushResult.Disposition,
         now: Moment
     ) {
-        if isOvertaken(activity) { return finishPush(record, .superseded, settlement: .final, now: now) }
-        if isRevoked(record) { return abandonPush(of: activity, now: now) }
+        if isOvertaken(activity) {
+            records[record].settlement = .final
+            return overtakeCurrent(of: activity, now: now)
+        }
+        if isLetGo(record) { return abandonPush(of: activity, now: now) }
         guard records[record].attempts < configuration.attemptsMax else {
             return finishPush(record, .failed, settlement: .final, now: now)
         }
@@ -94,10 +145,10 @@ extension Delivery {
         )
         let pause = Int64(randomness.next(below: UInt64(ceiling))) + 1
         countRetry()
+        rest(activity, until: now.monotonicMilliseconds + pause)
         guard disposition == .retryNow || records[record].event == .start else {
             // Another worker may have admitted a newer state meanwhile, so Redis is asked again; it gives the same timestamp.
-            rest(activity, until: now.monotonicMilliseconds + pause)
-            putBackCurrent(of: activity)
+            putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
         activities[activity].phase = .backingOff
@@ -108,8 +159,8 @@ extension Delivery {
     /// phone, or it is a start, whose admission cannot be repeated.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
-        if isExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
-        if isRevoked(record) { return abandonPush(of: activity, now: now) }
+        if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
+        if isLetGo(record) { return abandonPush(of: activity, now: now) }
         activities[activity].phase = .ready
         let slot = records[record]
         pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
@@ -119,7 +170,7 @@ extension Delivery {
     mutating func abandonRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
-        finish(record, .superseded)
+        supersede(record, by: activities[activity].head, now: now)
         activities[activity].current = .max
         activities[activity].phase = .resting
         returnCredit(of: activity, now: now)
@@ -129,9 +180,13 @@ extension Delivery {
     mutating func abandonPush(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         activities[activity].current = .max
-        abandon(record)
+        abandon(record, now: now)
         endTurn(activity, now: now)
     }
+
+    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, and to the
+    /// next owner it would be `unknown`, though nothing was sent.
+    private func isLetGo(_ record: UInt32) -> Bool { records[record].event != .start && isRevoked(record) }
 
     private mutating func finishPush(_ record: UInt32, _ outcome: Outcome, settlement: Settlement, now: Moment) {
         let activity = records[record].activity

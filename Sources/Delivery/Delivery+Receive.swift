@@ -52,8 +52,12 @@ extension Delivery {
             guard let application = application(named: command.app, in: value) else {
                 return reject(record, slot: slot, code: "unknownApp", detail: "app: is not configured")
             }
+            guard let policy = policy(of: command, of: application, in: value) else {
+                return reject(record, slot: slot, code: "unknownPolicy", detail: "policy: is not configured")
+            }
             var slot = slot
             slot.application = application
+            slot.policy = policy
             fill(&slot, with: command, from: value)
             enqueue(records.allocate(slot), now: now)
         } catch {
@@ -115,6 +119,14 @@ extension Delivery {
         return nil
     }
 
+    /// The policy that a command names, or its app's. nil if there is none of that name.
+    func policy(of command: Command, of application: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
+        guard !command.policy.isAbsent else {
+            return UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
+        }
+        return policies.index(of: command.policy.range.bytes(in: record))
+    }
+
     /// Lays a command out in a block of its own and fills its slot's fields. The record's bytes are not needed afterwards.
     mutating func fill(_ slot: inout RecordSlot, with command: Command, from value: UnsafeRawBufferPointer) {
         slot.kind = .command
@@ -122,12 +134,13 @@ extension Delivery {
         slot.version = command.version
         slot.digest = command.digest
         if command.event == .start { slot.claim = randomness.next() }
-        slot.hasAlert = command.hasAlert
+        slot.staleDate = command.staleDate
         slot.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
         slot.expiration = command.expiration
         let texts =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
+            + Int(command.policy.range.count)
         let count =
             texts + DefaultIdentifier.bytesMax + BlockRoom.tokenBytes + BlockRoom.reasonBytes + command.bodyCount
         var writer = RecordBlockWriter(block: arena.allocate(count))
@@ -135,6 +148,7 @@ extension Delivery {
         slot.subject = writer.append(command.activity, from: value)
         slot.device = writer.append(command.device, from: value)
         slot.attributesType = writer.append(command.attributesType, from: value)
+        slot.policyName = writer.append(command.policy, from: value)
         if command.identifier.isAbsent {
             let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
             let written = DefaultIdentifier.write(
@@ -157,10 +171,8 @@ extension Delivery {
             slot.setToken(registering: command.token, from: value)
         }
         let room = UnsafeMutableRawBufferPointer(start: writer.remaining, count: command.bodyCount)
-        let body = Body.write(command, from: value, into: room)
-        slot.body = writer.advance(body.count)
-        slot.bodyTimestampOffset = UInt32(body.timestampOffset)
-        slot.apsCount = command.aps.count
+        slot.layout = Body.write(command, from: value, into: room)
+        slot.body = writer.advance(command.bodyCount)
     }
 
     private mutating func fill(

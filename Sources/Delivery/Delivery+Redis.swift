@@ -16,12 +16,20 @@ extension Delivery {
         precondition(redisCalls.popFirst() != nil)
     }
 
+    /// The next call cannot be made now, though others can: it goes behind them.
+    public mutating func redisCallPostponed() {
+        guard let call = redisCalls.popFirst() else { preconditionFailure("no call is to be made") }
+        redisCalls.append(call)
+    }
+
     /// A call got no reply, since the connection was lost, or was refused for a reason that passes: it goes out again.
     /// - Parameter pauses: Redis answered, and is likely to refuse the next call too.
     public mutating func redisFailed(_ call: RedisCall, pauses: Bool, now: Moment) {
         if pauses {
             redisBlockedUntilMilliseconds = now.monotonicMilliseconds + Self.redisRefusalPauseMilliseconds
         }
+        // A draw may have been given back already: one start too few is better than one too many.
+        if call.kind == .refundStart { return acknowledge(call.record) }
         redisCalls.append(call)
     }
 
@@ -31,10 +39,12 @@ extension Delivery {
         switch call.kind {
         case .address, .admit, .hold:
             records[call.record].setReason(reason)
+            refundStart(call.record)
             finishCurrent(call, .failed, now: now)
         case .register: finishSilently(call.record)
         case .unregisterActivity, .unregisterDevice: unregistered(call.record)
-        case .settle, .settleDevice: break
+        case .limit: limited(call.record, now: now)
+        case .settle, .settleDevice, .refundStart: break
         }
     }
 
@@ -47,7 +57,8 @@ extension Delivery {
         case .hold: held(call, reply, now: now)
         case .register: registered(call.record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: unregistered(call.record)
-        case .settle, .settleDevice: break
+        case .limit: limited(call.record, now: now)
+        case .settle, .settleDevice, .refundStart: break
         }
     }
 
@@ -56,127 +67,19 @@ extension Delivery {
         if records[record].acknowledgementsOutstanding == 0 { finishSilently(record) }
     }
 
-    private mutating func addressed(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let activity = records[call.record].activity
-        precondition(activities[activity].phase == .addressing && activities[activity].current == call.record)
-        guard reply.verdict == .address else { return hold(call.record, of: activity) }
-        setAddress(of: call.record, from: reply)
-        activities[activity].phase = .admitting
-        self.call(.admit, call.record)
-    }
-
-    private mutating func admitted(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let record = call.record
-        let activity = records[record].activity
-        precondition(activities[activity].phase == .admitting && activities[activity].current == record)
-        records[record].admittedMilliseconds = now.wallMilliseconds
-        switch reply.verdict {
-        case .send: admittedToSend(record, of: activity, reply, now: now)
-        case .wait:
-            let pause = max(1, min(reply.number, configuration.spacingMilliseconds))
-            rest(activity, until: now.monotonicMilliseconds + pause)
-            putBackCurrent(of: activity)
-            endTurn(activity, now: now)
-        case .noToken:
-            if isOvertaken(activity) {
-                finishCurrent(call, .superseded, now: now)
-            } else {
-                hold(record, of: activity)
-            }
-        case .held: finishCurrent(call, .held, now: now)
-        case .ended: finishCurrent(call, .ended, now: now)
-        case .superseded: finishCurrent(call, .superseded, now: now)
-        case .duplicate: finishCurrent(call, .duplicate, now: now)
-        case .unchanged: finishCurrent(call, .unchanged, now: now)
-        case .unknown:
-            // Another record of this start was admitted, and nobody has said what came of it. From now on it is a duplicate.
-            records[record].settlement = .unknown
-            finishCurrent(call, .unknown, now: now)
-        case .address, .retry, .registered, .stale, .unregistered, .settled:
-            records[record].setReason("unexpected reply of the admit script")
-            finishCurrent(call, .failed, now: now)
-        }
-    }
-
-    private mutating func admittedToSend(_ record: UInt32, of activity: UInt32, _ reply: ScriptReply, now: Moment) {
-        if records[record].event != .start { setAddress(of: record, from: reply) }
-        rest(activity, until: now.monotonicMilliseconds + configuration.spacingMilliseconds)
-        let slot = records[record]
-        let pool = PoolIndex(application: slot.application, environment: slot.environment)
-        let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
-        guard pools.hasPool(pool), slot.token.count > 0, isTimestampValid else {
-            records[record].settlement = .final
-            records[record]
-                .setReason(
-                    pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
-                )
-            finish(record, .failed)
-            return endTurn(activity, now: now)
-        }
-        records[record].sentTimestamp = reply.number
-        setBodyTimestamp(reply.number, of: record)
-        if records[record].expiration < 0 { records[record].expiration = defaultExpiration(of: slot.event, now: now) }
-        records[record].apnsIdentifier = randomness.nextIdentifier()
-        activities[activity].phase = .ready
-        pools.appendReady(record, to: pool)
-    }
-
-    private func defaultExpiration(of event: Event, now: Moment) -> Int64 {
-        switch event {
-        case .start: now.wallSeconds + configuration.defaultExpiration.startSeconds
-        case .update: now.wallSeconds + configuration.defaultExpiration.updateSeconds
-        case .end: now.wallSeconds + configuration.defaultExpiration.endSeconds
-        }
-    }
-
-    private mutating func setAddress(of record: UInt32, from reply: ScriptReply) {
-        records[record].setToken(reply.token)
-        records[record].environment = reply.environment
-        records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
-    }
-
-    private func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
-        let slot = records[record]
-        let body = UnsafeMutableRawBufferPointer(
-            start: slot.block.base + Int(slot.body.offset),
-            count: Int(slot.body.count)
-        )
-        Body.setTimestamp(timestamp, in: body, at: Int(slot.bodyTimestampOffset))
-    }
-
-    private mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // An attempt before this may have raised it. What is held must come back as the version that it is.
-        setBodyTimestamp(records[record].version.timestamp, of: record)
-        activities[activity].phase = .holding
-        call(.hold, record)
-    }
-
-    private mutating func held(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let activity = records[call.record].activity
-        precondition(activities[activity].phase == .holding && activities[activity].current == call.record)
-        switch reply.verdict {
-        case .held: finishCurrent(call, .held, now: now)
-        case .superseded: finishCurrent(call, .superseded, now: now)
-        // Another worker has sent it since it was admitted here.
-        case .duplicate: finishCurrent(call, .duplicate, now: now)
-        case .retry:
-            // A token registered between the two calls.
-            let isStart = records[call.record].event == .start
-            activities[activity].phase = isStart ? .addressing : .admitting
-            self.call(isStart ? .address : .admit, call.record)
-        default:
-            records[call.record].setReason("unexpected reply of the admit script")
-            finishCurrent(call, .failed, now: now)
-        }
-    }
-
     /// A token registered. What was held for it goes on as if it had come with the registration's record, which is settled with it.
     private mutating func registered(_ record: UInt32, _ reply: ScriptReply, now: Moment) {
         guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return finishSilently(record) }
+        // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
+        if isRevoked(record) { return abandon(record, now: now) }
         do throws(Fault) {
             let command = try Command.decode(reply.heldCommand)
             var slot = records[record]
             let registration = slot.block
+            // A policy that is not configured any more is no reason to lose a state that was accepted once.
+            slot.policy =
+                policy(of: command, of: slot.application, in: reply.heldCommand)
+                ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(&slot, with: command, from: reply.heldCommand)
             arena.free(registration)
             // The token that was held for is in Redis: the admission names it.
@@ -188,19 +91,5 @@ extension Delivery {
             // Only a hand other than ours can have put it there; the registration itself stands.
             finishSilently(record)
         }
-    }
-
-    mutating func rest(_ activity: UInt32, until monotonicMilliseconds: Int64) {
-        activities[activity].restsUntilMilliseconds = max(
-            activities[activity].restsUntilMilliseconds,
-            monotonicMilliseconds
-        )
-    }
-
-    private mutating func finishCurrent(_ call: RedisCall, _ outcome: Outcome, now: Moment) {
-        let activity = records[call.record].activity
-        precondition(activities[activity].current == call.record)
-        finish(call.record, outcome)
-        endTurn(activity, now: now)
     }
 }

@@ -13,6 +13,7 @@ extension Delivery {
         if records[record].settlement != .none { call(.settle, record) }
         let isStart = records[record].kind == .command && records[record].event == .start
         if isStart, records[record].settlement != .none { call(.settleDevice, record) }
+        finishRider(of: record)
     }
 
     /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
@@ -74,9 +75,9 @@ extension Delivery {
     }
 
     /// Lets a record go that was never begun, without an outcome: its partition is given up, and its next owner reads it again.
-    mutating func abandon(_ record: UInt32?) {
-        guard let record else { return }
+    mutating func abandon(_ record: UInt32, now: Moment) {
         precondition(!records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        returnRider(of: record, now: now)
         partitions.current(records[record].partition, epoch: records[record].epoch)?.outstanding -= 1
         release(record)
     }

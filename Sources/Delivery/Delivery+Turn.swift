@@ -10,14 +10,15 @@ extension Delivery {
         }
     }
 
-    /// Lets time pass: spacings and back-offs that are over.
+    /// Lets time pass: spacings, back-offs and patience that are over.
     public mutating func advance(now: Moment) {
+        advanceReadAhead(now: now)
         wheel.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
         while let activity = due.popFirst() {
             switch activities[activity].phase {
             case .resting: begin(activity, now: now)
             case .backingOff: sendAgain(activity, now: now)
-            case .awakened, .eligible, .addressing, .admitting, .holding, .ready, .inFlight:
+            case .awakened, .parked, .eligible, .addressing, .admitting, .holding, .ready, .inFlight, .limiting:
                 preconditionFailure("a timer fired for an activity that waits for something else")
             }
         }
@@ -30,26 +31,19 @@ extension Delivery {
         if !productions.isEmpty, productionsBlockedUntilMilliseconds > .min {
             next = min(next, productionsBlockedUntilMilliseconds)
         }
+        if readAhead.phase == .reading { next = min(next, readAheadDueMilliseconds) }
         return next == .max ? nil : next
     }
 
     /// Works on the next waiting command of an activity on which nothing is under way; frees the activity if there is none.
     mutating func begin(_ activity: UInt32, now: Moment) {
         precondition(activities[activity].current == .max && !activities[activity].holdsCredit)
-        while true {
-            let head = activities[activity].head
-            guard head != .max else { return rest(activity, now: now) }
-            if isRevoked(head) {
-                abandon(popWaiting(of: activity))
-            } else if isExpired(head, now: now) {
-                if let expired = popWaiting(of: activity) { finish(expired, .expired) }
-            } else {
-                break
-            }
-        }
-        guard activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds else {
-            return rest(activity, now: now)
-        }
+        finishImpatientRider(of: activity, now: now)
+        dropStale(activity, now: now)
+        guard activities[activity].head != .max,
+            activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
+        else { return rest(activity, now: now) }
+        if readAhead.phase == .reading { return park(activity) }
         let application = activities[activity].application
         guard pools.takeCredit(of: application) else {
             activities[activity].phase = .eligible
@@ -58,7 +52,8 @@ extension Delivery {
         activities[activity].holdsCredit = true
         guard let record = popWaiting(of: activity) else { preconditionFailure("the head of a list is gone") }
         activities[activity].current = record
-        if records[record].event == .start {
+        // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
+        if records[record].event == .start, !records[record].hasStartDraw {
             activities[activity].phase = .addressing
             call(.address, record)
         } else {
@@ -67,12 +62,33 @@ extension Delivery {
         }
     }
 
-    /// Sets the timer to the end of the spacing, or frees the activity when nothing waits and the spacing is over.
+    /// Drops what waits first for as long as its partition is gone or its expiration is past.
+    private mutating func dropStale(_ activity: UInt32, now: Moment) {
+        while activities[activity].head != .max {
+            let head = activities[activity].head
+            let isRevoked = isRevoked(head)
+            guard isRevoked || isExpired(head, now: now) else { return }
+            _ = popWaiting(of: activity)
+            if isRevoked { abandon(head, now: now) } else { expire(head, now: now) }
+        }
+    }
+
+    private mutating func expire(_ record: UInt32, now: Moment) {
+        if records[record].lacksStartBudget { records[record].setReason("startBudget") }
+        returnRider(of: record, now: now)
+        finish(record, .expired)
+    }
+
+    /// Sets the timer to the end of the spacing, or of the patience of a rider; frees the activity when nothing waits for either.
     private mutating func rest(_ activity: UInt32, now: Moment) {
-        let until = activities[activity].restsUntilMilliseconds
+        let restsUntil = activities[activity].restsUntilMilliseconds
+        let isResting = restsUntil > now.monotonicMilliseconds
         activities[activity].phase = .resting
-        if until > now.monotonicMilliseconds {
-            wheel.set(activity, dueMilliseconds: until)
+        if activities[activity].riderToBe != .max {
+            let riderUntil = activities[activity].riderWaitsUntilMilliseconds
+            wheel.set(activity, dueMilliseconds: isResting ? min(restsUntil, riderUntil) : riderUntil)
+        } else if isResting {
+            wheel.set(activity, dueMilliseconds: restsUntil)
         } else {
             precondition(activities[activity].head == .max)
             let slot = activities[activity]

@@ -10,7 +10,15 @@ extension Delivery {
     mutating func enqueue(_ record: UInt32, now: Moment) {
         let activity = activityOf(record)
         records[record].activity = activity
-        merge(record, into: activity)
+        let rider = activities[activity].riderToBe
+        if rider != .max, records[rider].version == records[record].version {
+            countCoalesced()
+            passToken(from: record, to: rider)
+            finish(record, .duplicate)
+        } else {
+            merge(record, into: activity, now: now)
+            board(record, of: activity, now: now)
+        }
         wake(activity, now: now)
     }
 
@@ -37,7 +45,7 @@ extension Delivery {
         return index
     }
 
-    private mutating func merge(_ record: UInt32, into activity: UInt32) {
+    private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) {
         let tail = activities[activity].tail
         guard tail != .max else { return append(record, to: activity) }
         let (version, olderVersion) = (records[record].version, records[tail].version)
@@ -47,7 +55,7 @@ extension Delivery {
             passToken(from: record, to: tail)
             finish(record, .duplicate)
         } else if version < olderVersion {
-            mergeLate(record, behind: tail, of: activity)
+            mergeLate(record, behind: tail, of: activity, now: now)
         } else if olderEvent == .end, event != .start {
             passToken(from: record, to: tail)
             finish(record, .ended)
@@ -56,7 +64,7 @@ extension Delivery {
             passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
-            finish(tail, .superseded)
+            supersede(tail, by: record, now: now)
         } else {
             append(record, to: activity)
         }
@@ -64,22 +72,21 @@ extension Delivery {
 
     /// A version below one that waits is superseded. Not so an end, for an update never supersedes it (design §3, rule 6); nor a start
     /// that was held until now, for without it there is nothing to update: it goes first, and Redis decides.
-    private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32) {
+    private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
             countCoalesced()
             passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
-            finish(tail, .ended)
+            supersede(tail, by: record, as: .ended, now: now)
         case (.start, .update), (.start, .end):
             guard records[activities[activity].head].event != .start else { fallthrough }
-            records[record].next = activities[activity].head
-            activities[activity].head = record
+            prepend(record, to: activity)
         default:
             countCoalesced()
             passToken(from: record, to: tail)
-            finish(record, .superseded)
+            supersede(record, by: tail, now: now)
         }
     }
 
@@ -126,6 +133,12 @@ extension Delivery {
         activities[activity].tail = record
     }
 
+    mutating func prepend(_ record: UInt32, to activity: UInt32) {
+        records[record].next = activities[activity].head
+        activities[activity].head = record
+        if activities[activity].tail == .max { activities[activity].tail = record }
+    }
+
     /// The list is a few commands long at the most: a start and a state for each life of the activity that waits.
     private mutating func removeTail(of activity: UInt32) {
         let tail = activities[activity].tail
@@ -151,17 +164,31 @@ extension Delivery {
     }
 
     /// Puts the current command back before all that waits, unless something waits that replaces it.
-    mutating func putBackCurrent(of activity: UInt32) {
+    mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isOvertaken(activity) {
             countCoalesced()
-            finish(current, .superseded)
+            supersede(current, by: activities[activity].head, now: now)
         } else {
-            records[current].next = activities[activity].head
-            activities[activity].head = current
-            if activities[activity].tail == .max { activities[activity].tail = current }
+            replaceOlder(than: current, of: activity, now: now)
+            prepend(current, to: activity)
         }
         activities[activity].current = .max
+    }
+
+    /// What came late, while a newer state was under way, would be put behind it and never be sent.
+    private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
+        while activities[activity].head != .max {
+            let head = activities[activity].head
+            let isReplaced =
+                replaces(records[current].event, records[head].event)
+                && records[head].version < records[current].version
+            guard isReplaced else { return }
+            countCoalesced()
+            _ = popWaiting(of: activity)
+            passToken(from: head, to: current)
+            supersede(head, by: current, now: now)
+        }
     }
 
     /// Takes a command that waits out of its list (its partition goes away).
@@ -181,13 +208,15 @@ extension Delivery {
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .resting:
-            guard !wheel.isSet(activity) else { return }
+            guard activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }
+            // The timer, if there is one, is a rider's, for which a state may have come now.
+            wheel.clear(activity)
             activities[activity].phase = .awakened
             awakened.append(activity)
         case .backingOff:
             guard isOvertaken(activity) else { return }
             abandonRetry(of: activity, now: now)
-        case .awakened, .eligible, .addressing, .admitting, .holding, .ready, .inFlight:
+        case .awakened, .parked, .eligible, .addressing, .admitting, .holding, .ready, .inFlight, .limiting:
             return
         }
     }

@@ -17,6 +17,7 @@ public struct Delivery: ~Copyable {
     let configuration: DeliveryConfiguration
     var randomness: Randomness
     let activitySeed: UInt64
+    let policies: PolicyTable
 
     var records: Slab<RecordSlot>
     var activities: Slab<ActivitySlot>
@@ -27,6 +28,9 @@ public struct Delivery: ~Copyable {
 
     /// Activities with commands of the batch that is being taken in.
     var awakened: IndexQueue<UInt32>
+    /// Activities that are not begun while the lane reads ahead.
+    var parked: IndexQueue<UInt32>
+    var readAhead = ReadAhead()
     /// Activities whose timer fired.
     var due: IndexQueue<UInt32>
     var redisCalls: IndexQueue<RedisCall>
@@ -44,6 +48,7 @@ public struct Delivery: ~Copyable {
         self.configuration = configuration
         randomness = Randomness(seed: configuration.seed)
         activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
+        policies = PolicyTable(configuration.policies)
         let recordsMax = configuration.recordsMax
         // What is received stops at `activitiesReceivedMax`; each registration that is held by then may still set a command free.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
@@ -53,6 +58,7 @@ public struct Delivery: ~Copyable {
         activities = Slab(limit: activitiesMax)
         wheel = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
         awakened = IndexQueue(limit: activitiesMax)
+        parked = IndexQueue(limit: activitiesMax)
         due = IndexQueue(limit: activitiesMax)
         redisCalls = IndexQueue(limit: callsMax)
         productions = IndexQueue(limit: recordsMax * 3)
@@ -75,6 +81,9 @@ public struct Delivery: ~Copyable {
     mutating func countCoalesced() { counters.coalesced &+= 1 }
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
+    mutating func countDemoted() { counters.demoted &+= 1 }
+    mutating func countLimited() { counters.limited &+= 1 }
+    mutating func countAlertCarried() { counters.alertsCarried &+= 1 }
 }
 
 /// What the core counts; each only grows.
@@ -84,6 +93,12 @@ public struct DeliveryCounters: Sendable {
     public var coalesced: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
+    /// Pushes of priority 10 that went at 5, since the activity's budget did not allow them.
+    public var demoted: UInt64 = 0
+    /// Answers that limit an activity's token.
+    public var limited: UInt64 = 0
+    /// Alerts that rode on with a newer state.
+    public var alertsCarried: UInt64 = 0
     /// By `Outcome.rawValue`.
     public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
 

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// The numbers and apps that one lane's core works with.
 public struct DeliveryConfiguration: Sendable {
     /// An app that commands may name.
@@ -7,23 +9,23 @@ public struct DeliveryConfiguration: Sendable {
         /// Which APNs environments a pool exists for.
         public var hasProduction: Bool
         public var hasSandbox: Bool
+        /// Which of the policies holds for commands that name none; an index into ``DeliveryConfiguration/policies``.
+        public var policy: Int
 
-        public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool) {
+        public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
             self.bundleIdentifier = bundleIdentifier
             self.hasProduction = hasProduction
             self.hasSandbox = hasSandbox
+            self.policy = policy
         }
     }
 
-    /// Seconds after which a push that names no expiration is no longer stored by APNs. Never left to APNs' own 30 days.
-    public struct DefaultExpiration: Sendable {
-        public var startSeconds: Int64 = 600
-        public var updateSeconds: Int64 = 600
-        public var endSeconds: Int64 = 14_400
-        public init() {}
-    }
+    /// The most policies there can be.
+    public static let policiesMax = 64
 
     public var applications: [Application]
+    /// How often, and how urgently, activities are pushed to; commands choose by name. 1...``policiesMax``.
+    public var policies = [Policy(name: "default")]
     /// The names of the two topics that are read: they stand in default command ids.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
@@ -32,14 +34,18 @@ public struct DeliveryConfiguration: Sendable {
     /// The most pushes of one app on their way (admitted and not yet answered); what is above waits unadmitted, where a newer state
     /// still replaces it.
     public var inFlightMaxPerApplication = 2_000
-    /// The least time between two pushes of one activity. At least 1,000: Apple's timestamps count whole seconds (design §3).
-    public var spacingMilliseconds: Int64 = 1_000
     /// How often one push is tried at most, the first attempt included.
     public var attemptsMax: UInt8 = 4
     /// Full jitter: a retry waits a random time below `retryBase * 2^attempt`, at most `retryCap`.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryCapMilliseconds: Int64 = 30_000
-    public var defaultExpiration = DefaultExpiration()
+    /// How long an alert whose newer state was admitted by another worker, which has not settled it, waits for that state to be read
+    /// here, so that it rides on with it.
+    public var riderPatienceMilliseconds: Int64 = 10_000
+    /// A lane whose partitions of the commands topic are behind by more than so many records reads ahead before it begins anything.
+    public var readAheadLagRecords: Int64 = 10_000
+    /// After this time what was read ahead is begun, however far behind the lane still is.
+    public var readAheadMaxMilliseconds: Int64 = 30_000
     /// How many offsets above the committable one a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20
     /// Seeds jitter, `apns-id` and the activity table; different in each lane of each process.
@@ -54,8 +60,22 @@ public struct DeliveryConfiguration: Sendable {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
         precondition(inFlightMaxPerApplication > 0)
-        precondition(spacingMilliseconds >= 1_000)
+        precondition((1...Self.policiesMax).contains(policies.count))
+        precondition(applications.allSatisfy { policies.indices.contains($0.policy) })
+        for policy in policies { validate(policy) }
         precondition(attemptsMax >= 1)
         precondition(retryBaseMilliseconds > 0 && retryCapMilliseconds >= retryBaseMilliseconds)
+        precondition(riderPatienceMilliseconds > 0)
+        precondition(readAheadLagRecords > 0 && readAheadMaxMilliseconds > 0)
+    }
+
+    private func validate(_ policy: Policy) {
+        precondition((1...Limits.policyNameBytes).contains(policy.name.utf8.count))
+        precondition((1_000...3_600_000).contains(policy.spacingMilliseconds), "Apple's timestamps count whole seconds")
+        precondition(
+            (policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds)
+        )
+        precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
+        precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
 }

@@ -14,6 +14,8 @@ final class Partition {
     let number: Int32
     /// Records of this assignment that are not settled.
     var outstanding = 0
+    /// Records that the lane had not received when it was last asked.
+    var recordsBehind: Int64 = 0
 
     init(topic: RecordTopic, number: Int32, epoch: UInt32, windowOffsets: Int) {
         self.topic = topic
@@ -47,6 +49,14 @@ struct PartitionTable {
     mutating func release(_ place: UInt32) { places[Int(place)] = nil }
 
     subscript(_ place: UInt32) -> Partition? { Int(place) < places.count ? places[Int(place)] : nil }
+
+    /// Whether a partition has records that are not settled over more than so many offsets.
+    func spansMore(than offsets: Int) -> Bool {
+        places.contains { partition in
+            guard let partition else { return false }
+            return partition.ledger.nextOffset - partition.ledger.committableOffset > Int64(offsets)
+        }
+    }
 
     /// The partition at `place` if it is still the assignment that `epoch` names.
     func current(_ place: UInt32, epoch: UInt32) -> Partition? {

@@ -45,6 +45,9 @@ extension RecordSlot {
         UnsafeRawBufferPointer(start: block.base + Int(piece.offset), count: Int(piece.count))
     }
 
+    /// The value of the alert in its body; empty if there is none.
+    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: bytes(body)) }
+
     /// Fills a reserved piece; what is over its room is cut.
     private func filled(_ piece: Piece, room: Int, with bytes: UnsafeRawBufferPointer) -> Piece {
         let count = min(bytes.count, room)

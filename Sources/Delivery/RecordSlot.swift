@@ -18,9 +18,22 @@ struct RecordSlot: BitwiseCopyable {
     var topic: RecordTopic
     var event: Event = .update
     var environment: DeviceEnvironment = .production
+    /// What the command asks for, or its policy for it: 5 or 10.
     var priority: UInt8 = 0
+    /// What its admission allowed; 0 before it.
+    var sentPriority: UInt8 = 0
+    var isDemoted = false
     var attempts: UInt8 = 0
-    var hasAlert = false
+    /// Index of its policy.
+    var policy: UInt8 = 0
+    /// The alert of the command that Redis holds is answered for: it is in this body, or does not fit into it.
+    var answersForHeldAlert = false
+    /// It does not fit.
+    var lacksHeldAlert = false
+    /// A start that drew on its device's budget.
+    var hasStartDraw = false
+    /// A start that waits for its device's budget.
+    var lacksStartBudget = false
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
     var frequentUpdates = false
@@ -51,23 +64,29 @@ struct RecordSlot: BitwiseCopyable {
     var attributesType = Piece()
     var token = Piece()
     var reason = Piece()
-    /// A command's body, or the value of a record that goes to the dead letters.
+    /// Empty where the command names no policy.
+    var policyName = Piece()
+    /// A command's body, or the value of a record that goes to the dead letters. A body is its block's last piece.
     var body = Piece()
     /// Of a record that goes to the dead letters: its key, and what is wrong in words.
     var recordKey = Piece()
     var detail = Piece()
     var lacksKey = false
     var lacksValue = false
-    var bodyTimestampOffset: UInt32 = 0
-    var apsCount: UInt32 = 0
+    var layout = Body.Layout.none
 
     var version = Version(timestamp: 0, sequence: 0)
     var shows: Version? = nil
     var digest: UInt64 = 0
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0
-    /// UNIX seconds, -1: the default of the event.
+    /// The command's own, UNIX seconds; -1: it has none.
     var expiration: Int64 = -1
+    /// What is sent, by default the policy's. A start is not sent after it, even by default.
+    var sentExpiration: Int64 = -1
+    /// UNIX seconds; -1: it has none.
+    var staleDate: Int64 = -1
+    var budgetLeft: Int32 = -1
     var sentTimestamp: Int64 = 0
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
@@ -84,6 +103,13 @@ struct RecordSlot: BitwiseCopyable {
     var activity: UInt32 = .max
     /// The next waiting command of the same activity.
     var next: UInt32 = .max
+    /// The older command whose alert this one carries; its outcome comes with this one's.
+    var rider: UInt32 = .max
+    /// The newer command that carries this one's alert. What rides waits in no list.
+    var carrier: UInt32 = .max
+
+    /// Of its own, or carried.
+    var hasAlert: Bool { !layout.alert.isAbsent }
 }
 
 /// What the settle script is told of a command that was admitted to be sent.

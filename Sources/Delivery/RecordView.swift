@@ -10,14 +10,30 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    public var priority: UInt8 { slot.priority }
+    /// 5 or 10: as its admission allowed it, and before that as it was asked for.
+    public var priority: UInt8 { slot.sentPriority != 0 ? slot.sentPriority : slot.priority }
+    /// Index of its policy.
+    public var policy: Int { Int(slot.policy) }
+    /// The policy that the command names; empty where its app's holds.
+    public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
+    /// What the command asks of the activity's budget: a push of priority 10, and whether it may take of the reserve.
+    public var asksForHighPriority: Bool { slot.priority == 10 }
+    public var mayUseReserve: Bool { slot.hasAlert || slot.event == .end }
+    /// It has an alert, or one that Redis holds does not fit into it.
+    public var carriesAlert: Bool { slot.hasAlert || slot.answersForHeldAlert }
+    public var isDemoted: Bool { slot.isDemoted }
+    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
+    public var budgetLeft: Int { Int(slot.budgetLeft) }
+    /// Of a registration.
+    public var frequentUpdates: Bool { slot.frequentUpdates }
     public var attempts: UInt8 { slot.attempts }
     public var version: Version { slot.version }
     public var shows: Version? { slot.shows }
     public var digest: UInt64 { slot.digest }
     /// Names this record of a start; the admission takes it, so that one whose reply was lost can be repeated.
     public var claim: UInt64 { slot.claim }
-    public var expiration: Int64 { slot.expiration }
+    /// As it is sent, UNIX seconds.
+    public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection that the last attempt went over, which the next one avoids; 0 before the first.
     public var avoidedConnection: UInt32 { slot.connection }
@@ -57,17 +73,10 @@ public struct RecordView {
     /// The request body; it stays where it is until the push was answered.
     public var body: UnsafeRawBufferPointer { slot.bytes(slot.body) }
 
-    /// Apple's dictionary, as it came but for its timestamp.
-    public var aps: UnsafeRawBufferPointer {
-        let start = BodyLayout.apsOffset
-        return UnsafeRawBufferPointer(rebasing: body[start..<start + Int(slot.apsCount)])
-    }
+    /// Apple's dictionary, as it came but for its timestamp and an alert that rides on with it.
+    public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
     /// The members beside `aps`, without braces; empty where there are none.
-    public var payloadMembers: UnsafeRawBufferPointer {
-        let start = BodyLayout.apsOffset + Int(slot.apsCount) + 1
-        guard start < body.count - 1 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        return UnsafeRawBufferPointer(rebasing: body[start..<body.count - 1])
-    }
+    public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
     /// The command as a record, which is how one that has no token yet is kept in Redis.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -77,8 +86,9 @@ public struct RecordView {
         // A default id that a long topic name makes longer than an id may be is left to the registration that sets it free.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
-        record.priority = priority
-        record.expiration = expiration
+        record.priority = slot.priority
+        if !policyName.isEmpty { record.policy = policyName }
+        record.expiration = slot.expiration
         return record
     }
 
@@ -87,11 +97,6 @@ public struct RecordView {
     public var deadLetterValue: UnsafeRawBufferPointer? {
         slot.lacksValue || slot.isTruncated ? nil : slot.bytes(slot.body)
     }
-}
-
-/// A body is `{"aps":`, the dictionary, and then either `}` or `,`, the members beside it, and `}`.
-enum BodyLayout {
-    static let apsOffset = 7
 }
 
 extension Delivery {

@@ -25,8 +25,11 @@ extension Command {
             switch field {
             case .alert:
                 keys.alertPosition = position
-                hasAlert = true
                 members.position = try keys.decodeAlert(text, position)
+                alert = ByteRange(from: position, to: members.position)
+            case .staleDate:
+                (staleDate, members.position) = try text.seconds(position, field)
+                staleDateMember = ByteRange(from: members.keyPosition, to: members.position)
             case .contentState, .attributes:
                 members.position = try text.object(position, depth: 2, field)
             case .aps:
@@ -56,10 +59,6 @@ extension Command {
             )
             version.timestamp = value
             timestampDigits = ByteRange(from: position, to: next)
-            return next
-        case .staleDate:
-            let (value, next) = try text.seconds(position, field)
-            staleDate = value
             return next
         case .dismissalDate:
             let (value, next) = try text.seconds(position, field)

@@ -1,7 +1,34 @@
 /// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote them.
+///
+/// It is `{"aps":`, the dictionary, and then either `}` or `,`, the custom keys, and `}`.
 public enum Body {
     /// In front of the dictionary's bytes.
     private static let opening: StaticString = "{\"aps\":"
+    /// Where the dictionary begins.
+    static let apsOffset = 7
+
+    /// Where the parts of a body lie; positions count from its first byte.
+    public struct Layout: Equatable, Sendable, BitwiseCopyable {
+        /// Apple's dictionary, braces included.
+        public var aps: ByteRange
+        /// The ten digits of the timestamp.
+        public var timestampDigits: ByteRange
+        /// The value of the alert, if the body has one.
+        public var alert: ByteRange
+        /// The member `stale-date` with its key, if the body has one.
+        public var staleDateMember: ByteRange
+        /// The custom keys, without braces; absent if there are none.
+        public var members: ByteRange
+
+        /// Of no body.
+        public static let none = Layout(
+            aps: .absent,
+            timestampDigits: .absent,
+            alert: .absent,
+            staleDateMember: .absent,
+            members: .absent
+        )
+    }
 
     /// Bytes of the body: the opening, the dictionary, a comma and the custom keys if there are any, the closing brace.
     @inline(__always)
@@ -12,13 +39,13 @@ public enum Body {
     /// Writes the body of a command.
     /// - Parameters:
     ///   - record: the bytes that `command` was decoded from.
-    ///   - target: room for at least `command.bodyCount` bytes.
-    /// - Returns: the bytes written, which are `command.bodyCount`, and where among them the timestamp's digits begin.
+    ///   - target: room for at least `command.bodyCount` bytes, which are written.
+    /// - Returns: where its parts lie.
     public static func write(
         _ command: Command,
         from record: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (count: Int, timestampOffset: Int) {
+    ) -> Layout {
         precondition(target.count >= command.bodyCount, "a body is written where there is room for it")
         let aps = command.aps.bytes(in: record)
         var count = 0
@@ -27,30 +54,51 @@ public enum Body {
             count += bytes.count
         }
         append(UnsafeRawBufferPointer(start: opening.utf8Start, count: opening.utf8CodeUnitCount))
-        let timestampOffset = count + Int(command.timestampDigits.offset) - Int(command.aps.offset)
+        let shift = count - Int(command.aps.offset)
+        var layout = Layout(
+            aps: command.aps.moved(by: shift),
+            timestampDigits: command.timestampDigits.moved(by: shift),
+            alert: command.alert.moved(by: shift),
+            staleDateMember: command.staleDateMember.moved(by: shift),
+            members: .absent
+        )
         append(aps)
         if !command.payloadMembers.isAbsent {
             target[count] = UInt8(ascii: ",")
             count += 1
+            layout.members = command.payloadMembers.moved(by: count - Int(command.payloadMembers.offset))
             append(command.payloadMembers.bytes(in: record))
         }
         target[count] = UInt8(ascii: "}")
         count += 1
         assert(count == command.bodyCount)
-        return (count, timestampOffset)
+        return layout
     }
 
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
     ///   - timestamp: UNIX seconds; clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, since it may have
     ///     been raised above one that a producer chose.
-    ///   - offset: as ``write(_:from:into:)`` returned it for this body.
-    public static func setTimestamp(_ timestamp: Int64, in body: UnsafeMutableRawBufferPointer, at offset: Int) {
-        precondition(offset >= 0 && offset <= body.count - 10, "a timestamp is replaced where one stands")
+    ///   - layout: of this body.
+    public static func setTimestamp(
+        _ timestamp: Int64,
+        in body: UnsafeMutableRawBufferPointer,
+        _ layout: Layout
+    ) {
+        let digits = layout.timestampDigits
+        precondition(digits.count == 10 && digits.end <= body.count, "a timestamp is replaced where one stands")
         var rest = min(max(timestamp, Limits.timestampLeast), Limits.timestampMost)
-        for place in stride(from: offset + 9, through: offset, by: -1) {
+        for place in stride(from: digits.end - 1, through: Int(digits.offset), by: -1) {
             body[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
         }
+    }
+
+    /// ``Command/digest`` of the command whose body this is.
+    public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
+        var digest = Digest()
+        digest.add(layout.aps, without: layout.timestampDigits, of: body)
+        if !layout.members.isAbsent { digest.add(layout.members.bytes(in: body)) }
+        return digest.value
     }
 }

@@ -42,6 +42,12 @@ extension ByteRange {
         assert(start >= 0 && start <= end && end <= Limits.recordBytes)
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
+
+    /// The same bytes after all of them were moved; what is absent stays so.
+    @inline(__always)
+    func moved(by distance: Int) -> ByteRange {
+        isAbsent ? self : ByteRange(from: Int(offset) &+ distance, to: end &+ distance)
+    }
 }
 
 /// A JSON string of a record: the bytes between its quotes.

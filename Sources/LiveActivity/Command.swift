@@ -16,12 +16,18 @@ public struct Command: Sendable, BitwiseCopyable {
     /// Hexadecimal digits, upper or lower case, never escaped; present with, and only with, ``environment``.
     public var token: TextRange
     public var environment: DeviceEnvironment?
+    /// The policy that the command names, never escaped; absent, its app's own holds.
+    public var policy: TextRange
     /// `aps.attributes-type`; always present in a start.
     public var attributesType: TextRange
     /// Apple's dictionary, braces included, byte for byte as it came.
     public var aps: ByteRange
     /// The ten digits of `aps.timestamp`; they lie inside ``aps``.
     public var timestampDigits: ByteRange
+    /// The value of `aps.alert`; it lies inside ``aps``.
+    public var alert: ByteRange
+    /// The member `stale-date` with its key; it lies inside ``aps``.
+    public var staleDateMember: ByteRange
     /// The object of custom keys, braces included.
     public var payload: ByteRange
     /// The members of ``payload`` without its braces and the white space next to them; absent also if there are none.
@@ -30,7 +36,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var priority: UInt8
     /// UNIX seconds after which it is not sent; -1 if absent.
     public var expiration: Int64
-    public var hasAlert: Bool
+    public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, clamped to what is not negative; -1 if absent.
     public var staleDate: Int64
     /// `aps.dismissal-date`, likewise. 0 and all that is past mean *at once*.

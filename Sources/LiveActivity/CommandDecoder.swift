@@ -36,14 +36,16 @@ extension Command {
         identifier: .absent,
         token: .absent,
         environment: nil,
+        policy: .absent,
         attributesType: .absent,
         aps: .absent,
         timestampDigits: .absent,
+        alert: .absent,
+        staleDateMember: .absent,
         payload: .absent,
         payloadMembers: .absent,
         priority: 0,
         expiration: -1,
-        hasAlert: false,
         staleDate: -1,
         dismissalDate: -1,
         digest: 0,
@@ -76,6 +78,10 @@ extension Command {
             let digits = try text.token(position, field)
             token = digits.text
             return digits.next
+        case .policy:
+            let name = try text.policyName(position, field)
+            policy = name.text
+            return name.next
         case .environment:
             let (value, next) = try text.environment(position, field)
             environment = value
@@ -146,8 +152,7 @@ extension Command {
     @inline(__always)
     private func digestOfContent(_ text: JSONText) -> UInt64 {
         var digest = Digest()
-        digest.add(text.bytes(ByteRange(from: Int(aps.offset), to: Int(timestampDigits.offset))))
-        digest.add(text.bytes(ByteRange(from: timestampDigits.end, to: aps.end)))
+        digest.add(aps, without: timestampDigits, of: UnsafeRawBufferPointer(start: text.base, count: text.count))
         if !payloadMembers.isAbsent { digest.add(text.bytes(payloadMembers)) }
         return digest.value
     }

@@ -16,6 +16,8 @@ public struct CommandRecord {
     public var sequence: UInt64 = 0
     /// 5, 10, or 0 to leave it to the policy.
     public var priority: UInt8 = 0
+    /// The policy that the command names.
+    public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
 
@@ -37,6 +39,7 @@ public struct CommandRecord {
             writer.integer(sequence)
         }
         if priority != 0 { writer.member("priority", Int64(priority)) }
+        writer.member("policy", policy)
         if expiration >= 0 { writer.member("expiration", expiration) }
         writer.key("aps")
         writer.raw(aps)

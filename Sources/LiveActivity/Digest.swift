@@ -35,6 +35,13 @@ struct Digest {
         add(UInt64(truncatingIfNeeded: count), 0)
     }
 
+    /// Adds the bytes of a range before and after a part of it.
+    @inline(__always)
+    mutating func add(_ whole: ByteRange, without part: ByteRange, of record: UnsafeRawBufferPointer) {
+        add(ByteRange(from: Int(whole.offset), to: Int(part.offset)).bytes(in: record))
+        add(ByteRange(from: part.end, to: whole.end).bytes(in: record))
+    }
+
     @inline(__always)
     private func word(_ bytes: UnsafeRawBufferPointer, _ position: Int) -> UInt64 {
         UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))

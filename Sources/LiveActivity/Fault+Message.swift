@@ -29,6 +29,7 @@ extension Fault {
         case .missingField: return "missing, must be \(requirement)"
         case .wrongType, .outOfRange, .unknownValue, .invalidHexadecimal: return "must be \(requirement)"
         case .emptyText: return "must not be empty"
+        case .invalidCharacter where field.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not hold a control character"
         case .notAllowed: return notAllowed
         case .audienceUnsupported: return "commands to audiences are not supported by this release"

@@ -61,7 +61,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case unknownValue
     /// A string that must not be empty.
     case emptyText
-    /// A control character in a name.
+    /// A control character in a name, or a character that a policy's name cannot have.
     case invalidCharacter
     /// A token that is not an even number of hexadecimal digits.
     case invalidHexadecimal

@@ -7,7 +7,7 @@ extension Field {
         case 2: equals(key, "id") ? .id : nil
         case 3: equals(key, "aps") ? .aps : equals(key, "app") ? .app : nil
         case 5: equals(key, "token") ? .token : nil
-        case 6: equals(key, "device") ? .device : nil
+        case 6: equals(key, "device") ? .device : equals(key, "policy") ? .policy : nil
         case 7: equals(key, "payload") ? .payload : nil
         case 8:
             equals(key, "activity")

@@ -1,7 +1,7 @@
 /// Every place in a record that is interpreted.
 public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case record
-    case app, activity, audience, device, aps, payload, id, sequence, priority, expiration, token, environment
+    case app, activity, audience, device, aps, payload, id, sequence, priority, policy, expiration, token, environment
     case event, timestamp, contentState, apsAttributesType, attributes, alert
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
@@ -23,6 +23,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .id: "id"
         case .sequence: "sequence"
         case .priority: "priority"
+        case .policy: "policy"
         case .expiration: "expiration"
         case .token: "token"
         case .environment: "environment"
@@ -63,6 +64,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .id: "a string of 1 to 64 bytes"
         case .sequence, .showsSequence: "a whole number from 0 to 18446744073709551615"
         case .priority: "5 or 10"
+        case .policy: "a string of 1 to 64 letters, digits, \"-\" and \"_\""
         case .expiration: "whole seconds since 1970, at most 10 digits (milliseconds have 13)"
         case .token: "an even number of hexadecimal digits, 8 to 200"
         case .environment: "\"production\" or \"sandbox\""

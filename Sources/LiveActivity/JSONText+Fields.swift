@@ -55,6 +55,24 @@ extension JSONText {
         return string
     }
 
+    /// Reads a policy's name: letters, digits, `-` and `_`, and so no escapes.
+    func policyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try string(position, field)
+        let name = bytes(string.range)
+        guard !name.isEmpty else { throw Fault(.emptyText, field, at: position) }
+        guard name.count <= Limits.policyNameBytes else {
+            throw Fault(.tooLong, field, at: position, amount: name.count)
+        }
+        let isNamed = name.allSatisfy { byte in
+            let letter = byte | 0x20
+            return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(letter)
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+        }
+        guard isNamed else { throw Fault(.invalidCharacter, field, at: position) }
+        return string
+    }
+
     @inline(__always)
     func environment(_ position: Int, _ field: Field) throws(Fault) -> (DeviceEnvironment, next: Int) {
         let string = try string(position, field)

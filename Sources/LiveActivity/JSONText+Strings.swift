@@ -19,6 +19,23 @@ struct JSONString {
 private let quote = UInt8(ascii: "\"")
 private let backslash = UInt8(ascii: "\\")
 
+/// Marks, by the top bit of each, those of eight bytes that are not plain: quotes, backslashes, control characters,
+/// DEL, and whatever is not ASCII.
+/// - `b ^ 2` takes the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, and those to each other: what is
+///   then below 0x21 borrows into its top bit when 0x21 is subtracted.
+/// - `b ^ 0x5C` is zero where b is the backslash, and only there borrows when 1 is subtracted.
+/// - `b + 1` has the top bit where b is DEL, 0x7F; b itself has it where it is not ASCII.
+///
+/// A borrow or a carry leaves a byte only where that byte is marked rightly; so wrong marks lie above right ones, and
+/// the lowest mark is exact. Only that one may be used.
+@inline(__always)
+func notPlain(_ word: UInt64) -> UInt64 {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
+    let escape = (word ^ (ones &* UInt64(backslash))) &- ones
+    return (quoteOrControl | escape | (word &+ ones) | word) & (ones &* 0x80)
+}
+
 extension JSONText {
     /// Reads a string, whose opening quote must stand at `position`.
     ///
@@ -40,23 +57,6 @@ extension JSONText {
             }
         }
         return try longString(start, from: stop, field)
-    }
-
-    /// Marks, by the top bit of each, those of eight bytes that are not plain: quotes, backslashes, control characters,
-    /// DEL, and whatever is not ASCII.
-    /// - `b ^ 2` takes the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, and those to each other: what is
-    ///   then below 0x21 borrows into its top bit when 0x21 is subtracted.
-    /// - `b ^ 0x5C` is zero where b is the backslash, and only there borrows when 1 is subtracted.
-    /// - `b + 1` has the top bit where b is DEL, 0x7F; b itself has it where it is not ASCII.
-    ///
-    /// A borrow or a carry leaves a byte only where that byte is marked rightly; so wrong marks lie above right ones, and
-    /// the lowest mark is exact. Only that one may be used.
-    @inline(__always)
-    private func notPlain(_ word: UInt64) -> UInt64 {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
-        let escape = (word ^ (ones &* UInt64(backslash))) &- ones
-        return (quoteOrControl | escape | (word &+ ones) | word) & (ones &* 0x80)
     }
 
     /// The position of the first byte from `start` on that is not plain.

@@ -81,19 +81,37 @@ public struct JSONWriter: ~Copyable {
     }
 
     public mutating func integer(_ value: UInt64) {
-        var length = 1
-        var rest = value / 10
-        while rest > 0 {
-            length += 1
-            rest /= 10
-        }
+        let length = Self.digitCount(value)
         reserve(length)
-        rest = value
-        for place in stride(from: count + length - 1, through: count, by: -1) {
-            buffer[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
+        var place = count + length
+        var rest = value
+        while rest >= 10 {
+            let pair = Int(truncatingIfNeeded: rest % 100) &* 2
+            rest /= 100
+            place &-= 2
+            buffer[place] = Self.pairs.utf8Start[pair]
+            buffer[place &+ 1] = Self.pairs.utf8Start[pair &+ 1]
         }
+        if place > count { buffer[count] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest) }
         count += length
+    }
+
+    /// The numbers below 100, two digits each.
+    private static let pairs: StaticString = """
+        00010203040506070809101112131415161718192021222324\
+        25262728293031323334353637383940414243444546474849\
+        50515253545556575859606162636465666768697071727374\
+        75767778798081828384858687888990919293949596979899
+        """
+
+    private static func digitCount(_ value: UInt64) -> Int {
+        var length = 1
+        var rest = value
+        while rest >= 10_000 {
+            rest /= 10_000
+            length &+= 4
+        }
+        return length &+ (rest >= 10 ? 1 : 0) &+ (rest >= 100 ? 1 : 0) &+ (rest >= 1_000 ? 1 : 0)
     }
 
     /// Appends bytes as they are: JSON that is known to be valid, or members for the object that is open.
@@ -112,7 +130,11 @@ public struct JSONWriter: ~Copyable {
         // The most that a byte comes to is an escape of six.
         reserve(6 * text.count)
         var position = 0
-        while position < text.count {
+        while true {
+            let run = Self.plainRun(text, from: position)
+            put(UnsafeRawBufferPointer(rebasing: text[position..<run]))
+            position = run
+            guard position < text.count else { return }
             let byte = text[position]
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -135,6 +157,26 @@ public struct JSONWriter: ~Copyable {
             }
             position += 1
         }
+    }
+
+    /// The position of the first byte from `start` on that may not stand in a string as it is; 0x7F, which may, counts as one.
+    @inline(__always)
+    private static func plainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var position = start
+        while position &+ 8 <= text.count {
+            let word = UInt64(littleEndian: text.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            let marks = notPlain(word)
+            if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
+            position &+= 8
+        }
+        while position < text.count {
+            let byte = text[position]
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte < 0x20 || byte >= 0x7F {
+                break
+            }
+            position &+= 1
+        }
+        return position
     }
 
     private mutating func putEscape(_ control: UInt8) {

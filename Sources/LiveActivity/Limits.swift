@@ -10,6 +10,8 @@ public enum Limits {
     public static let identifierBytes = 256
     /// Bytes, after unescaping, of a command's `id`.
     public static let commandIdentifierBytes = 64
+    /// Bytes of a policy's name.
+    public static let policyNameBytes = 64
     /// Hexadecimal digits of a token. Apple promises no length: update tokens of 64 to 160 digits have been seen.
     public static let tokenDigitsLeast = 8
     public static let tokenDigitsMost = 200

@@ -17,6 +17,12 @@ public struct ResultRecord {
     public var apnsIdentifier: (UInt64, UInt64)?
     /// 5 or 10 as it was sent; 0 if it was not.
     public var priority: UInt8 = 0
+    /// A push of priority 10 went at 5, since the activity's budget did not allow it.
+    public var isDemoted = false
+    /// Pushes of priority 10 that the activity's budget allows after this one, its reserve included; -1 if nothing was drawn on it.
+    public var budgetLeft = -1
+    /// The policy that the command names.
+    public var policy: UnsafeRawBufferPointer?
     /// Requests that were made to APNs.
     public var attempts: Int = 0
     /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was.
@@ -62,6 +68,12 @@ public struct ResultRecord {
             writer.uuid(apnsIdentifier.0, apnsIdentifier.1)
         }
         if priority != 0 { writer.member("priority", Int64(priority)) }
+        if isDemoted {
+            writer.key("demoted")
+            writer.boolean(true)
+        }
+        if budgetLeft >= 0 { writer.member("budgetLeft", Int64(budgetLeft)) }
+        writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
         if timestamp >= 0 { writer.member("timestamp", timestamp) }
         writer.key("source")
@@ -112,12 +124,18 @@ extension JSONWriter {
 
     /// Writes a UUID in its canonical form: lower case, 8-4-4-4-12 (RFC 9562 §4).
     mutating func uuid(_ high: UInt64, _ low: UInt64) {
-        quote()
+        var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
+        var place = 0
         for index in 0..<32 {
-            if index == 8 || index == 12 || index == 16 || index == 20 { append(UInt8(ascii: "-")) }
+            if index == 8 || index == 12 || index == 16 || index == 20 { place &+= 1 }
             let half = index < 16 ? high : low
-            append(Hexadecimal.digit(UInt8(truncatingIfNeeded: half &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)))
+            text[place] = Hexadecimal.digit(
+                UInt8(truncatingIfNeeded: half &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)
+            )
+            place &+= 1
         }
+        quote()
+        text.span.withUnsafeBytes { raw($0) }
         quote()
     }
 }

@@ -1,13 +1,14 @@
 /// The script `admit`: decides what becomes of a command, a held command, a registration or a look-up of an address.
 ///
-/// Every operation reads with one call, decides, and then writes all that changes with one HSET, followed by at most
-/// one PEXPIRE, so that a server out of memory refuses all of it or nothing. Time is the server's (`TIME`): one clock
-/// for all workers. An absent field and an empty one mean the same. `KEYS[1]` is the hash.
+/// Every operation first reads, decides, and then writes all that changes with one HSET, followed by at most one PEXPIRE, so
+/// that a server out of memory refuses all of it or nothing. Time is the server's (`TIME`): one clock for all workers. An
+/// absent field and an empty one mean the same. `KEYS[1]` is the hash.
 ///
 /// A script's time goes into reading and writing fields and into turning numbers into text and back. So the fields are few,
 /// numbers stand in them with all their leading zeros, to be compared and copied as text, and what changes with every
-/// push is one field. No value but `h` is above 64 bytes, which would cost the hash its compact encoding. The reply is one
-/// string as well: a word, and with some words what ``RedisConnection`` reads behind it.
+/// push is one field; what only pushes of priority 10 and 429s change is another. No value but `h` is above 64 bytes, which
+/// would cost the hash its compact encoding. The reply is one string as well: a word, and with some words what
+/// ``RedisConnection`` reads behind it.
 ///
 /// | field of an activity | bytes | meaning |
 /// | --- | --- | --- |
@@ -15,12 +16,19 @@
 /// | | 31 | its state, see below |
 /// | | 32–41 | the last assigned timestamp, seconds |
 /// | | 42–54 | the time of the last send verdict, server milliseconds |
-/// | | 55–62 | digest of what is shown; missing while that is not known |
+/// | | 55 | `t` if the newest version has drawn on the bucket, else `-` |
+/// | | 56–63 | digest of what is shown; missing while that is not known |
+/// | `p` | 1–13 | the end of the eight hours after the activity's birth, server milliseconds |
+/// | | 14 | `1` if the last registration allowed frequent updates, else `0` |
+/// | | 15–27 | when the bucket of priority 10 will be full, server milliseconds; missing before the first draw |
+/// | | 28–29 | how often the spacing was doubled when APNs last limited the token; missing if it never has |
+/// | | 30–42 | when that was, server milliseconds |
 /// | `t` | 1–13 | when the token was registered, unregistered or retired, milliseconds |
 /// | | 14–64 | the token's beginning; missing if there is no token |
 /// | `u` | | the token's rest |
-/// | `h` | | the held command, of the newest version |
-/// | `b` | 1–30 | version of the newest start that was given a send verdict |
+/// | `h` | 1–30 | version of the held command |
+/// | | 31– | the held command |
+/// | `b` | 1–30 | version of the newest start that was given a send verdict; once that was accepted, nothing more |
 /// | | 31 | `a` until it is settled, then `s` |
 /// | | 32–41 | the timestamp that it was assigned, seconds |
 /// | | 42–49 | the claim of the record that it was given to |
@@ -31,105 +39,203 @@
 /// written down by `settle`, which leaves the claim: the record that holds it may still be on its way to send. The repetition
 /// is refused only for what has come since: an end, or a newer state of an activity that has a token and so lives without it.
 ///
-/// A device's hash holds `t u h` and `hv`, the version of what is held, each followed by `:` and the attributes type.
+/// The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm): a
+/// draw moves it on by an interval, and it may not come to lie more than a full bucket's intervals ahead. A version
+/// draws once, whatever is repeated; one that was demoted may draw when it is admitted again.
+///
+/// A device's hash holds `t u h`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
+/// starts will be full.
 ///
 /// States of the newest version. An upper-case letter says that the version is an end: then only a start opens the
-/// activity again. A newer version begins at `w`, `a`, `b` or `s`, and drops what is held.
+/// activity again. A newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at
+/// `x` or `y`, and keeps it until the alert is known to have been sent: the newest carries it, but its worker may
+/// die and the newest come again without it.
 ///
-/// - `w` waits for its pace or a token: to `a` by a send verdict, `h` by a hold, `s` when unchanged, `s` `f` by settling
-/// - `a` a send verdict was given, the answer is not known: to `h` by a hold (the token was retired), `s` `f` by settling
+/// - `w` waits for its pace or a token: to `a` by a send verdict, `h` or `i` by a hold, `s` when unchanged, `s` `f` by settling
+/// - `a` a send verdict was given, the answer is not known: to `h` or `i` by a hold (the token was retired), `s` `f` by settling
 /// - `b` the same for a start: to `s` `f` by settling
 /// - `h` held: to `k` by a send verdict, `s` by a registration whose app shows it already, `s` `f` by settling
 /// - `k` as `a`, and still held: to `h` when its token was retired, `a` by a registration whose app shows it, `s` `f` by settling
+/// - `i` `l` as `h` `k`, and the held command carries an alert
+/// - `x` `y` as `w` `a`, and an older command with an alert is still held: `x` to `y` by a send verdict
 /// - `s` settled; `f` settled without having been shown: an end in this state may be followed by a newer end
 enum AdmitScript {
     static let body: StaticString = """
         local key, operation = KEYS[1], ARGV[1]
         local byte, sub, call = string.byte, string.sub, redis.call
         -- 24 hours and more than the 1,000 seconds during which a send verdict does not set the expiry again
-        local ACTIVITY_LIFETIME, DEVICE_LIFETIME = 90000000, 7776000000
-        local NOTHING_SENT = '00000000000000000000000'
+        local ACTIVITY_LIFETIME = 90000000
 
         if operation == 'u' or operation == 'e' then
-          local version, isEnd = ARGV[2], operation == 'e'
-          local v, t, u = unpack(call('HMGET', key, 'v', 't', 'u'))
-          v, t = v or '', t or ''
-          local registers = ARGV[5] and sub(ARGV[5], 1, 13) >= sub(t, 1, 13)
-          if registers then t, u = ARGV[5], ARGV[6] end
+          local version, pace = ARGV[2], ARGV[4]
+          local fields = call('HMGET', key, 'v', 't', 'u', 'p')
+          local v, t, u, p = fields[1] or '', fields[2] or '', fields[3], fields[4]
+          local isEnd = operation == 'e'
+          local registers = ARGV[5]
+          if registers then
+            registers = sub(registers, 1, 13) >= sub(t, 1, 13)
+            if registers then t, u = ARGV[5], ARGV[6] end
+          end
 
           local state = byte(v, 31) or 119
           local ended = state < 97
           if ended then state = state + 32 end
-          local settled = state == 115 or state == 102
           local newer = v < version
           local same = not newer and sub(v, 1, 30) == version
+          local request = byte(pace)
           local reply
-          if ended then
-            if not isEnd then
-              reply = 'ended'
+          if ended or isEnd or not newer then
+            local settled = state == 115 or state == 102
+            if ended then
+              if not isEnd then
+                reply = 'ended'
+              elseif same then
+                if settled then reply = 'duplicate' end
+              elseif not newer or state ~= 102 then
+                reply = 'ended'
+              end
+            elseif isEnd then
+              same = false
             elseif same then
-              if settled then reply = 'duplicate' end
-            elseif not newer or state ~= 102 then
-              reply = 'ended'
+              if settled or state == 98 then reply = 'duplicate' end
+            elseif not newer then
+              reply = 'superseded'
             end
-          elseif isEnd then
-            same = false
-          elseif same then
-            if settled or state == 98 then reply = 'duplicate' end
-          elseif not newer then
-            reply = 'superseded'
+            if request >= 52 and reply and not newer and not same and not isEnd and not settled and state ~= 98 then
+              reply = 'overtaken'
+            end
+            if reply and not registers then return reply end
           end
 
-          local letter, sent, drops
-          local renews = true
+          local time = call('TIME')
+          local now = time[1] .. sub('000000' .. time[2], -6, -4)
+          local changesPace = not p
+          if changesPace then p = string.format('%013.0f0', now + 28800000) end
+          local letter, drops, sends
+          local expires = registers or v == ''
+
           if not reply then
-            local holds = state == 104 or state == 107
-            drops = holds and not same
-            if #v > 54 and not isEnd and sub(v, 55) == ARGV[3] then
-              reply, letter, drops = 'unchanged', 's', holds
-            elseif #t <= 13 then
-              reply = 'noToken'
-              if not same then letter = 'w' elseif holds then reply, letter = 'held', 'h' end
+            local holds = state >= 104 and state <= 108
+            local holdsAlert = state == 105 or state == 108 or state >= 120
+            if not isEnd and now > p then
+              reply = 'tooOld'
+            elseif holdsAlert and request < 52 and (#t > 13 or not same or not holds) then
+              reply = 'alertHeld' .. call('HGET', key, 'h')
+            elseif #v > 55 and not isEnd and sub(v, 56) == ARGV[3] then
+              reply, letter, drops = 'unchanged', 's', holds or holdsAlert
             else
-              local time = call('TIME')
-              local now = time[1] .. sub('000000' .. time[2], -6, -4)
-              local lastSend = v == '' and 0 or sub(v, 42, 54)
-              local since = now - lastSend
-              local wait = ARGV[4] - since
-              if wait > 0 and since >= 0 then
-                reply = 'wait' .. wait
-                if not same then letter = 'w' end
-              else
-                local last, timestamp = sub(v, 32, 41), sub(version, 1, 10)
-                if same and (state == 97 or state == 107) then
-                  timestamp = last
-                elseif timestamp <= last or v == '' and timestamp == '0000000000' then
-                  timestamp = string.format('%010.0f', math.min((tonumber(last) or 0) + 1, 9999999999))
+              drops = holds and not same and not holdsAlert
+              if #t <= 13 then
+                reply = 'noToken'
+                if not same then
+                  letter = holdsAlert and 'x' or 'w'
+                elseif holds then
+                  reply, letter = 'held', holdsAlert and 'i' or 'h'
                 end
-                letter, sent = same and holds and 'k' or 'a', timestamp .. now
-                renews = now - now % 1000000 > lastSend + 0
-                reply = 'send' .. timestamp .. t .. u
+              else
+                local wait = 0
+                if v ~= '' then
+                  local milliseconds, spacing = now + 0, sub(pace, 2, 8)
+                  local since = milliseconds - sub(v, 42, 54)
+                  local within = milliseconds % 1000000 - since
+                  expires = expires or within < 0 or within >= 1000000
+                  if #p > 27 then
+                    local limited = now - sub(p, 30)
+                    local doublings = limited < 0 and 0 or sub(p, 28, 29) - math.floor(limited / sub(pace, 16, 22))
+                    if doublings > 0 then
+                      spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, sub(pace, 9, 15)))
+                    end
+                  end
+                  if since >= 0 then wait = spacing - since end
+                end
+                if wait > 0 then
+                  reply = 'wait' .. string.format('%.0f', wait)
+                  if not same then letter = holdsAlert and 'x' or 'w' end
+                else
+                  letter, sends = 'a', true
+                  if holdsAlert then
+                    letter = same and holds and 'l' or 'y'
+                  elseif holds and same then
+                    letter = 'k'
+                  end
+                end
               end
             end
           end
 
-          if letter then
-            if isEnd then letter = string.upper(letter) end
-            if not sent then sent = v == '' and NOTHING_SENT or sub(v, 32) end
-            if not registers and not drops then
-              call('HSET', key, 'v', version .. letter .. sent)
-            elseif not drops then
-              call('HSET', key, 'v', version .. letter .. sent, 't', t, 'u', u)
-            elseif not registers then
-              call('HSET', key, 'v', version .. letter .. sent, 'h', '')
-            else
-              call('HSET', key, 'v', version .. letter .. sent, 'h', '', 't', t, 'u', u)
+          if sends then
+            local last, timestamp = sub(v, 32, 41), sub(version, 1, 10)
+            if same and (state == 97 or state == 107 or state == 108 or state == 121) then
+              timestamp = last
+            elseif timestamp <= last or v == '' and timestamp == '0000000000' then
+              timestamp = string.format('%010.0f', math.min((tonumber(last) or 0) + 1, 9999999999))
             end
-          elseif registers then
-            call('HSET', key, 't', t, 'u', u)
+            local bucket = byte(p, 14) == 49 and 40 or 23
+            local left, priority, drawn = sub(pace, bucket + 7, bucket + 11), 'f', same and sub(v, 55, 55) or '-'
+            local full = #p > 14 and sub(p, 15, 27) or ''
+            if full > now then
+              left = string.format('%05.0f', math.max(left - math.ceil((full - now) / sub(pace, bucket, bucket + 6)), 0))
+            end
+            if request % 2 == 1 then
+              if drawn == 't' then
+                priority = 't'
+              elseif left + 0 > (request % 4 >= 2 and 0 or sub(pace, bucket + 12, bucket + 16) + 0) then
+                priority, drawn, left, changesPace = 't', 't', string.format('%05.0f', left - 1), true
+                full = (full > now and full or now) + sub(pace, bucket, bucket + 6)
+                p = sub(p, 1, 14) .. string.format('%013.0f', full) .. sub(p, 28)
+              else
+                priority = 'd'
+              end
+            end
+            if isEnd then letter = string.upper(letter) end
+            v = version .. letter .. timestamp .. now .. drawn
+            reply = 'send' .. timestamp .. priority .. left .. t .. u
+          elseif letter then
+            expires = true
+            if isEnd then letter = string.upper(letter) end
+            if v == '' then
+              v = version .. letter .. '00000000000000000000000-'
+            elseif same then
+              v = version .. letter .. sub(v, 32)
+            else
+              v = version .. letter .. sub(v, 32, 54) .. '-' .. sub(v, 56)
+            end
           end
-          if renews and letter or registers then call('PEXPIRE', key, ACTIVITY_LIFETIME) end
+
+          if registers or drops and letter or changesPace and letter then
+            local changes = {}
+            if letter then changes[1], changes[2] = 'v', v end
+            if letter and drops then changes[3], changes[4] = 'h', '' end
+            if registers then
+              local count = #changes
+              changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] = 't', t, 'u', u
+            end
+            if changesPace then
+              local count = #changes
+              changes[count + 1], changes[count + 2] = 'p', p
+            end
+            call('HSET', key, unpack(changes))
+          elseif letter then
+            call('HSET', key, 'v', v)
+          end
+          if expires and (letter or registers) then call('PEXPIRE', key, ACTIVITY_LIFETIME) end
           return reply
+        end
+
+        local DEVICE_LIFETIME = 7776000000
+        local NOTHING_SENT = '00000000000000000000000-'
+
+        local function serverTime()
+          local time = call('TIME')
+          return time[1] .. sub('000000' .. time[2], -6, -4)
+        end
+
+        local function digits(milliseconds)
+          return string.format('%013.0f', math.min(math.max(milliseconds, 0), 9999999999999))
+        end
+
+        local function newborn(now)
+          return digits(now + 28800000) .. '0'
         end
 
         local function write(changes, lifetime)
@@ -143,7 +249,7 @@ enum AdmitScript {
           v, b, t = v or '', b or '', t or ''
           local state = byte(v, 31) or 119
           if sub(b, 1, 30) == version then
-            if sub(b, 42) ~= claim then return byte(b, 31) == 115 and 'duplicate' or 'unknown' end
+            if sub(b, 42) ~= claim then return byte(b, 31) == 97 and 'unknown' or 'duplicate' end
             -- In state `b` the start is the newest version itself, and a token is one of the life before.
             if state < 97 or state ~= 98 and #t > 13 then return 'superseded' end
             return 'send' .. sub(b, 32, 41)
@@ -151,22 +257,24 @@ enum AdmitScript {
           if b > version then return 'superseded' end
           local timestamp, last = sub(version, 1, 10), sub(v == '' and NOTHING_SENT or sub(v, 32), 1, 10)
           local newest = version .. 'b'
-          local changes = {'b', '', 'v', ''}
+          local changes = {'b', '', 'v', '', 'p', ''}
           if v > version then
             if sub(v, 1, 30) == version and (state == 115 or state == 102) then return 'duplicate' end
             if state < 97 or #t > 13 or last >= timestamp then return 'superseded' end
             newest = sub(v, 1, 31)
           else
-            if #t > 13 then changes[5], changes[6], changes[7], changes[8] = 't', sub(t, 1, 13), 'u', '' end
-            if state == 104 or state == 107 or state == 72 or state == 75 then
+            if #t > 13 then changes[7], changes[8], changes[9], changes[10] = 't', sub(t, 1, 13), 'u', '' end
+            local lower = state < 97 and state + 32 or state
+            if lower >= 104 and lower <= 108 or lower >= 120 then
               changes[#changes + 1] = 'h'
               changes[#changes + 1] = ''
             end
           end
           if timestamp <= last then timestamp = string.format('%010.0f', math.min(last + 1, 9999999999)) end
-          local time = call('TIME')
+          local now = serverTime()
           changes[2] = version .. 'a' .. timestamp .. claim
-          changes[4] = newest .. timestamp .. time[1] .. sub('000000' .. time[2], -6, -4)
+          changes[4] = newest .. timestamp .. now .. '-'
+          changes[6] = newborn(now)
           write(changes, ACTIVITY_LIFETIME)
           return 'send' .. timestamp
         end
@@ -182,49 +290,68 @@ enum AdmitScript {
             local state = byte(v, 31)
             if state == 115 or state == 102 or state == 83 or state == 70 then return 'duplicate' end
             if t and #t > 13 then return 'retry' end
-            write({'v', version .. (state < 97 and 'H' or 'h') .. sub(v, 32), 'h', ARGV[4]}, lifetime)
+            local letter = ARGV[5] == '1' and 'i' or 'h'
+            if state < 97 then letter = string.upper(letter) end
+            write({'v', version .. letter .. sub(v, 32), 'h', version .. ARGV[4]}, lifetime)
           else
-            local t, hv = unpack(call('HMGET', key, 't' .. suffix, 'hv' .. suffix))
-            if hv and hv > version then return 'superseded' end
+            local t, h = unpack(call('HMGET', key, 't' .. suffix, 'h' .. suffix))
+            if h and sub(h, 1, 30) > version then return 'superseded' end
             if t and #t > 13 then return 'retry' end
-            write({'h' .. suffix, ARGV[4], 'hv' .. suffix, version}, lifetime)
+            write({'h' .. suffix, version .. ARGV[4]}, lifetime)
           end
           return 'held'
         end
 
         if operation == 'r' then
-          local t, h, v, hv = unpack(call('HMGET', key, 't' .. suffix, 'h' .. suffix, 'v', 'hv' .. suffix))
+          local t, h, v, p = unpack(call('HMGET', key, 't' .. suffix, 'h' .. suffix, 'v', 'p'))
           if sub(ARGV[3], 1, 13) < sub(t or '', 1, 13) then return 'stale' end
           local changes = {'t' .. suffix, ARGV[3], 'u' .. suffix, ARGV[4]}
-          if not h or h == '' then
-            write(changes, lifetime)
-            return 'registered'
-          end
-          if suffix == '' then hv = sub(v, 1, 30) end
-          if hv > ARGV[5] then
-            write(changes, lifetime)
-            return 'registered' .. hv .. h
-          end
-          changes[5], changes[6] = 'h' .. suffix, ''
           if suffix == '' then
-            local shown = {[104] = 's', [72] = 'S', [107] = 'a', [75] = 'A'}
-            changes[7], changes[8] = 'v', hv .. shown[byte(v, 31)] .. sub(v, 32)
-          else
-            changes[7], changes[8] = 'hv' .. suffix, ''
+            p = p or newborn(serverTime())
+            changes[5], changes[6] = 'p', sub(p, 1, 13) .. ARGV[6] .. sub(p, 15)
+            local state = v and string.lower(sub(v, 31, 31)) or 'w'
+            if not h or state < 'h' or state > 'l' then h = '' end
+          end
+          local reply = 'registered'
+          if h and h ~= '' then
+            if sub(h, 1, 30) > ARGV[5] then
+              reply = reply .. h
+            else
+              local count = #changes
+              changes[count + 1], changes[count + 2] = 'h' .. suffix, ''
+              if suffix == '' then
+                local shown = {h = 's', i = 's', k = 'a', l = 'a', H = 'S', I = 'S', K = 'A', L = 'A'}
+                changes[count + 3], changes[count + 4] = 'v', sub(v, 1, 30) .. shown[sub(v, 31, 31)] .. sub(v, 32)
+              end
+            end
           end
           write(changes, lifetime)
-          return 'registered'
+          return reply
         end
 
         if operation == 'a' then
-          local t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix))
-          t = t or ''
-          if ARGV[3] and sub(ARGV[3], 1, 13) >= sub(t, 1, 13) then
-            t, u = ARGV[3], ARGV[4]
-            write({'t' .. suffix, t, 'u' .. suffix, u}, lifetime)
+          local t, u, s = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's'))
+          t, s = t or '', s or ''
+          local changes = {}
+          if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
+            t, u = ARGV[4], ARGV[5]
+            changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
           end
-          if #t <= 13 then return 'noToken' end
-          return 'address' .. t .. u
+          local reply = 'noToken'
+          if #t > 13 then
+            local now, interval = serverTime(), sub(ARGV[3], 1, 7)
+            local full = s > now and s or now
+            local wait = full - now - (sub(ARGV[3], 8, 12) - 1) * interval
+            if wait > 0 then
+              reply = 'wait' .. string.format('%.0f', wait)
+            else
+              reply = 'address' .. t .. u
+              changes[#changes + 1] = 's'
+              changes[#changes + 1] = digits(full + interval)
+            end
+          end
+          if changes[1] then write(changes, lifetime) end
+          return reply
         end
 
         if operation == 'x' then

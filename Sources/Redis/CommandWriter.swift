@@ -35,11 +35,17 @@ struct CommandWriter {
         lineEnd()
     }
 
-    mutating func argument(_ number: UInt64) {
-        let digits = Decimal.digits(of: number)
-        lengthLine(UInt8(ascii: "$"), digits)
-        Decimal.write(number, digits: digits, to: base + count)
-        count += digits
+    mutating func argument(_ pace: PaceArguments, _ request: PushRequest?) {
+        lengthLine(UInt8(ascii: "$"), PaceArguments.bytes)
+        pace.write(request, to: base + count)
+        count += PaceArguments.bytes
+        lineEnd()
+    }
+
+    mutating func argument(_ bucket: BucketNumbers) {
+        lengthLine(UInt8(ascii: "$"), BucketNumbers.bytes)
+        bucket.write(to: base + count)
+        count += BucketNumbers.bytes
         lineEnd()
     }
 

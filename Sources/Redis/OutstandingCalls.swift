@@ -1,11 +1,13 @@
 /// What a reply on a connection belongs to.
 enum CallKind: UInt8 {
     case update, end, start, hold, register, unregister, address, settle
-    case authenticate, select, setName, serverInformation, evictionPolicy, loadAdmit, loadSettle
+    case authenticate, select, setName, serverInformation, evictionPolicy, loadAdmit, loadSettle, asking
 }
 
 struct OutstandingCall {
     var tag: UInt64
+    /// ``KeyPlace/fingerprint`` in a cluster, else 0.
+    var keyFingerprint: UInt64
     /// Monotonic, of the turn in which it was written.
     var issuedAtMilliseconds: Int64
     var kind: CallKind

@@ -5,10 +5,9 @@ extension RedisConnection {
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax
     /// Longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
-    /// Longer spacings count as this one.
-    public static let spacingMillisecondsMax: Int64 = 3_600_000
 
-    /// Decides what becomes of a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller has to settle.
+    /// Decides what becomes of a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller has to settle. With
+    /// `send` the activity's life, its bucket and its spacing begin anew.
     ///
     /// - Parameters:
     ///   - key: an activity's.
@@ -28,79 +27,80 @@ extension RedisConnection {
     ///
     /// - Parameters:
     ///   - key: an activity's.
-    ///   - digest: of what the activity would show; an update that equals what is shown is `unchanged`. Not used for an end.
-    ///   - spacingMilliseconds: how long after this push no other update or end is to be sent.
-    ///   - registration: an update token that came with the command; it counts as registered.
+    ///   - digest: of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. Not
+    ///     used for an end.
+    ///   - registration: an update token that came with the command; it counts as registered, and says nothing of frequent updates.
     ///   - tag: comes back with the reply.
     public func admitCommand(
         key: HashKey,
         event: CommandEvent,
         version: ScriptVersion,
         digest: UInt64,
-        spacingMilliseconds: Int64,
+        pace: PaceArguments,
+        request: PushRequest,
         registration: TokenRegistration?,
         tag: UInt64
     ) -> CallIssue {
-        let spacing = UInt64(min(max(0, spacingMilliseconds), Self.spacingMillisecondsMax))
-        guard key.kind == .activity else { return .outOfBounds }
+        guard key.kind == .activity, registration?.isWithinBounds ?? true else { return .outOfBounds }
         let kind = event == .update ? CallKind.update : .end
-        guard let registration else {
-            return issue(kind, key, argumentCount: 4, argumentBytes: 80, tag: tag) { writer in
-                writer.argument(letter: event.rawValue)
-                writer.argument(version)
-                writer.argument(eightBytes: digest)
-                writer.argument(spacing)
-            }
-        }
-        guard registration.isWithinBounds else { return .outOfBounds }
-        return issue(kind, key, argumentCount: 6, argumentBytes: 96 + TokenText.bytesMax, tag: tag) { writer in
+        let count = registration == nil ? 4 : 6
+        let bytes = 96 + PaceArguments.bytes + (registration == nil ? 0 : TokenText.bytesMax)
+        return issue(kind, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: event.rawValue)
             writer.argument(version)
             writer.argument(eightBytes: digest)
-            writer.argument(spacing)
-            writer.arguments(registration)
+            writer.argument(pace, request)
+            if let registration { writer.arguments(registration) }
         }
     }
 
     /// Keeps a command until its token registers: `held`, `superseded` by a newer one, `duplicate`, or `retry` if a token has come.
     ///
-    /// - Parameter command: whatever is wanted back with the registration, 1 through ``heldCommandBytesMax`` bytes.
+    /// - Parameters:
+    ///   - command: whatever is wanted back with the registration, 1 through ``heldCommandBytesMax`` bytes.
+    ///   - carriesAlert: a newer update or end is told of the alert (`alertHeld`). Of a start nobody is.
     public func hold(
         key: HashKey,
         scope: RegistrationScope,
         version: ScriptVersion,
         command: UnsafeRawBufferPointer,
+        carriesAlert: Bool,
         tag: UInt64
     ) -> CallIssue {
         guard scope.isWithinBounds(key), command.count > 0, command.count <= Self.heldCommandBytesMax else {
             return .outOfBounds
         }
         let bytes = 64 + scope.count + command.count
-        return issue(.hold, key, argumentCount: 4, argumentBytes: bytes, tag: tag) { writer in
+        return issue(.hold, key, argumentCount: 5, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "h"))
             writer.argument(scope)
             writer.argument(version)
             writer.argument(command)
+            writer.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
         }
     }
 
     /// Registers a token: `registered`, with the command that waited for it, or `stale`.
     ///
-    /// - Parameter shows: the version that the app displays already; what is held is given out only if it is newer.
+    /// - Parameters:
+    ///   - frequentUpdates: the person allows them, and so the activity has the larger bucket. Of no account for a device.
+    ///   - shows: the version that the app displays already; what is held is given out only if it is newer.
     public func register(
         key: HashKey,
         scope: RegistrationScope,
         registration: TokenRegistration,
+        frequentUpdates: Bool,
         shows: ScriptVersion?,
         tag: UInt64
     ) -> CallIssue {
         guard scope.isWithinBounds(key), registration.isWithinBounds else { return .outOfBounds }
         let bytes = 96 + scope.count + TokenText.bytesMax
-        return issue(.register, key, argumentCount: 5, argumentBytes: bytes, tag: tag) { writer in
+        return issue(.register, key, argumentCount: 6, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "r"))
             writer.argument(scope)
             writer.arguments(registration)
             if let shows { writer.argument(shows) } else { writer.emptyArgument() }
+            writer.argument(letter: UInt8(ascii: frequentUpdates ? "1" : "0"))
         }
     }
 
@@ -116,37 +116,50 @@ extension RedisConnection {
         }
     }
 
-    /// Asks for a device's push-to-start token: `address` or `noToken`.
+    /// Asks for a device's push-to-start token: `address`, which draws a start, `noToken`, or `wait` while there is none to draw.
     ///
-    /// - Parameter registration: a token that came with the start; it counts as registered.
+    /// A call that is repeated since its reply was lost may draw twice: rather a start too late than one too many.
+    ///
+    /// - Parameters:
+    ///   - startBudget: of which nothing is reserved.
+    ///   - registration: a token that came with the start; it counts as registered.
     public func address(
         key: HashKey,
         attributesType: UnsafeRawBufferPointer,
+        startBudget: BucketNumbers,
         registration: TokenRegistration?,
         tag: UInt64
     ) -> CallIssue {
         let scope = RegistrationScope.attributesType(attributesType)
-        guard scope.isWithinBounds(key) else { return .outOfBounds }
-        guard let registration else {
-            return issue(.address, key, argumentCount: 2, argumentBytes: 32 + scope.count, tag: tag) { writer in
-                writer.argument(letter: UInt8(ascii: "a"))
-                writer.argument(scope)
-            }
-        }
-        guard registration.isWithinBounds else { return .outOfBounds }
-        let bytes = 64 + scope.count + TokenText.bytesMax
-        return issue(.address, key, argumentCount: 4, argumentBytes: bytes, tag: tag) { writer in
+        guard scope.isWithinBounds(key), registration?.isWithinBounds ?? true else { return .outOfBounds }
+        let count = registration == nil ? 3 : 5
+        let bytes = 64 + scope.count + BucketNumbers.bytes + (registration == nil ? 0 : TokenText.bytesMax)
+        return issue(.address, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "a"))
             writer.argument(scope)
-            writer.arguments(registration)
+            writer.argument(startBudget)
+            if let registration { writer.arguments(registration) }
         }
     }
 
-    /// Writes down how a version ended, and may retire a token. On a device's hash it removes the held start of that version.
+    /// Gives back what `address` drew for a start that its admission refused. The reply is that of `settle`.
+    public func refundStart(key: HashKey, startBudget: BucketNumbers, tag: UInt64) -> CallIssue {
+        guard key.kind == .device else { return .outOfBounds }
+        return issue(.settle, key, argumentCount: 4, argumentBytes: 32 + BucketNumbers.bytes, tag: tag) { writer in
+            writer.emptyArgument()
+            writer.emptyArgument()
+            writer.argument(letter: UInt8(ascii: "g"))
+            writer.argument(startBudget)
+        }
+    }
+
+    /// Writes down how a version ended, or that APNs limits an activity, and may retire a token. On a device's hash it removes the
+    /// held start of that version.
     ///
     /// - Parameters:
-    ///   - version: nil: only the token is retired.
+    ///   - version: nil: only the token is retired. Of no account with `limited`.
     ///   - digest: of what is shown now, if accepted.
+    ///   - pace: needed with `limited`, else of no account.
     public func settle(
         key: HashKey,
         scope: RegistrationScope,
@@ -154,16 +167,22 @@ extension RedisConnection {
         outcome: SettledOutcome,
         digest: UInt64,
         retirement: TokenRetirement?,
+        pace: PaceArguments?,
         tag: UInt64
     ) -> CallIssue {
+        precondition(outcome != .limited || pace != nil, "a 429 is settled with the pace")
         guard scope.isWithinBounds(key), retirement?.isWithinBounds ?? true else { return .outOfBounds }
         let count = retirement == nil ? 4 : 7
-        let bytes = 96 + scope.count + (retirement == nil ? 0 : TokenText.bytesMax)
+        let bytes = 96 + scope.count + PaceArguments.bytes + (retirement == nil ? 0 : TokenText.bytesMax)
         return issue(.settle, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(scope)
             if let version { writer.argument(version) } else { writer.emptyArgument() }
             writer.argument(letter: outcome.rawValue)
-            writer.argument(eightBytes: digest)
+            if outcome == .limited, let pace {
+                writer.argument(pace, nil)
+            } else {
+                writer.argument(eightBytes: digest)
+            }
             if let retirement { writer.arguments(retirement) }
         }
     }

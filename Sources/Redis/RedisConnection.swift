@@ -1,8 +1,20 @@
 import Reactor
 
+/// Whom a connection belongs to where there are several servers: says where its server is, and hears of what the handler of its calls
+/// cannot see to.
+protocol ConnectionOwner: AnyObject {
+    /// The connection is about to be made: `located` or `lose` must follow, at once or later.
+    func locate(for connection: RedisConnection)
+    func becameReady(_ connection: RedisConnection)
+    /// May close the connection.
+    func wasLost(_ connection: RedisConnection)
+    /// The server answered a call with an error, which the handler is told next.
+    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
+}
+
 /// A pipelined connection to one Redis server, for the scripts `admit` and `settle`. It makes itself anew when it is lost.
 ///
-/// One lane has one, and all of it happens on the lane's thread. Calls go straight into the stream's output buffer and leave at
+/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output buffer and leave at
 /// the end of the turn, all with one write; replies come in the order of the calls. A call or a reply allocates nothing.
 ///
 /// A call that has not been answered when the connection is lost is not issued again by the connection: that is for
@@ -11,7 +23,7 @@ public final class RedisConnection {
     enum State {
         /// Made. → `resolving` by `connect`, `closed`.
         case idle
-        /// The host's addresses are looked up, afresh for each attempt. → `connecting`, `pausing`, `closed`.
+        /// The server is asked for, if there are several, and its host's addresses are looked up, afresh for each attempt. → `connecting`, `pausing`, `closed`.
         case resolving
         /// The addresses are tried one after the other. → `handshaking`, `pausing`, `closed`.
         case connecting
@@ -33,6 +45,10 @@ public final class RedisConnection {
     let loop: EventLoop
     let configuration: RedisConfiguration
     weak var handler: (any RedisHandler)?
+    /// Nil if there is one server only.
+    private weak var owner: (any ConnectionOwner)?
+    /// Where the server was at the last attempt.
+    private(set) var location: RedisURL.Location
 
     var state = State.idle
     var stream: Stream?
@@ -45,6 +61,8 @@ public final class RedisConnection {
     var serverTakesFlags = false
     /// The scripts were loaded a second time because the server had forgotten them.
     var hasReloaded = false
+    /// Whose call comes next, as its cluster said when it gave the connection out.
+    private var nextKeyFingerprint: UInt64 = 0
 
     private var addresses: ArraySlice<SocketAddress> = []
     private var resolutions: UInt64 = 0
@@ -53,13 +71,27 @@ public final class RedisConnection {
     private var deadlineTimer = TimerIdentifier.none
     private var lastReceivedAtMilliseconds: Int64 = 0
 
+    /// A connection to the one server of the configuration's URL.
+    ///
     /// - Parameter handler: held weakly.
-    public init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
+    public convenience init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
+        self.init(loop: loop, configuration: configuration, handler: handler, owner: nil)
+    }
+
+    /// - Parameter owner: held weakly.
+    init(
+        loop: EventLoop,
+        configuration: RedisConfiguration,
+        handler: (any RedisHandler)?,
+        owner: (any ConnectionOwner)?
+    ) {
         precondition(!configuration.url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         precondition(configuration.outstandingCallsMax > 0)
         self.loop = loop
         self.configuration = configuration
         self.handler = handler
+        self.owner = owner
+        location = configuration.url.location
         outstanding = OutstandingCalls(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
         scripts = ScriptPrefixes()
     }
@@ -94,7 +126,14 @@ public final class RedisConnection {
 
     private func resolve() {
         state = .resolving
-        switch configuration.url.location {
+        if let owner { owner.locate(for: self) } else { located(location) }
+    }
+
+    /// Goes on to make the connection, now that it is known where the server is.
+    func located(_ location: RedisURL.Location) {
+        guard state == .resolving else { return }
+        self.location = location
+        switch location {
         case .unix(let path):
             // The URL was checked for this.
             guard let address = SocketAddress.unix(path: path) else { return lose(RedisError(.resolve)) }
@@ -122,7 +161,7 @@ public final class RedisConnection {
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         var serverName: String?
-        if case .host(let host, _) = configuration.url.location { serverName = host }
+        if case .host(let host, _) = location { serverName = host }
         stream.connect(
             to: address,
             tls: configuration.url.usesTLS ? configuration.tls : nil,
@@ -141,7 +180,11 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        handler?.redisLost(error)
+        // Where there are several servers, the log should say which.
+        let told = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
+        owner?.wasLost(self)
+        guard state != .closed else { return }
+        handler?.redisLost(told)
         failOutstanding(error)
     }
 
@@ -163,7 +206,33 @@ public final class RedisConnection {
 
     func becomeReady() {
         state = .ready
+        owner?.becameReady(self)
         handler?.redisReady()
+    }
+
+    // MARK: - Calls in a cluster
+
+    private static let asking: StaticString = "*1\r\n$6\r\nASKING\r\n"
+
+    /// There is room for one more call with ASKING before it.
+    var hasRoomForAskedCall: Bool {
+        guard let stream else { return false }
+        return outstanding.count + 1 < configuration.outstandingCallsMax
+            && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
+    }
+
+    /// The next call is for this key.
+    func prepareCall(keyFingerprint: UInt64) {
+        nextKeyFingerprint = keyFingerprint
+    }
+
+    /// The next call is to be taken although its slot is still on its way to this server. Only if there is room for it: the server takes
+    /// whatever command comes next by this.
+    func prepareAskedCall(keyFingerprint: UInt64) {
+        precondition(state == .ready && hasRoomForAskedCall)
+        stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
+        append(.asking, tag: 0)
+        nextKeyFingerprint = keyFingerprint
     }
 
     // MARK: - The deadline
@@ -172,6 +241,7 @@ public final class RedisConnection {
         outstanding.append(
             OutstandingCall(
                 tag: tag,
+                keyFingerprint: nextKeyFingerprint,
                 issuedAtMilliseconds: loop.nowMilliseconds,
                 kind: kind,
                 followsReload: hasReloaded
@@ -243,6 +313,7 @@ extension RedisConnection: StreamHandler, TimerHandler {
                 lose(RedisError(.protocolViolation))
             case .reply(let reply):
                 if let call = outstanding.removeOldest() {
+                    if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
                     take(reply, of: call, from: reader, handler)
                 } else {
                     lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))

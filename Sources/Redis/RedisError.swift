@@ -32,6 +32,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user may not do this.
         case noPermission
         case transactionAborted
+        /// Its version is one that the scripts do not run on.
+        case tooOld
         /// Any other error, such as a fault in a script.
         case unknown
         // What happens to the connection.
@@ -68,8 +70,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Does not go away unless somebody mends the server's or our configuration: say so loudly.
     public var needsOperator: Bool {
         switch code {
-        case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .unknown,
-            .protocolViolation, .transactionAborted:
+        case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .tooOld,
+            .unknown, .protocolViolation, .transactionAborted:
             true
         default: false
         }
@@ -133,6 +135,7 @@ extension RedisError.Code {
         case .wrongPassword: "Redis refuses the user or password"
         case .noPermission: "the Redis user lacks a permission"
         case .transactionAborted: "Redis aborted a transaction"
+        case .tooOld: "Redis is older than version \(RedisConnection.majorVersionLeast)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"

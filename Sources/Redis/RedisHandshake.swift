@@ -1,5 +1,3 @@
-import CHiredis
-import Glibc
 import Reactor
 
 extension CallKind {
@@ -8,18 +6,23 @@ extension CallKind {
         switch self {
         case .update, .end, .start, .hold, .register, .unregister, .address: .admit
         case .settle: .settle
-        case .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle: nil
+        case .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle,
+            .asking:
+            nil
         }
     }
 }
 
 extension RedisConnection {
+    /// Before, a script that has read the clock may not write.
+    static let majorVersionLeast = 5
+
     /// First all that depends on nothing, in one write; the scripts follow when the server's version is known.
     func beginHandshake() {
         hasReloaded = false
         serverTakesFlags = false
         if let credentials = configuration.url.credentials {
-            command(.authenticate, ["AUTH"] + (credentials.username.map { [$0] } ?? []) + [credentials.password])
+            command(.authenticate, credentials.authentication)
         }
         if configuration.url.database != 0 { command(.select, ["SELECT", String(configuration.url.database)]) }
         command(.setName, ["CLIENT", "SETNAME", configuration.clientName])
@@ -57,8 +60,8 @@ extension RedisConnection {
             if let refusal { lose(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { lose(refusal) }
-        case .setName:
-            // The name only helps whoever looks at CLIENT LIST.
+        case .setName, .asking:
+            // The name only helps whoever looks at CLIENT LIST; if ASKING fails, the call behind it says why.
             break
         case .evictionPolicy:
             takeEvictionPolicy(reply, refusal, from: reader, handler)
@@ -67,7 +70,10 @@ extension RedisConnection {
                 handler?.redisWarns(.versionUnknown(refusal))
             } else {
                 guard reply.kind == .string else { return lose(RedisError(.protocolViolation)) }
-                serverTakesFlags = (Self.majorVersion(reply.bytes) ?? 0) >= 7
+                if let version = Self.majorVersion(reply.bytes) {
+                    guard version >= Self.majorVersionLeast else { return lose(RedisError(.tooOld)) }
+                    serverTakesFlags = version >= 7
+                }
             }
             // The handler may have closed the connection.
             if state == .handshaking { loadScripts() }
@@ -109,26 +115,12 @@ extension RedisConnection {
         return nil
     }
 
-    /// Formats and writes a command by hiredis: it allocates, and is for what happens once per connection.
+    /// Writes a command of the connection's own.
     private func command(_ kind: CallKind, _ arguments: [String]) {
         guard let stream else { return }
-        let lengths = arguments.map(\.utf8.count)
-        let bytes = arguments.flatMap(\.utf8)
-        var formatted: UnsafeMutablePointer<CChar>?
-        let length = bytes.withUnsafeBytes { memory -> Int32 in
-            var pointers: [UnsafePointer<CChar>?] = []
-            var offset = 0
-            for length in lengths {
-                pointers.append(memory.baseAddress.map { ($0 + offset).assumingMemoryBound(to: CChar.self) })
-                offset += length
-            }
-            return redisFormatCommandArgv(&formatted, Int32(arguments.count), &pointers, lengths)
+        guard withCommandText(arguments, { stream.write($0) }) else {
+            return lose(RedisError(.protocolViolation, "no memory for a command"))
         }
-        guard let formatted, length > 0 else { return lose(RedisError(.protocolViolation, "no memory for a command")) }
-        stream.write(UnsafeRawBufferPointer(start: formatted, count: Int(length)))
-        // It may have been the password.
-        explicit_bzero(formatted, Int(length))
-        redisFreeCommand(formatted)
         append(kind, tag: 0)
     }
 }

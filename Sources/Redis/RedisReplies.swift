@@ -52,17 +52,11 @@ extension RedisConnection {
             guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return nil }
             result.waitMilliseconds = wait
         case .send:
-            let digits = ScriptVersion.timestampDigits
-            guard kind == .start ? rest.count == digits : rest.count > digits,
-                let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[..<digits]))
-            else { return nil }
-            result.timestampSeconds = timestamp
-            if kind != .start && !takeToken(UnsafeRawBufferPointer(rebasing: rest[digits...]), into: &result) {
-                return nil
-            }
+            guard takeSend(rest, isStart: kind == .start, into: &result) else { return nil }
         case .address:
             if !takeToken(rest, into: &result) { return nil }
-        case .registered where rest.count > 0:
+        case .alertHeld,
+            .registered where rest.count > 0:
             guard rest.count > ScriptVersion.textBytes,
                 let version = ScriptVersion(text: UnsafeRawBufferPointer(rebasing: rest[..<ScriptVersion.textBytes]))
             else { return nil }
@@ -71,6 +65,25 @@ extension RedisConnection {
             guard rest.count == 0 else { return nil }
         }
         return result
+    }
+
+    /// Takes the timestamp and, but for a start, priority, budget and token.
+    private func takeSend(_ rest: UnsafeRawBufferPointer, isStart: Bool, into result: inout AdmitReply) -> Bool {
+        let priority = ScriptVersion.timestampDigits
+        guard rest.count >= priority,
+            let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[..<priority]))
+        else { return false }
+        result.timestampSeconds = timestamp
+        if isStart { return rest.count == priority }
+        let token = priority + 1 + AdmitReply.budgetDigits
+        guard rest.count > token,
+            let budget = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[(priority + 1)..<token])),
+            let letter = PriorityLetter(rawValue: rest[priority])
+        else { return false }
+        result.budgetLeft = Int(truncatingIfNeeded: budget)
+        result.priority = letter == .ten ? 10 : 5
+        result.isDemoted = letter == .demoted
+        return takeToken(UnsafeRawBufferPointer(rebasing: rest[token...]), into: &result)
     }
 
     /// Takes the fields `t` and `u`, one behind the other: the registration's time and the token.
@@ -84,6 +97,17 @@ extension RedisConnection {
         result.registeredAtMilliseconds = milliseconds
         return true
     }
+}
+
+/// The priority of a send verdict, as the script says it.
+private enum PriorityLetter: UInt8 {
+    case five = 0x66  // "f"
+    case ten = 0x74  // "t"
+    case demoted = 0x64  // "d"
+}
+
+extension AdmitReply {
+    fileprivate static let budgetDigits = 5
 }
 
 extension Verdict {
@@ -104,6 +128,9 @@ extension Verdict {
         case .stale: "stale"
         case .unregistered: "unregistered"
         case .address: "address"
+        case .overtaken: "overtaken"
+        case .alertHeld: "alertHeld"
+        case .tooOld: "tooOld"
         }
     }
 
@@ -123,10 +150,10 @@ extension Verdict {
 
 /// Verdicts in a word's bits; goes through them in the order of their numbers, the most frequent first.
 struct VerdictSet: Sequence, IteratorProtocol {
-    private var bits: UInt16
+    private var bits: UInt32
 
     init(_ verdicts: Verdict...) {
-        bits = verdicts.reduce(0) { $0 | 1 << UInt16($1.rawValue) }
+        bits = verdicts.reduce(0) { $0 | 1 << UInt32($1.rawValue) }
     }
 
     mutating func next() -> Verdict? {
@@ -146,14 +173,17 @@ extension CallKind {
         .duplicate,
         .superseded,
         .ended,
-        .unchanged
+        .unchanged,
+        .overtaken,
+        .alertHeld,
+        .tooOld
     )
-    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended)
+    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended, .alertHeld)
     private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
     private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry)
     private static let ofRegister = VerdictSet(.registered, .stale)
     private static let ofUnregister = VerdictSet(.unregistered, .stale)
-    private static let ofAddress = VerdictSet(.address, .noToken)
+    private static let ofAddress = VerdictSet(.address, .noToken, .wait)
     private static let none = VerdictSet()
 
     /// What the script can answer to a call of this kind: anything else shows that replies and calls are out of step.
@@ -166,7 +196,8 @@ extension CallKind {
         case .register: Self.ofRegister
         case .unregister: Self.ofUnregister
         case .address: Self.ofAddress
-        case .settle, .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle:
+        case .settle, .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle,
+            .asking:
             Self.none
         }
     }

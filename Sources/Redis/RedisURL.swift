@@ -16,15 +16,18 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
     public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
 }
 
-/// Where a Redis server is, and as whom to log in.
+/// Where Redis servers are, and as whom to log in.
 ///
 /// Three forms, with user, password and path percent-encoded where needed:
 ///
-/// - `redis://[[user]:password@]host[:port][/database]`
+/// - `redis://[[user]:password@]host[:port][,host[:port]…][/database]`
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// The port is 6379 and the database 0 if left out; an IPv6 address stands in brackets.
+/// `user@` alone is a user whose password comes from elsewhere (`redis.passwordFile`), or who has none.
+///
+/// Several hosts are a cluster's or the Sentinels: any of them can be asked for the others. The port is 6379 and the database 0 if
+/// left out; an IPv6 address stands in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)
@@ -32,26 +35,40 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     public static let portDefault: UInt16 = 6379
+    public static let sentinelPortDefault: UInt16 = 26_379
+    /// Hosts in one URL.
+    public static let locationsMax = 64
     /// Servers come with 16 databases, and can be set up for more.
     public static let databaseMax = 1_048_575
 
-    public var location: Location
+    /// At least one, at most ``locationsMax``.
+    public private(set) var locations: [Location]
     public var usesTLS: Bool
     public var database: Int
     public var credentials: RedisCredentials?
 
-    /// The location and the database. Never the credentials.
+    /// The first location.
+    public var location: Location { locations[0] }
+
+    /// The locations and the database. Never the credentials.
     public var description: String {
         switch location {
-        case .host(let host, let port):
-            let bracketed = host.contains(":") ? "[\(host)]" : host
-            return "\(usesTLS ? "rediss" : "redis")://\(bracketed):\(port)/\(database)"
+        case .host:
+            "\(usesTLS ? "rediss" : "redis")://\(locations.map(\.description).joined(separator: ","))/\(database)"
         case .unix(let path):
-            return "unix://\(path)?db=\(database)"
+            "unix://\(path)?db=\(database)"
         }
     }
 
-    public init(_ text: String) throws(RedisURLError) {
+    /// The same for another server.
+    func at(_ location: Location) -> RedisURL {
+        var url = self
+        url.locations = [location]
+        return url
+    }
+
+    /// - Parameter portDefault: of hosts that name none.
+    public init(_ text: String, portDefault: UInt16 = RedisURL.portDefault) throws(RedisURLError) {
         guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
         var rest = text[schemeEnd.upperBound...]
         usesTLS = text[..<schemeEnd.lowerBound] == "rediss"
@@ -68,25 +85,31 @@ public struct RedisURL: Sendable, CustomStringConvertible {
             guard let path = parts[0].percentDecoded, path.hasPrefix("/"), SocketAddress.unix(path: path) != nil else {
                 throw .path
             }
-            location = .unix(path: path)
+            locations = [.unix(path: path)]
             database = try parts.count == 1 ? 0 : Self.databaseQuery(parts[1])
         } else {
             if rest.contains("?") { throw .query }
             let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-            location = try Self.hostAndPort(parts[0])
+            let hosts = parts[0].split(separator: ",", omittingEmptySubsequences: false)
+            guard hosts.count <= Self.locationsMax else { throw .host }
+            locations = []
+            for host in hosts { locations.append(try Self.hostAndPort(host, portDefault)) }
             database = try parts.count == 1 || parts[1].isEmpty ? 0 : Self.database(parts[1])
         }
     }
 
     private static func credentials(_ text: Substring) throws(RedisURLError) -> RedisCredentials {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        if parts.count == 1, let username = parts[0].percentDecoded, !username.isEmpty {
+            return RedisCredentials(username: username, password: "")
+        }
         guard parts.count == 2, let username = parts[0].percentDecoded, let password = parts[1].percentDecoded,
             !password.isEmpty
         else { throw .credentials }
         return RedisCredentials(username: username.isEmpty ? nil : username, password: password)
     }
 
-    private static func hostAndPort(_ text: Substring) throws(RedisURLError) -> Location {
+    private static func hostAndPort(_ text: Substring, _ portDefault: UInt16) throws(RedisURLError) -> Location {
         var host = text
         var port = portDefault
         let closing = text.lastIndex(of: "]")
@@ -128,8 +151,9 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .scheme: "Redis URL: must begin with redis://, rediss:// or unix://"
-        case .credentials: "Redis URL: credentials must be user:password or :password, percent-encoded"
-        case .host: "Redis URL: host is empty or wrong (an IPv6 address stands in brackets)"
+        case .credentials: "Redis URL: credentials must be user:password, :password or user, percent-encoded"
+        case .host:
+            "Redis URL: a host is empty or wrong (an IPv6 address stands in brackets), or there are more than \(RedisURL.locationsMax)"
         case .port: "Redis URL: port must be 1 through 65535"
         case .database: "Redis URL: database must be 0 through \(RedisURL.databaseMax)"
         case .path: "Redis URL: a Unix socket needs an absolute path of at most \(SocketAddress.unixPathBytesMax) bytes"

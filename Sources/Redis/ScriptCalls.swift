@@ -12,6 +12,8 @@ public enum SettledOutcome: UInt8, Sendable {
     case notShown = 0x66  // "f"
     /// The answer was lost, and the version is not to be sent again.
     case unknown = 0x75  // "u"
+    /// APNs limits the token (429): nothing is over, only the activity's spacing is stretched. Needs the pace.
+    case limited = 0x6C  // "l"
 }
 
 /// The APNs environment that a token belongs to.
@@ -24,7 +26,7 @@ public enum TokenEnvironment: UInt8, Sendable {
 public enum Verdict: UInt8, Sendable, CaseIterable {
     /// Send it, with the reply's timestamp; an update or an end to the reply's token.
     case send
-    /// Not before ``AdmitReply/waitMilliseconds`` from now; then admit it again.
+    /// Not before ``AdmitReply/waitMilliseconds`` from now; then admit it, or ask for the address, again.
     case wait
     /// There is no token: hold it, or try the next address.
     case noToken
@@ -45,6 +47,12 @@ public enum Verdict: UInt8, Sendable, CaseIterable {
     case unregistered
     /// The push-to-start address of a device.
     case address
+    /// It carries an alert and is older than the newest, which is not settled: whoever takes the newest up can carry the alert.
+    case overtaken
+    /// An alert is held (``AdmitReply/held``), and the command has none: put that one in and admit it again. Nothing was changed.
+    case alertHeld
+    /// The activity was born more than eight hours ago: the system has ended it, and takes nothing but its end.
+    case tooOld
 }
 
 /// A token as it comes with a registration or a command. The bytes are borrowed for the duration of a call.
@@ -128,7 +136,14 @@ public struct AdmitReply {
     public var environment = TokenEnvironment.production
     /// When ``token`` was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64 = 0
-    /// With ``Verdict/registered``, if a command was waiting for the token: its version and bytes, as they were held.
+    /// With ``Verdict/send`` of an update or an end: 5 or 10.
+    public var priority: UInt8 = 5
+    /// With ``Verdict/send``: 10 was asked for, and the bucket had none left.
+    public var isDemoted = false
+    /// With ``Verdict/send`` of an update or an end: pushes of priority 10 that the bucket has after this one, the reserve included.
+    public var budgetLeft = 0
+    /// With ``Verdict/registered``, if a command was waiting for the token, and with ``Verdict/alertHeld``: its version and bytes, as
+    /// they were held.
     public var held: (version: ScriptVersion, command: UnsafeRawBufferPointer)?
 
     public init(verdict: Verdict) { self.verdict = verdict }

@@ -152,6 +152,32 @@ import Testing
         Row("at 8 h", [Step(at: 8 * hour)], nil, "ended 0", reason: .expiredToken),
     ]
 
+    @Test func alertsAndThePaceAreKept() throws {
+        var stage = try Stage()
+        let alert = ",\"alert\":{\"title\":\"Goal\",\"body\":\"1-0\",\"sound\":\"default\"}"
+        _ = try stage.push(Step(at: 10, more: alert, priority: 10))
+        _ = try stage.push(Step(at: 13))
+        _ = try stage.push(Step(at: 15, timestamp: -1, more: alert, priority: 10))
+        let alerts = try stage.model.alerts(ofActivity: "m", app: "app")
+        #expect(alerts.map(\.timestamp) == [Self.birth + 10], "a push that is too old rings no bell")
+        #expect(String(decoding: alerts[0].json, as: UTF8.self) == String(alert.dropFirst(9)))
+        #expect(alerts[0].priority == 10 && alerts[0].atMilliseconds == (Self.birth + 10) * 1_000)
+        let json = try stage.model.activitiesJSON(
+            app: "app",
+            since: 0,
+            limit: 9,
+            withAlerts: true,
+            nowMilliseconds: (Self.birth + 20) * 1_000
+        )
+        let list = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
+        let activity = try #require((list?["activities"] as? [[String: Any]])?.first)
+        #expect((activity["alerts"] as? [[String: Any]])?.count == 1)
+        #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
+        #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
+        let summary = stage.model.summary(nowMilliseconds: (Self.birth + 20) * 1_000)
+        #expect(summary.priority10PushesMost == 2 && summary.leastDistanceMilliseconds == 2_000)
+    }
+
     @Test(arguments: rows) func updates(_ row: Row) throws {
         var stage = try Stage()
         var last: (Reason, PushEffect?) = (.success, nil)

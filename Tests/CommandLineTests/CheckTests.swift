@@ -104,6 +104,28 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
+    @Test("With a configuration, a command's policy must be one of its policies; without, any")
+    func unknownPolicy() throws {
+        func commands(_ names: String...) -> String {
+            names.map { good.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
+                .joined(separator: "\n")
+        }
+        let input = commands("default", "sports", "sport")
+        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let run = try ProgramRun.run(
+            "check",
+            "--config",
+            file,
+            "--commands",
+            "-",
+            input: input,
+            environment: ["CAUSEWAY_POLICIES": "sports"]
+        )
+        #expect(run.outputLines == ["stdin:3: policy: sport is not in the configuration"])
+        #expect(run.exitCode == 1)
+        #expect(try ProgramRun.run("check", "--commands", "-", input: input).exitCode == 0)
+    }
+
     @Test("A file that is not there")
     func missing() throws {
         let run = try ProgramRun.run("check", "--commands", "/nowhere.json")

@@ -32,7 +32,10 @@ struct ProgramRun {
     static func run(_ arguments: String..., input: String = "", environment: [String: String] = [:]) throws
         -> ProgramRun
     {
-        let process = process(arguments, environment: environment)
+        try run(process(arguments, environment: environment), input: input)
+    }
+
+    static func run(_ process: Process, input: String = "") throws -> ProgramRun {
         let directory = try TemporaryDirectory()
         let files = ["out", "err"].map { directory.url.appendingPathComponent($0) }
         for file in files { try Data().write(to: file) }

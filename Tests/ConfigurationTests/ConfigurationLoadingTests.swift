@@ -1,3 +1,4 @@
+import LiveActivity
 import Logging
 import Testing
 
@@ -50,11 +51,16 @@ struct ConfigurationLoadingTests {
                 environments: [sandbox]
                 sandboxKeyId: SANDBOX123
                 sandboxKeyFile: b
-              match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}
+              match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: k, policy: sports}
+            policies:
+              sports:
+                spacingMilliseconds: 5000
+                budget: {pushes: 20}
+                expiration:
+                  endSeconds: 60
+              a_quiet-One:
             worker:
-              spacingMilliseconds: 3600000
-              defaultExpirationSeconds:
-                end: 60
+              attemptsMax: 1
             """
         )
         #expect(configuration.log.level == .debug)
@@ -63,7 +69,13 @@ struct ConfigurationLoadingTests {
         #expect(configuration.redis.caFile == "ca.pem")
         #expect(configuration.redis.passwordFile == nil)
         #expect(configuration.apns.endpoint(for: .sandbox).port == 8443)
-        #expect(configuration.worker.defaultExpirationSeconds.end == 60)
+        #expect(configuration.worker.attemptsMax == 1)
+        var sports = Policy(name: "sports")
+        sports.spacingMilliseconds = 5_000
+        sports.budget.pushes = 20
+        sports.expiration.endSeconds = 60
+        #expect(configuration.policies == [Policy(name: "default"), Policy(name: "a_quiet-One"), sports])
+        #expect(configuration.apps.map(\.policy) == ["sports", "default"])
         #expect(configuration.apps.map(\.name) == ["match", "ride"])
         #expect(configuration.apps[1].keyId == "12E4567890")
         #expect(configuration.apps[1].environments == [.sandbox])
@@ -140,6 +152,10 @@ struct ConfigurationLoadingTests {
                 for partner in ["redis.certificateFile", "redis.keyFile"]
                 where key.name.hasPrefix("redis.") && key.isFile {
                     environment[ConfigurationNames.variable(of: partner)] = value
+                }
+                if key.name.hasPrefix("redis.sentinel") {
+                    environment["CAUSEWAY_REDIS_MODE"] = "sentinel"
+                    environment["CAUSEWAY_REDIS_SENTINEL_URL"] = "redis://name"
                 }
                 #expect(try key.display(load(smallestFile, environment: environment)) == value)
             case .choices, .properties:

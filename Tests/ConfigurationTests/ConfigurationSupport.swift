@@ -37,8 +37,11 @@ func faults(of text: String, environment: [String: String] = [:], requiresFiles:
 }
 
 /// The file of the repository that documents every key.
-func documentedFile() throws -> String {
+func documentedFile() throws -> String { try repositoryFile("Config/causeway.yaml") }
+
+/// A text of the repository.
+func repositoryFile(_ path: String) throws -> String {
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
-    return try String(contentsOf: root.appendingPathComponent("Config/causeway.yaml"), encoding: .utf8)
+    return try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
 }

@@ -1,18 +1,23 @@
 import Foundation
 import Testing
 
+/// The core with the scripts' model, a log and phones around it, over many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS` says how many.
 @Suite struct SimulationTests {
-    static let seedsInAll = 10_000
-    static let seedsWithTokens = 5_000
-    static let seedsPerChunk = 250
+    private static let environment = ProcessInfo.processInfo.environment
+    static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 1_000
+    static let seedsPerChunk = 50
     /// Seeds that found something once.
-    static let regressionsWithTokens: [UInt64] = [119, 301, 351, 1340, 2203, 3159, 4532]
-    static let regressions: [UInt64] = [5, 65, 165, 367, 622, 892, 969, 1408, 5163, 6127]
+    static let regressions: [(Swarm.Kind, [UInt64])] = [
+        (.plain, [5, 65, 165, 367, 622, 892, 969, 1408, 4599, 5163, 5889, 6127]),
+        (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532]),
+        (.pace, [7411]),
+    ]
 
-    @Test(arguments: 0..<seedsInAll / seedsPerChunk) func everySeedKeepsTheLaws(chunk: Int) {
+    @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
+    func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
         let first = UInt64(chunk * Self.seedsPerChunk + 1)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
-            let violations = Simulation(seed: seed).run()
+            let violations = Simulation(seed: seed, kind: kind).run()
             guard violations.isEmpty else {
                 Issue.record("seed \(seed): \(violations.prefix(3).joined(separator: "; "))")
                 return
@@ -20,33 +25,18 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<seedsWithTokens / seedsPerChunk)
-    func everySeedWithTokensInCommandsAndTombstonesKeepsTheLaws(chunk: Int) {
-        let first = UInt64(chunk * Self.seedsPerChunk + 1)
-        for seed in first..<first + UInt64(Self.seedsPerChunk) {
-            let violations = Simulation(seed: seed, bringsTokens: true).run()
-            guard violations.isEmpty else {
-                Issue.record("seed \(seed): \(violations.prefix(3).joined(separator: "; "))")
-                return
-            }
-        }
+    @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
+        for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "seed \(seed)") }
     }
 
-    @Test(arguments: regressions) func seedThatFoundSomething(seed: UInt64) {
-        #expect(Simulation(seed: seed).run() == [])
-    }
-
-    @Test(arguments: regressionsWithTokens) func seedWithTokensThatFoundSomething(seed: UInt64) {
-        #expect(Simulation(seed: seed, bringsTokens: true).run() == [])
-    }
-
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names.
+    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seedToTrace != nil)) func trace() throws {
-        let simulation = Simulation(seed: try #require(Self.seedToTrace))
+        let simulation = Simulation(seed: try #require(Self.seedToTrace), kind: Self.kindToTrace)
         print(simulation.swarm)
         simulation.trace = { print($0) }
         #expect(simulation.run() == [])
     }
 
-    static let seedToTrace = ProcessInfo.processInfo.environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
+    static let seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
+    static let kindToTrace = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) } ?? .plain
 }

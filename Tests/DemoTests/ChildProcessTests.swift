@@ -11,27 +11,27 @@ struct ChildProcessTests {
         log = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-child-\(UUID()).log").path
     }
 
-    private func child(_ script: String, pipesOutput: Bool = false) throws -> ChildProcess {
-        try ChildProcess(name: "child", command: ["/bin/sh", "-c", script], logFile: log, pipesOutput: pipesOutput)
+    private func child(_ script: String, output: ChildProcess.Output = .log) throws -> ChildProcess {
+        try ChildProcess(name: "child", command: ["/bin/sh", "-c", script], logFile: log, output: output)
     }
 
     @Test func itsFirstLineAndItsEnd() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        let child = try child("echo ready; echo more; exit 3", pipesOutput: true)
+        let child = try child("echo ready; echo more; exit 3", output: .pipe)
         #expect(try child.firstLine(milliseconds: 10_000) == "ready")
         #expect(child.wait(milliseconds: 10_000) == .exited(3))
     }
 
     @Test func oneThatDiesIsToldWithItsLog() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        let child = try child("echo 'no port left' >&2; exit 1", pipesOutput: true)
+        let child = try child("echo 'no port left' >&2; exit 1", output: .pipe)
         let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 10_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
     @Test func oneThatSaysNothing() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        let child = try child("exec sleep 60", pipesOutput: true)
+        let child = try child("exec sleep 60", output: .pipe)
         let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 20) }
         #expect(error?.reason.contains("says nothing") == true)
         child.stop(graceMilliseconds: 10_000)
@@ -40,7 +40,7 @@ struct ChildProcessTests {
 
     @Test func oneThatDoesNotListenIsKilled() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", pipesOutput: true)
+        let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
         #expect(try child.firstLine(milliseconds: 10_000) == "deaf")
         child.stop(graceMilliseconds: 20)
         #expect(child.poll() == .killed(signal: SIGKILL))
@@ -50,7 +50,7 @@ struct ChildProcessTests {
         defer { try? FileManager.default.removeItem(atPath: log) }
         setenv("CAUSEWAY_DEMO_TEST", "leaked", 1)
         defer { unsetenv("CAUSEWAY_DEMO_TEST") }
-        let child = try child("echo \"[$CAUSEWAY_DEMO_TEST]\"", pipesOutput: true)
+        let child = try child("echo \"[$CAUSEWAY_DEMO_TEST]\"", output: .pipe)
         #expect(try child.firstLine(milliseconds: 10_000) == "[]")
         _ = child.wait(milliseconds: 10_000)
     }

@@ -44,7 +44,8 @@ struct PageTests {
             phonesBackInTime: 0,
             phonesStartedTwice: 0,
             wrongPhones: [],
-            crashes: 0
+            demotions: 0,
+            disturbances: []
         )
     }
 

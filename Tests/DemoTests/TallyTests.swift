@@ -56,6 +56,17 @@ struct TallyTests {
         #expect(tally.commands == 0 && tally.unreadable == 3)
     }
 
+    @Test func demotionsAndTheSpanOfTheWork() {
+        var tally = Tally()
+        var (first, second) = (result(.superseded), result(.accepted, offset: 1))
+        (first.receivedMilliseconds, second.receivedMilliseconds) = (1_200, 1_100)
+        second.isDemoted = true
+        tally.add(first, countsFreshness: true)
+        tally.add(second, countsFreshness: true)
+        #expect(tally.demotions == 1)
+        #expect(tally.firstReceivedMilliseconds == 1_100 && tally.lastAnsweredMilliseconds == 1_250)
+    }
+
     @Test func theStartsDoNotCountAsFresh() {
         var tally = Tally()
         tally.add(result(.accepted), countsFreshness: false)
@@ -88,6 +99,7 @@ struct ResultSummaryTests {
                 record.attempts = 2
                 record.timestamp = 1_790_000_000
                 record.recordMilliseconds = 1_790_000_000_001
+                record.receivedMilliseconds = 1_790_000_000_100
                 record.sentMilliseconds = 1_790_000_000_200
                 record.answeredMilliseconds = 1_790_000_000_250
                 record.write(to: &writer)
@@ -104,6 +116,7 @@ struct ResultSummaryTests {
                     sourcePartition: 7,
                     sourceOffset: 123_456,
                     recordMilliseconds: 1_790_000_000_001,
+                    receivedMilliseconds: 1_790_000_000_100,
                     answerMilliseconds: 1_790_000_000_250
                 )
         )
@@ -122,6 +135,13 @@ struct ResultSummaryTests {
     func everyOutcome(outcome: Outcome) {
         let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
         #expect(summary.outcome == outcome && summary.isComplete)
+    }
+
+    @Test func aDemotionIsSeen() {
+        let rest = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
+        #expect(summary(#"{"demoted":true,"priority":5,"# + rest).isDemoted)
+        #expect(!summary(#"{"priority":5,"reason":"demoted","# + rest).isDemoted)
+        #expect(!summary(#"{"payload":{"demoted":true},"# + rest).isDemoted)
     }
 
     @Test func namesAreNotMistakenForOthers() {

@@ -9,26 +9,8 @@ struct SeasonRunTests {
     private static let followers = 6
 
     /// Runs `causeway demo` with the small season, and gives back its exit code, its page and its figures.
-    private func demo(_ arguments: [String]) async throws -> (code: Int32, page: String, figures: DemoFigures?) {
-        try await onOwnThread {
-            let directory = try WorkDirectory()
-            defer { directory.remove(keeping: false) }
-            let json = "\(directory.path)/figures.json"
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: ExampleRun.executable)
-            process.arguments =
-                ["demo", "--matches", "\(Self.matches)", "--followers", "\(Self.followers)", "--json", json]
-                + ["--data", ExampleFiles("season").directory.path] + arguments
-            let output = Pipe()
-            process.standardOutput = output
-            process.standardError = output
-            try process.run()
-            let page = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-            process.waitUntilExit()
-            let figures = (try? TextFile.read(json))
-                .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
-            return (process.terminationStatus, page, figures)
-        }
+    private func demo(_ arguments: [String]) async throws -> DemoRun {
+        try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
     }
 
     private func check(_ figures: DemoFigures) throws {
@@ -52,7 +34,7 @@ struct SeasonRunTests {
         #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
         let figures = try #require(run.figures)
         try check(figures)
-        #expect(figures.repeatedResults == 0 && figures.crashes == 0)
+        #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty)
         #expect(figures.pushes < figures.commands)
         let freshness = try #require(figures.freshness)
         #expect(freshness.p50Milliseconds <= freshness.p99Milliseconds)
@@ -63,11 +45,11 @@ struct SeasonRunTests {
         #expect(run.code == 0, "\(run.page)")
         let figures = try #require(run.figures)
         try check(figures)
-        #expect(figures.crashes == 1)
+        #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
     @Test func dataThatIsNotThere() async throws {
-        let run = try await demo(["--data", "/nowhere"])
+        let run = try await DemoRun.run(data: "/nowhere")
         #expect(run.code == 1)
         #expect(
             run.page.contains("causeway demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),

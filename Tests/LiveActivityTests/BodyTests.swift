@@ -22,8 +22,8 @@ struct BodyTests {
     @Test("take another timestamp in place", arguments: [RecordText.update, .start, .end])
     func timestamp(_ text: RecordText) throws {
         let record = Record(text.text)
-        var (bytes, offset) = record.body(try record.command())
-        bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, at: offset) }
+        var (bytes, layout) = record.body(try record.command())
+        bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, layout) }
         let raised = Record(text.with("aps.timestamp", "1790000017").text)
         #expect(bytes == raised.body(try raised.command()).text)
     }
@@ -31,11 +31,13 @@ struct BodyTests {
     @Test("never take a timestamp of other than ten digits")
     func clampedTimestamp() {
         var room = Array("xx1234567890yy".utf8)
+        var layout = Body.Layout.none
+        layout.timestampDigits = ByteRange(offset: 2, count: 10)
         for (timestamp, text) in [
             (Int64(9_999_999_999), "9999999999"), (10_000_000_000, "9999999999"), (.max, "9999999999"),
             (0, "1000000000"), (.min, "1000000000"),
         ] {
-            room.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, at: 2) }
+            room.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, layout) }
             #expect(String(decoding: room, as: UTF8.self) == "xx\(text)yy")
         }
     }

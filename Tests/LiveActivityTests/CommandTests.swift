@@ -21,6 +21,9 @@ struct CommandTests {
         #expect(record.string(command.payload) == #"{"match":"m1","live":true}"#)
         #expect(record.string(command.payloadMembers) == #""match":"m1","live":true"#)
         #expect(command.priority == 10)
+        #expect(command.policy.isAbsent)
+        #expect(record.string(command.alert) == RecordText.alert.text)
+        #expect(record.string(command.staleDateMember) == #""stale-date":1790000600"#)
         #expect(command.expiration == 1_790_000_900)
         #expect(command.hasAlert)
         #expect(command.staleDate == 1_790_000_600)
@@ -52,7 +55,14 @@ struct CommandTests {
         #expect(command.payload.isAbsent && command.payloadMembers.isAbsent)
     }
 
+    @Test("a policy is named by letters, digits, - and _", arguments: ["a", "Z", "0", "-_", "slow-match_2"])
+    func policy(name: String) throws {
+        let record = Record(RecordText.update.with("policy", "\"\(name)\"").text)
+        #expect(record.string(try record.command().policy) == name)
+    }
+
     static let accepted: [(String, RecordText)] = [
+        ("the longest name of a policy", RecordText.update.with("policy", "\"\(String(repeating: "a", count: 64))\"")),
         ("a priority of 5", RecordText.update.with("priority", "5")),
         ("the greatest sequence", RecordText.update.with("sequence", "18446744073709551615")),
         ("a sequence of 0", RecordText.update.with("sequence", "0")),

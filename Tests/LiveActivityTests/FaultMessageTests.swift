@@ -14,6 +14,14 @@ struct FaultMessageTests {
         (.update.with("colour", "1"), "colour: unknown key", "\"colour\""),
         (.update.with("priority", "7"), "priority: must be 5 or 10", "7,\"expiration"),
         (
+            .update.with("policy", #""a b""#),
+            "policy: must be a string of 1 to 64 letters, digits, \"-\" and \"_\"", #""a b""#
+        ),
+        (
+            .update.with("policy", "\"\(String(repeating: "a", count: 65))\""),
+            "policy: must be a string of 1 to 64 letters, digits, \"-\" and \"_\", and has 65 bytes", "\"aaa"
+        ),
+        (
             .start.with("aps.alert", #"{"title":"t"}"#),
             "aps.alert.body: missing, must be a string, or an object with \"loc-key\" and, if need be, \"loc-args\"",
             #"{"title":"t"}"#

@@ -82,13 +82,14 @@ struct CommandModel: Equatable {
     var priority: UInt64
     var expiration: UInt64?
     var hasAlert: Bool
+    var policy: String?
 
     /// Nil if the record is no command.
     init?(_ value: FoundationValue) {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
         let known: Set<String> = [
-            "app", "activity", "device", "id", "token", "environment", "sequence", "priority", "expiration", "aps",
-            "payload",
+            "app", "activity", "device", "id", "token", "environment", "sequence", "priority", "policy", "expiration",
+            "aps", "payload",
         ]
         guard known.isSuperset(of: record.keys) else { return nil }
         guard let app = Self.name(record["app"]), let activity = Self.name(record["activity"]) else { return nil }
@@ -98,6 +99,7 @@ struct CommandModel: Equatable {
             Self.optional(record["device"], { Self.name($0) != nil }),
             Self.optional(record["sequence"], { $0.unsigned != nil }),
             Self.optional(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
+            Self.optional(record["policy"], { Self.isPolicy($0.string) }),
             Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
             Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
             Self.optional(record["token"], { Self.isToken($0.string) }),
@@ -118,6 +120,7 @@ struct CommandModel: Equatable {
         priority = record["priority"]?.unsigned ?? 0
         expiration = record["expiration"]?.unsigned
         hasAlert = aps["alert"] != nil
+        policy = record["policy"]?.string
     }
 
     /// What a decoded command says of itself.
@@ -135,6 +138,7 @@ struct CommandModel: Equatable {
         priority = UInt64(command.priority)
         expiration = command.expiration < 0 ? nil : UInt64(command.expiration)
         hasAlert = command.hasAlert
+        policy = record.string(command.policy)
     }
 
     private static func optional(_ value: FoundationValue?, _ rule: (FoundationValue) -> Bool) -> Bool {
@@ -146,6 +150,13 @@ struct CommandModel: Equatable {
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
         return text
+    }
+
+    private static func isPolicy(_ text: String?) -> Bool {
+        guard let text, (1...64).contains(text.utf8.count) else { return false }
+        return text.unicodeScalars.allSatisfy {
+            $0.isASCII && ($0.properties.isAlphabetic || "0123456789-_".unicodeScalars.contains($0))
+        }
     }
 
     private static func isToken(_ text: String?) -> Bool {

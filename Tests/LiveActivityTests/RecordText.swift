@@ -131,11 +131,10 @@ final class Record {
     }
 
     /// The request body of a command that was decoded from this record.
-    func body(_ command: Command) -> (text: [UInt8], timestampOffset: Int) {
+    func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
         var room = [UInt8](repeating: 0xAA, count: command.bodyCount)
-        let (count, offset) = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
-        precondition(count == command.bodyCount, "a body is as long as was said")
-        return (room, offset)
+        let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
+        return (room, layout)
     }
 }
 

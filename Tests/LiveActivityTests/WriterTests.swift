@@ -63,6 +63,42 @@ struct JSONWriterTests {
         var writer = JSONWriter()
         writer.integer(UInt64.max)
         #expect(String(decoding: writer.bytes, as: UTF8.self) == String(UInt64.max))
+        var power: UInt64 = 1
+        while true {
+            for value in [power - 1, power, power + 1, power &* 7] {
+                writer.reset()
+                writer.integer(value)
+                #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
+            }
+            let (next, isOver) = power.multipliedReportingOverflow(by: 10)
+            if isOver { break }
+            power = next
+        }
+        for value in 0..<1_100 {
+            writer.reset()
+            writer.integer(UInt64(value))
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
+        }
+    }
+
+    @Test("escapes what must be, wherever it stands")
+    func everyPlace() throws {
+        for special in ["\"", "\\", "\u{0}", "\u{1F}", " ", "!", "#", "[", "]", "~", "\u{7F}", "\u{80}", "é", "😀"] {
+            for length in 0..<20 {
+                for place in 0...length {
+                    let text =
+                        String(repeating: "a", count: place) + special + String(repeating: "b", count: length - place)
+                    let record = Record(text)
+                    let object = try written { writer in
+                        writer.beginObject()
+                        writer.key("text")
+                        writer.string(record.bytes)
+                        writer.endObject()
+                    }
+                    #expect(object["text"] as? String == text)
+                }
+            }
+        }
     }
 
     @Test("puts commas between members, and begins anew after a reset")
@@ -93,7 +129,8 @@ struct JSONWriterTests {
 struct WrittenRecordTests {
     @Test("a result with all there can be, as the design names it")
     func fullResult() throws {
-        let object = try withTexts(["id\"1", "com.example", "m1", "Unregistered", "causeway.commands"]) { texts in
+        let object = try withTexts(["id\"1", "com.example", "m1", "Unregistered", "causeway.commands", "slow"]) {
+            texts in
             var result = ResultRecord(
                 outcome: .unregistered,
                 sourceTopic: texts[4]!,
@@ -106,7 +143,10 @@ struct WrittenRecordTests {
             result.reason = texts[3]
             result.status = 410
             result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
-            result.priority = 10
+            result.priority = 5
+            result.isDemoted = true
+            result.budgetLeft = 0
+            result.policy = texts[5]
             result.attempts = 2
             result.timestamp = 1_790_000_000
             result.recordMilliseconds = 1
@@ -118,8 +158,8 @@ struct WrittenRecordTests {
         }
         let expected: [String: Any] = [
             "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "status": 410,
-            "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 10, "attempts": 2,
-            "timestamp": 1_790_000_000,
+            "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 5, "demoted": true,
+            "budgetLeft": 0, "policy": "slow", "attempts": 2, "timestamp": 1_790_000_000,
             "source": ["topic": "causeway.commands", "partition": 3, "offset": 1_234_567_890_123] as [String: Any],
             "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "answered": 5],
         ]
@@ -187,6 +227,7 @@ struct WrittenRecordTests {
     static let commands: [RecordText] = [
         .update, .start, .end, .end.with("payload", "{ }"), .update.with("activity", #""\"\u20ac\ud83d\ude00\\""#),
         .update.with("sequence", "18446744073709551615").with("expiration", "0").without("id").without("payload"),
+        .update.with("policy", #""slow""#),
         .start.with("device", #""d\u0065vice""#).with("priority", "5").with("payload", #"{ "a" : 1 , "b":"é" }"#),
     ]
 
@@ -194,7 +235,8 @@ struct WrittenRecordTests {
     func roundTrip(_ text: RecordText) throws {
         let record = Record(text.text)
         let command = try record.command()
-        let texts = [command.app, command.activity, command.device, command.identifier].map { record.string($0) }
+        let texts = [command.app, command.activity, command.device, command.identifier, command.policy]
+            .map { record.string($0) }
         var writer = JSONWriter(capacity: 1)
         withTexts(texts) { texts in
             var copy = CommandRecord(app: texts[0]!, activity: texts[1]!, aps: command.aps.bytes(in: record.bytes))
@@ -203,19 +245,20 @@ struct WrittenRecordTests {
             copy.payloadMembers = command.payloadMembers.bytes(in: record.bytes)
             copy.sequence = command.version.sequence
             copy.priority = command.priority
+            copy.policy = texts[4]
             copy.expiration = command.expiration
             copy.write(to: &writer)
         }
         let again = Record(Array(writer.bytes))
         let copy = try again.command()
-        #expect([copy.app, copy.activity, copy.device, copy.identifier].map { again.string($0) } == texts)
+        #expect([copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { again.string($0) } == texts)
         #expect(again.string(copy.attributesType) == record.string(command.attributesType))
         #expect(copy.event == command.event && copy.version == command.version)
         #expect(copy.priority == command.priority && copy.expiration == command.expiration)
         #expect(copy.hasAlert == command.hasAlert && copy.digest == command.digest)
         #expect(copy.staleDate == command.staleDate && copy.dismissalDate == command.dismissalDate)
         #expect(again.body(copy).text == record.body(command).text)
-        #expect(again.body(copy).timestampOffset == record.body(command).timestampOffset)
+        #expect(again.body(copy).layout == record.body(command).layout)
         #expect(copy.token.isAbsent && copy.environment == nil)
     }
 }

@@ -179,7 +179,7 @@ extension ReactorTests {
             thread.join()
         }
         // Look-ups that outlive their loop hold a wake-up until they are done.
-        for _ in 0..<1_000 where openDescriptorCount() > before { usleep(1_000) }
+        for _ in 0..<15_000 where openDescriptorCount() > before { usleep(1_000) }
         #expect(openDescriptorCount() <= before)
     }
 

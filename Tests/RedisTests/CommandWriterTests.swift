@@ -34,14 +34,22 @@ struct CommandWriterTests {
         let identifier = Array("match-17".utf8)
         let type = Array("GameAttributes".utf8)
         let token = Array(String(repeating: "0f", count: 80).utf8)
-        let bytes = written(argumentCount: 14) { writer in
+        let pace = PaceNumbers(
+            spacingMilliseconds: 1_000,
+            throttledSpacingMaxMilliseconds: .max,
+            throttleRecoveryMilliseconds: -1,
+            budget: BucketNumbers(intervalMilliseconds: 240_000, pushes: 15, reserved: 20),
+            frequentBudget: BucketNumbers(intervalMilliseconds: 0, pushes: 20_000, reserved: 50)
+        )
+        let bytes = written(argumentCount: 15) { writer in
             app.withUnsafeBytes { app in
                 identifier.withUnsafeBytes { writer.argument(HashKey(app: app, kind: .device, identifier: $0)) }
             }
             writer.argument(letter: UInt8(ascii: "u"))
             writer.emptyArgument()
-            writer.argument(UInt64.max)
-            writer.argument(0)
+            writer.argument(PaceArguments(pace), PushRequest(isHigh: true, mayUseReserve: false, carriesAlert: true))
+            writer.argument(PaceArguments(pace), nil)
+            writer.argument(pace.frequentBudget)
             writer.argument(ScriptVersion(timestampSeconds: 1_760_000_000, sequence: 42)!)
             writer.argument(eightBytes: 0x0001_2341_4243_4445)
             type.withUnsafeBytes { writer.argument(.attributesType($0)) }
@@ -55,7 +63,10 @@ struct CommandWriterTests {
         }
         let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
-            "{com.example.scores/match-17}", "u", "", "18446744073709551615", "0", "176000000000000000000000000042",
+            "{com.example.scores/match-17}", "u", "",
+            "50001000360000000000010240000000150001500000011000000050",
+            "00001000360000000000010240000000150001500000011000000050",
+            "00000011000000050", "176000000000000000000000000042",
             "\0\u{01}\u{23}ABCDE", ":GameAttributes", "*",
         ]
         let registered = Array("0000000000012".utf8)

@@ -1,234 +1,257 @@
+import CHiredis
+import Glibc
 import Reactor
 import ScriptModel
 import Testing
 
 @testable import Redis
 
-/// The scripts on a real server against their model: the same replies and the same contents, over random histories.
+/// The scripts on a real server against their model, over random histories: the same replies, and after each history the same
+/// contents, times included.
 ///
-/// Spacings are nothing or an hour, so that the two clocks need not agree to the millisecond.
+/// A history is some operations on one key; those of a round go side by side through one pipeline. Time comes from the
+/// histories: the scripts are loaded with the server's clock replaced by a list of times, one for each call.
 @Suite(.serialized) struct DifferentialTests {
-    @Test(arguments: [1, 2, 3] as [UInt64])
-    func `Replies and hashes are the model's`(seed: UInt64) throws {
-        let server = try RedisServer()
-        let lane = try Lane(server.unixURL)
-        #expect(lane.turnUntilReady())
-        try #require(lane.connection.isReady)
-        var history = History(seed: seed)
-        var model = ScriptModel(nowMilliseconds: lane.loop.wallMilliseconds)
-        var expected: [UInt64: Lane.Event] = [:]
-        var differences: [String] = []
-        var verdicts: [Verdict: Int] = [:]
-        lane.onEvent = { event in
-            switch event {
-            case .admitted(let tag, let reply):
-                verdicts[reply.verdict, default: 0] += 1
-                var exact = reply
-                if reply.verdict == .wait {
-                    if !(3_000_000...3_600_000).contains(reply.waitMilliseconds) { differences.append("\(reply)") }
-                    exact.waitMilliseconds = 0
-                }
-                let model = expected.removeValue(forKey: tag)
-                if model != .admitted(tag, exact) {
-                    differences.append("\(event), the model: \(String(describing: model))")
-                }
-            case .settled(let tag, _):
-                let model = expected.removeValue(forKey: tag)
-                if model != event { differences.append("\(event), the model: \(String(describing: model))") }
-            default:
-                differences.append("\(event)")
-            }
-            lane.events.removeAll(keepingCapacity: true)
+    static let historiesOfRound = 1_000
+    /// How many histories there are to be; a million take some minutes in a release build.
+    static let histories =
+        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
+
+    @Test func `Replies and hashes are the model's`() throws {
+        let stage = try DifferentialStage()
+        let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
+        for round in 0..<rounds {
+            try stage.run((0..<Self.historiesOfRound).map { History(seed: UInt64(round * Self.historiesOfRound + $0)) })
         }
-        for round in 0..<8 {
-            for index in 0..<5_000 {
-                let tag = UInt64(round * 5_000 + index)
-                let operation = history.next()
-                switch operation.call {
-                case .admit(let call):
-                    var reply = model.admit(key: operation.key.text, call)
-                    if reply.verdict == .wait { reply.waitMilliseconds = 0 }
-                    expected[tag] = .admitted(tag, reply)
-                    #expect(lane.issues { $0.issue(call, key: operation.key, tag: tag) })
-                case .settle(let call):
-                    expected[tag] = .settled(tag, model.settle(key: operation.key.text, call))
-                    #expect(lane.issues { $0.issue(call, key: operation.key, tag: tag) })
-                }
-                if index % 128 == 0 { lane.loop.turn(waitMilliseconds: 0) }
-                if lane.connection.outstandingCount > 4_000 {
-                    #expect(lane.turn { lane.connection.outstandingCount < 2_000 })
-                }
-            }
-            #expect(lane.turn { lane.connection.outstandingCount == 0 })
-            try #require(differences.isEmpty && expected.isEmpty, "round \(round): \(differences.prefix(3))")
-            try compareHashes(server, model, history.keys)
-        }
-        // Every verdict was seen, or the histories do not show what they are to show.
-        #expect(Set(verdicts.keys) == Set(Verdict.allCases))
+        // All verdicts and all states were seen, or the histories do not show what they are to show.
+        #expect(Set(stage.verdicts.keys) == Set(Verdict.allCases))
+        let letters = Set("wabhkilxysf").union("WAHKILXYSF")
+        #expect(Set(stage.letters.keys) == letters, "missing: \(letters.subtracting(stage.letters.keys))")
+        print("\(rounds * Self.historiesOfRound) histories, \(stage.calls) calls: no difference")
+    }
+}
+
+/// The environment without Foundation.
+enum ProcessInfoVariable {
+    static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
+}
+
+/// A server whose scripts take their time from a list, a lane, and what their calls have come to.
+private final class DifferentialStage {
+    let server: RedisServer
+    let lane: Lane
+    private let context: UnsafeMutablePointer<redisContext>
+    private var expected: [Lane.Event] = []
+    private var received = 0
+    private var differences: [String] = []
+    private(set) var verdicts: [Verdict: Int] = [:]
+    private(set) var letters: [Character: Int] = [:]
+    private(set) var calls = 0
+
+    init() throws {
+        server = try RedisServer()
+        var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
+        // The machine may be busy with other work for longer than a worker would wait.
+        configuration.responseDeadlineMilliseconds = 120_000
+        lane = try Lane(configuration)
+        try #require(lane.turnUntilReady())
+        context = try #require(redisConnectUnix(server.socketPath))
+        try server.loadScriptsWithListedTimes(lane.connection)
+        lane.onEvent = { [unowned self] event in take(event) }
     }
 
-    private func compareHashes(_ server: RedisServer, _ model: ScriptModel, _ keys: [TestKey]) throws {
+    deinit {
+        redisFree(context)
+    }
+
+    private func take(_ event: Lane.Event) {
+        if case .admitted(_, let reply) = event { verdicts[reply.verdict, default: 0] += 1 }
+        if received >= expected.count || event != expected[received] {
+            let model = received < expected.count ? "\(expected[received])" : "nothing"
+            if differences.count < 10 { differences.append("\(event), the model: \(model)") }
+        }
+        received += 1
+        lane.events.removeAll(keepingCapacity: true)
+    }
+
+    func run(_ histories: [History]) throws {
+        var histories = histories
+        var model = ScriptModel(nowMilliseconds: 0)
+        var operations: [History.Operation] = []
+        var living = Array(histories.indices)
+        while !living.isEmpty {
+            living.removeAll { index in
+                guard let operation = histories[index].next(index) else { return true }
+                operations.append(operation)
+                return false
+            }
+        }
+        server.command("FLUSHALL")
+        pushTimes(operations)
+        expected.removeAll(keepingCapacity: true)
+        received = 0
+        for (tag, operation) in operations.enumerated() {
+            model.nowMilliseconds = operation.microseconds / 1_000
+            expected.append(operation.perform(on: &model, tag: UInt64(tag)))
+            try #require(lane.issues { $0.issue(operation, tag: UInt64(tag)) })
+            if tag % 256 == 255 { lane.loop.turn(waitMilliseconds: 0) }
+        }
+        try #require(lane.turn(limitMilliseconds: 120_000) { received == operations.count || !differences.isEmpty })
+        try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
+        calls += operations.count
+        try compare(histories, operations, model)
+    }
+
+    private func pushTimes(_ operations: [History.Operation]) {
+        var index = 0
+        while index < operations.count {
+            let end = min(index + 1_000, operations.count)
+            command(["RPUSH", "times"] + operations[index..<end].map { String($0.microseconds) })
+            index = end
+        }
+    }
+
+    private func compare(_ histories: [History], _ operations: [History.Operation], _ model: ScriptModel) throws {
+        let keys = histories.indices.map { histories[$0].key(at: $0) }
         for key in keys {
-            var found = server.hash(key.text)
-            // The server's clock is not the model's: that there was a send verdict is all that is compared.
-            if let record = found["v"], record.count >= 54 {
-                let isSent = !record[41..<54].elementsEqual(repeatElement(UInt8(ascii: "0"), count: 13))
-                found["v"] = Array(record[..<41] + (isSent ? "1" : "0").utf8 + record[54...])
+            withArguments(["HGETALL", key.text]) { count, pointers, lengths in
+                _ = redisAppendCommandArgv(context, count, pointers, lengths)
             }
+        }
+        let expiry = server.hash("expiry")
+        for (index, key) in keys.enumerated() {
+            let found = nextHash()
             let expected: [String: [UInt8]]
+            let expiresAt: Int64?
             switch key.kind {
-            case .activity: expected = model.activities[key.text]?.fields ?? [:]
-            case .device: expected = model.devices[key.text]?.fields ?? [:]
+            case .activity:
+                expected = model.activities[key.text]?.fields ?? [:]
+                expiresAt = model.activities[key.text]?.expiresAtMilliseconds
+                if let record = found["v"], record.count > 30 {
+                    letters[Character(Unicode.Scalar(record[30])), default: 0] += 1
+                }
+            case .device:
+                expected = model.devices[key.text]?.fields ?? [:]
+                expiresAt = model.devices[key.text]?.expiresAtMilliseconds
             }
-            try #require(found == expected, "\(key)")
+            let mine = { operations.filter { $0.index == index } }
+            try #require(
+                found == expected,
+                "\(found.mapValues(text)), the model: \(expected.mapValues(text))\n\(report(mine()))"
+            )
+            let renewed = expiry[key.text].flatMap { Self.expiry(text($0)) }
+            try #require(renewed == expiresAt, "\(report(mine()))")
+        }
+    }
+
+    /// From microseconds, `+`, milliseconds.
+    private static func expiry(_ text: String) -> Int64? {
+        let parts = text.split(separator: "+").compactMap { Int64($0) }
+        return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
+    }
+
+    private func report(_ operations: [History.Operation]) -> String {
+        operations.count > 100 ? "" : operations.map { "\($0)" }.joined(separator: "\n")
+    }
+
+    private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    private func nextHash() -> [String: [UInt8]] {
+        var raw: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [:] }
+        defer { freeReplyObject(raw) }
+        let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
+        var fields: [String: [UInt8]] = [:]
+        for index in stride(from: 0, to: Int(reply.elements) - 1, by: 2) {
+            guard let name = reply.element[index], let value = reply.element[index + 1] else { continue }
+            let bytes = Array(UnsafeRawBufferPointer(start: value.pointee.str, count: Int(value.pointee.len)))
+            if !bytes.isEmpty { fields[String(cString: name.pointee.str)] = bytes }
+        }
+        return fields
+    }
+
+    private func command(_ arguments: [String]) {
+        let raw = withArguments(arguments) { redisCommandArgv(context, $0, $1, $2) }
+        if let raw { freeReplyObject(raw) }
+    }
+
+    private func withArguments<Result>(
+        _ arguments: [String],
+        _ body: (Int32, UnsafeMutablePointer<UnsafePointer<CChar>?>, UnsafePointer<Int>) -> Result
+    ) -> Result {
+        let copies = arguments.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        var pointers = copies.map { UnsafePointer($0) }
+        let lengths = arguments.map(\.utf8.count)
+        return body(Int32(arguments.count), &pointers, lengths)
+    }
+}
+
+extension History.Operation {
+    fileprivate func perform(on model: inout ScriptModel, tag: UInt64) -> Lane.Event {
+        switch call {
+        case .admit(let call): return .admitted(tag, model.admit(key: key.text, call))
+        case .settle(let call): return .settled(tag, model.settle(key: key.text, call))
+        case .refundStart(let budget):
+            model.refundStart(key: key.text, startBudget: budget)
+            return .settled(tag, false)
         }
     }
 }
 
-/// Random operations on a few addresses, with few versions, tokens and times, so that they meet.
-struct History {
-    enum Call {
-        case admit(AdmitCall)
-        case settle(SettleCall)
-    }
-
-    private var random: SplitMix
-    private var lastVersions: [TestKey: ScriptVersion] = [:]
-    let keys: [TestKey]
-    private static let tokens: [[UInt8]] = [
-        Array(String(repeating: "0af7", count: 40).utf8), Array(String(repeating: "9c", count: 32).utf8),
-        Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
-    ]
-    private static let types = ["GameAttributes", "RaceAttributes"]
-
-    init(seed: UInt64) {
-        random = SplitMix(state: seed)
-        keys = (0..<24).map { .activity("activity-\($0)") } + (0..<6).map { .device("device-\($0)") }
-    }
-
-    mutating func next() -> (key: TestKey, call: Call) {
-        let key = pick(keys)
-        let type = key.kind == .activity ? nil : pick(Self.types)
-        if key.kind == .device, below(3) == 0 {
-            return (
-                key,
-                .admit(
-                    below(8) == 0
-                        ? .unregisterAll(atMilliseconds: time())
-                        : .address(attributesType: pick(Self.types), registration: below(4) == 0 ? token() : nil)
-                )
-            )
+extension RedisConnection {
+    fileprivate func issue(_ operation: History.Operation, tag: UInt64) -> CallIssue {
+        switch operation.call {
+        case .admit(let call): issue(call, key: operation.key, tag: tag)
+        case .settle(let call): issue(call, key: operation.key, tag: tag)
+        case .refundStart(let budget):
+            operation.key.withHashKey { refundStart(key: $0, startBudget: budget, tag: tag) }
         }
-        switch below(20) {
-        case 0..<8 where type == nil:
-            // Commands come mostly in order, and now and then again or late.
-            if below(4) == 0 {
-                let start = AdmitCall.start(version: version(key), claim: UInt64(below(2)) &* 0x9E37_79B9_7F4A_7C15)
-                return (key, .admit(start))
-            }
-            return (
-                key,
-                .admit(
-                    .command(
-                        event: below(10) == 0 ? .end : .update,
-                        version: version(key),
-                        digest: UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15,
-                        spacingMilliseconds: below(6) == 0 ? 3_600_000 : 0,
-                        registration: below(6) == 0 ? token() : nil
-                    )
-                )
-            )
-        case 8..<11:
-            return (
-                key,
-                .admit(.hold(attributesType: type, version: version(key), command: Array("held \(below(1000))".utf8)))
-            )
-        case 11..<14:
-            return (
-                key,
-                .admit(
-                    .register(attributesType: type, registration: token(), shows: below(2) == 0 ? version(key) : nil)
-                )
-            )
-        case 14:
-            return (key, .admit(.unregister(attributesType: type, atMilliseconds: time())))
-        default:
-            var call = SettleCall(
-                attributesType: type,
-                version: below(8) == 0 ? nil : version(key),
-                outcome: pick([.accepted, .notShown, .unknown]),
-                digest: UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15
-            )
-            if below(4) == 0 {
-                let token = token()
-                call.retirement = .init(
-                    token: token.token,
-                    environment: token.environment,
-                    invalidAtMilliseconds: below(3) == 0 ? nil : time()
-                )
-            }
-            return (key, .settle(call))
-        }
-    }
-
-    /// Often the key's last one again, else one a little older or newer.
-    private mutating func version(_ key: TestKey) -> ScriptVersion {
-        let last = lastVersions[key] ?? ScriptVersion.at(5, 0)
-        if below(2) == 0 { return last }
-        let timestamp = max(0, Int64(last.timestampSeconds) + Int64(below(6)) - 2)
-        let version = ScriptVersion.at(UInt64(timestamp), UInt64(below(2)))
-        if below(2) == 0 { lastVersions[key] = version }
-        return version
-    }
-
-    private mutating func token() -> ModelToken {
-        ModelToken(
-            token: pick(Self.tokens),
-            environment: below(2) == 0 ? .production : .sandbox,
-            registeredAtMilliseconds: time()
-        )
-    }
-
-    private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
-
-    private mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
-    private mutating func pick<Element>(_ choices: [Element]) -> Element { choices[below(choices.count)] }
-}
-
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }
 
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The fields that are not empty; of the time of the last send verdict only whether there was one.
+    /// The state's letter, of which the model has none.
+    private var letter: Character {
+        let alert = held?.carriesAlert ?? false
+        let letter: Character =
+            switch standing {
+            case .waits: held == nil ? "w" : "x"
+            case .assigned where held == nil: "a"
+            case .assigned: holdsNewest ? alert ? "l" : "k" : "y"
+            case .startAssigned: "b"
+            case .held: alert ? "i" : "h"
+            case .settled: "s"
+            case .notShown: "f"
+            }
+        return ended ? Character(letter.uppercased()) : letter
+    }
+
+    /// The fields that are not empty.
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
         if let version {
-            let letter = ended ? Character(standing.rawValue.uppercased()) : standing.rawValue
-            let last = String(lastTimestampSeconds)
-            let record =
-                text(version) + [letter.asciiValue ?? 0] + repeatElement(0x30, count: 10 - last.count) + last.utf8
             let shown = digest.map { digest in withUnsafeBytes(of: digest.bigEndian) { Array($0) } } ?? []
-            fields["v"] = record + (lastSendMilliseconds == 0 ? "0" : "1").utf8 + shown
+            let last = padded(lastTimestampSeconds, 10) + padded(lastSendMilliseconds, 13)
+            fields["v"] = text(version) + "\(letter)\(last)\(hasDrawn ? "t" : "-")".utf8 + shown
+        }
+        if let pace {
+            var stored = padded(pace.bornAtMilliseconds + 28_800_000, 13) + (pace.allowsFrequentUpdates ? "1" : "0")
+            let limitedAt = pace.limitedAtMilliseconds
+            if pace.fullAtMilliseconds != 0 || limitedAt != nil { stored += padded(pace.fullAtMilliseconds, 13) }
+            if let limitedAt { stored += padded(pace.doublings, 2) + padded(limitedAt, 13) }
+            fields["p"] = Array(stored.utf8)
         }
         store(token, registeredAtMilliseconds, suffix: "", in: &fields)
-        if !heldCommand.isEmpty { fields["h"] = heldCommand }
+        if let held { fields["h"] = text(held.version) + held.command }
         if let start {
-            let timestamp = String(start.timestampSeconds)
-            let claim = withUnsafeBytes(of: start.claim.bigEndian) { Array($0) }
-            fields["b"] =
-                text(start.version) + (start.isSettled ? "s" : "a").utf8
-                + repeatElement(0x30, count: 10 - timestamp.count) + timestamp.utf8 + claim
+            fields["b"] = text(start.version)
+            if let claim = start.claim {
+                let assigned = "\(start.isSettled ? "s" : "a")\(padded(start.timestampSeconds, 10))"
+                fields["b"]? += assigned.utf8 + withUnsafeBytes(of: claim.bigEndian) { Array($0) }
+            }
         }
         return fields
     }
@@ -237,32 +260,28 @@ extension ActivityState {
 extension DeviceState {
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
+        if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
         for (type, slot) in slots {
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
-            if let held = slot.held {
-                fields["h:\(type)"] = held.command
-                fields["hv:\(type)"] = text(held.version)
-            }
+            if let held = slot.held { fields["h:\(type)"] = text(held.version) + held.command }
         }
         return fields
     }
 }
 
+private func padded(_ number: some BinaryInteger, _ digits: Int) -> String {
+    let text = String(number)
+    return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
+}
+
 private func text(_ version: ScriptVersion) -> [UInt8] {
-    var text = [UInt8](repeating: 0, count: ScriptVersion.textBytes)
-    text.withUnsafeMutableBytes { buffer in
-        if let start = buffer.baseAddress { version.write(to: start) }
-    }
-    return text
+    Array((padded(version.timestampSeconds, 10) + padded(version.sequence, 20)).utf8)
 }
 
 private func store(_ token: ModelToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {
     guard let registeredAt else { return }
-    let digits = String(registeredAt)
-    var stored = Array(String(repeating: "0", count: StoredTime.digits - digits.count).utf8) + Array(digits.utf8)
-    if let token {
-        stored += encoded(token.token, token.environment)
-    }
+    var stored = Array(padded(registeredAt, StoredTime.digits).utf8)
+    if let token { stored += encoded(token.token, token.environment) }
     fields["t\(suffix)"] = Array(stored.prefix(64))
     if stored.count > 64 { fields["u\(suffix)"] = Array(stored[64...]) }
 }

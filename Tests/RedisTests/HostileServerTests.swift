@@ -37,10 +37,13 @@ import Testing
         "$7\r\nunheard\r\n",
         "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
         "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
-        "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n", "$29\r\nsend170000000x0000000000001Pa\r\n",
-        "$29\r\nsend17000000000000000000001Xa\r\n", "$29\r\nsend1700000000000000000000xPa\r\n",
-        "$28\r\nsend17000000000000000000001P\r\n",
-        "$27\r\nsend17000000000000000000001\r\n", "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
+        "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
+        "$35\r\nsend170000000xf000100000000000001Pa\r\n", "$35\r\nsend1700000000x000100000000000001Pa\r\n",
+        "$35\r\nsend1700000000f0001x0000000000001Pa\r\n", "$35\r\nsend1700000000f00010000000000000xPa\r\n",
+        "$35\r\nsend1700000000f000100000000000001Xa\r\n", "$34\r\nsend1700000000f000100000000000001P\r\n",
+        "$33\r\nsend1700000000f000100000000000001\r\n", "$20\r\nsend1700000000f00010\r\n",
+        "$15\r\nsend1700000000f\r\n", "$9\r\nalertHeld\r\n", "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
         let (lane, fake) = try connected()
@@ -83,9 +86,12 @@ import Testing
     @Test func `Replies of one byte a turn are read`() throws {
         let (lane, fake) = try connected()
         fake.dribbles = true
-        fake.answer = { $0 == "EVALSHA" ? "$31\r\nsend17000000000000000000099P\u{01}\u{02}\u{03}\r\n" : nil }
+        fake.answer = { $0 == "EVALSHA" ? "$37\r\nsend1700000000d000420000000000099P\u{01}\u{02}\u{03}\r\n" : nil }
         var expected = ModelReply(.send)
         expected.timestampSeconds = 1_700_000_000
+        expected.priority = 5
+        expected.isDemoted = true
+        expected.budgetLeft = 42
         expected.token = ModelToken(token: Array("010203".utf8), environment: .production, registeredAtMilliseconds: 99)
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
         #expect(
@@ -116,6 +122,18 @@ import Testing
         configuration.responseDeadlineMilliseconds = 50
         let lane = try Lane(configuration, loop: loop, server: fake)
         #expect(lane.turn { lane.events == [.lost(.deadline), .lost(.deadline)] })
+        fake.answer = FakeRedis.ordinary
+        #expect(lane.turnUntilReady())
+        lane.connection.close()
+    }
+
+    @Test func `A server that the scripts do not run on is not worked with`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.ordinary($0) }
+        let lane = try Lane(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
+        #expect(lane.turn { lane.events == [.lost(.tooOld), .lost(.tooOld)] })
+        #expect(lane.reasons.first == "Redis is older than version 5")
         fake.answer = FakeRedis.ordinary
         #expect(lane.turnUntilReady())
         lane.connection.close()

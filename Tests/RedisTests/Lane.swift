@@ -91,6 +91,11 @@ extension ModelReply {
                 registeredAtMilliseconds: reply.registeredAtMilliseconds
             )
         }
+        if reply.verdict == .send && reply.token.count > 0 {
+            priority = reply.priority
+            isDemoted = reply.isDemoted
+            budgetLeft = reply.budgetLeft
+        }
         if let held = reply.held { self.held = .init(version: held.version, command: Array(held.command)) }
     }
 }
@@ -104,23 +109,33 @@ extension RedisConnection {
             switch call {
             case .start(let version, let claim):
                 admitStart(key: key, version: version, claim: claim, tag: tag)
-            case .command(let event, let version, let digest, let spacing, let registration):
+            case .command(let event, let version, let digest, let pace, let request, let registration):
                 withRegistration(registration) {
                     admitCommand(
                         key: key,
                         event: event,
                         version: version,
                         digest: digest,
-                        spacingMilliseconds: spacing,
+                        pace: PaceArguments(pace),
+                        request: request,
                         registration: $0,
                         tag: tag
                     )
                 }
-            case .hold(let type, let version, let command):
+            case .hold(let type, let version, let command, let carriesAlert):
                 withScope(type) { scope in
-                    command.withUnsafeBytes { hold(key: key, scope: scope, version: version, command: $0, tag: tag) }
+                    command.withUnsafeBytes {
+                        hold(
+                            key: key,
+                            scope: scope,
+                            version: version,
+                            command: $0,
+                            carriesAlert: carriesAlert,
+                            tag: tag
+                        )
+                    }
                 }
-            case .register(let type, let registration, let shows):
+            case .register(let type, let registration, let frequentUpdates, let shows):
                 withScope(type) { scope in
                     registration.token.withUnsafeBytes {
                         register(
@@ -131,6 +146,7 @@ extension RedisConnection {
                                 environment: registration.environment,
                                 registeredAtMilliseconds: registration.registeredAtMilliseconds
                             ),
+                            frequentUpdates: frequentUpdates,
                             shows: shows,
                             tag: tag
                         )
@@ -140,11 +156,17 @@ extension RedisConnection {
                 withScope(type) { unregister(key: key, scope: $0, atMilliseconds: at, tag: tag) }
             case .unregisterAll(let at):
                 unregister(key: key, scope: .allAttributesTypes, atMilliseconds: at, tag: tag)
-            case .address(let type, let registration):
+            case .address(let type, let startBudget, let registration):
                 Array(type.utf8)
                     .withUnsafeBytes { type in
                         withRegistration(registration) {
-                            address(key: key, attributesType: type, registration: $0, tag: tag)
+                            address(
+                                key: key,
+                                attributesType: type,
+                                startBudget: startBudget,
+                                registration: $0,
+                                tag: tag
+                            )
                         }
                     }
             }
@@ -162,6 +184,7 @@ extension RedisConnection {
                         outcome: call.outcome,
                         digest: call.digest,
                         retirement: nil,
+                        pace: call.pace.map { PaceArguments($0) },
                         tag: tag
                     )
                 }
@@ -177,11 +200,57 @@ extension RedisConnection {
                             environment: retirement.environment,
                             invalidAtMilliseconds: retirement.invalidAtMilliseconds
                         ),
+                        pace: call.pace.map { PaceArguments($0) },
                         tag: tag
                     )
                 }
             }
         }
+    }
+}
+
+extension AdmitCall {
+    /// A command of priority 5, without an alert, by a pace that is nothing but a spacing.
+    static func command(
+        event: CommandEvent,
+        version: ScriptVersion,
+        digest: UInt64,
+        spacingMilliseconds: Int64,
+        registration: ModelToken?
+    ) -> Self {
+        .command(
+            event: event,
+            version: version,
+            digest: digest,
+            pace: .spaced(spacingMilliseconds),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
+            registration: registration
+        )
+    }
+
+    static func hold(attributesType: String?, version: ScriptVersion, command: [UInt8]) -> Self {
+        .hold(attributesType: attributesType, version: version, command: command, carriesAlert: false)
+    }
+
+    static func register(attributesType: String?, registration: ModelToken, shows: ScriptVersion?) -> Self {
+        .register(attributesType: attributesType, registration: registration, frequentUpdates: false, shows: shows)
+    }
+
+    static func address(attributesType: String, registration: ModelToken?) -> Self {
+        .address(attributesType: attributesType, startBudget: PaceNumbers.spaced(0).budget, registration: registration)
+    }
+}
+
+extension PaceNumbers {
+    static func spaced(_ milliseconds: Int64) -> Self {
+        let budget = BucketNumbers(intervalMilliseconds: 240_000, pushes: 15, reserved: 5)
+        return PaceNumbers(
+            spacingMilliseconds: milliseconds,
+            throttledSpacingMaxMilliseconds: 60_000,
+            throttleRecoveryMilliseconds: 60_000,
+            budget: budget,
+            frequentBudget: BucketNumbers(intervalMilliseconds: 18_000, pushes: 200, reserved: 50)
+        )
     }
 }
 

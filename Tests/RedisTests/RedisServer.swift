@@ -11,6 +11,9 @@ final class RedisServer {
         case startup(String)
     }
 
+    /// What is started: redis-server, or what the environment names, such as valkey-server.
+    private static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
+
     let directory: String
     let port: UInt16
     let tlsPort: UInt16
@@ -28,7 +31,7 @@ final class RedisServer {
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         port = Self.unusedPort()
         tlsPort = tls == nil ? 0 : Self.unusedPort()
-        var all = ["redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
+        var all = [Self.program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
         all += ["--port", String(port), "--unixsocket", "\(directory)/redis.sock", "--dir", directory]
         if let tls {
             all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", tls.caFile]
@@ -57,13 +60,14 @@ final class RedisServer {
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
-        let status = posix_spawnp(&process, "redis-server", &actions, nil, &pointers, environ)
+        let status = posix_spawnp(&process, Self.program, &actions, nil, &pointers, environ)
         close(pipe[1])
         output = pipe[0]
         guard status == 0 else { throw Failure.spawn(status) }
         var log = ""
         var buffer = [UInt8](repeating: 0, count: 4096)
-        while !log.contains("Ready to accept connections") || !log.contains("The server is now ready to accept") {
+        // Every listener is there by then.
+        while !log.contains("Ready to accept connections") {
             let count = read(output, &buffer, buffer.count)
             guard count > 0 else { throw Failure.startup(log) }
             log += String(decoding: buffer[..<count], as: UTF8.self)

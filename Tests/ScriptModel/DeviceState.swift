@@ -10,6 +10,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// By attributes type.
     public internal(set) var slots: [String: Slot] = [:]
+    /// When the bucket of starts will be full again; full since then if that is past.
+    public internal(set) var fullAtMilliseconds: Int64 = 0
     public internal(set) var expiresAtMilliseconds: Int64?
 
     var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
@@ -47,19 +49,31 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (ModelReply(.unregistered), .renewed)
     }
 
-    mutating func address(_ type: String, _ registration: ModelToken?) -> (ModelReply, Lifetime) {
+    mutating func address(_ type: String, _ bucket: BucketNumbers, _ registration: ModelToken?, now: Int64)
+        -> (ModelReply, Lifetime)
+    {
         var lifetime = Lifetime.unchanged
         if let registration, takes(type, registration) { lifetime = .renewed }
         guard let token = slots[type]?.token else { return (ModelReply(.noToken), lifetime) }
+        if bucket.left(fullAt: fullAtMilliseconds, now: now) == 0 {
+            var reply = ModelReply(.wait)
+            reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
+            return (reply, lifetime)
+        }
+        fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
         var reply = ModelReply(.address)
         reply.token = token
-        return (reply, lifetime)
+        return (reply, .renewed)
+    }
+
+    mutating func refundStart(_ bucket: BucketNumbers) {
+        fullAtMilliseconds = max(0, fullAtMilliseconds - bucket.intervalMilliseconds)
     }
 
     mutating func settle(_ type: String, _ call: SettleCall) -> Bool {
         guard var slot = slots[type] else { return false }
         defer { slots[type] = slot }
-        if let version = call.version, slot.held?.version == version { slot.held = nil }
+        if call.outcome != .limited, let version = call.version, slot.held?.version == version { slot.held = nil }
         guard let retirement = call.retirement, let token = slot.token, token.isRetired(by: retirement) else {
             return false
         }

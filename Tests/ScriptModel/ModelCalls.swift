@@ -20,14 +20,20 @@ public enum AdmitCall: Hashable, Sendable {
         event: CommandEvent,
         version: ScriptVersion,
         digest: UInt64,
-        spacingMilliseconds: Int64,
+        pace: PaceNumbers,
+        request: PushRequest,
         registration: ModelToken?
     )
-    case hold(attributesType: String?, version: ScriptVersion, command: [UInt8])
-    case register(attributesType: String?, registration: ModelToken, shows: ScriptVersion?)
+    case hold(attributesType: String?, version: ScriptVersion, command: [UInt8], carriesAlert: Bool)
+    case register(
+        attributesType: String?,
+        registration: ModelToken,
+        frequentUpdates: Bool,
+        shows: ScriptVersion?
+    )
     case unregister(attributesType: String?, atMilliseconds: Int64)
     case unregisterAll(atMilliseconds: Int64)
-    case address(attributesType: String, registration: ModelToken?)
+    case address(attributesType: String, startBudget: BucketNumbers, registration: ModelToken?)
 }
 
 /// A call of the script `settle`.
@@ -50,19 +56,23 @@ public struct SettleCall: Hashable, Sendable {
     public var outcome: SettledOutcome
     public var digest: UInt64
     public var retirement: Retirement?
+    /// Needed with ``SettledOutcome/limited``.
+    public var pace: PaceNumbers?
 
     public init(
         attributesType: String? = nil,
         version: ScriptVersion?,
         outcome: SettledOutcome,
         digest: UInt64,
-        retirement: Retirement? = nil
+        retirement: Retirement? = nil,
+        pace: PaceNumbers? = nil
     ) {
         self.attributesType = attributesType
         self.version = version
         self.outcome = outcome
         self.digest = digest
         self.retirement = retirement
+        self.pace = pace
     }
 }
 
@@ -82,6 +92,10 @@ public struct ModelReply: Hashable, Sendable {
     public var waitMilliseconds: Int64 = 0
     public var timestampSeconds: UInt64 = 0
     public var token: ModelToken?
+    /// 5 or 10; 0 where the verdict is not a send of an update or an end.
+    public var priority: UInt8 = 0
+    public var isDemoted = false
+    public var budgetLeft = 0
     public var held: Held?
 
     public init(_ verdict: Verdict) { self.verdict = verdict }

@@ -21,33 +21,34 @@ public struct ScriptModel: Sendable {
         switch call {
         case .start(let version, let claim):
             return onActivity(key) { activity, now in activity.start(version, claim: claim, now: now) }
-        case .command(let event, let version, let digest, let spacing, let registration):
+        case .command(let event, let version, let digest, let pace, let request, let registration):
+            let command = ActivityState.Command(
+                isEnd: event == .end,
+                version: version,
+                digest: digest,
+                pace: pace,
+                request: request,
+                registration: registration
+            )
+            return onActivity(key) { activity, now in activity.command(command, now: now) }
+        case .hold(nil, let version, let command, let carriesAlert):
+            return onActivity(key) { activity, _ in activity.hold(version, command, carriesAlert: carriesAlert) }
+        case .hold(let type?, let version, let command, _):
+            return onDevice(key) { device, _ in device.hold(type, version, command) }
+        case .register(nil, let registration, let frequentUpdates, let shows):
             return onActivity(key) { activity, now in
-                activity.command(
-                    isEnd: event == .end,
-                    version,
-                    digest: digest,
-                    spacing: spacing,
-                    registration: registration,
-                    now: now
-                )
+                activity.register(registration, frequentUpdates: frequentUpdates, shows: shows, now: now)
             }
-        case .hold(nil, let version, let command):
-            return onActivity(key) { activity, _ in activity.hold(version, command) }
-        case .hold(let type?, let version, let command):
-            return onDevice(key) { device in device.hold(type, version, command) }
-        case .register(nil, let registration, let shows):
-            return onActivity(key) { activity, _ in activity.register(registration, shows: shows) }
-        case .register(let type?, let registration, let shows):
-            return onDevice(key) { device in device.register(type, registration, shows: shows) }
+        case .register(let type?, let registration, _, let shows):
+            return onDevice(key) { device, _ in device.register(type, registration, shows: shows) }
         case .unregister(nil, let at):
             return onActivity(key) { activity, _ in activity.unregister(at: at) }
         case .unregister(let type?, let at):
-            return onDevice(key) { device in device.unregister([type], at: at) }
+            return onDevice(key) { device, _ in device.unregister([type], at: at) }
         case .unregisterAll(let at):
-            return onDevice(key) { device in device.unregister(device.registeredTypes, at: at) }
-        case .address(let type, let registration):
-            return onDevice(key) { device in device.address(type, registration) }
+            return onDevice(key) { device, _ in device.unregister(device.registeredTypes, at: at) }
+        case .address(let type, let startBudget, let registration):
+            return onDevice(key) { device, now in device.address(type, startBudget, registration, now: now) }
         }
     }
 
@@ -57,7 +58,14 @@ public struct ScriptModel: Sendable {
             return live(&devices, key)?.expiresAtMilliseconds != nil
                 && devices[key, default: .init()].settle(type, call)
         }
-        return live(&activities, key)?.expiresAtMilliseconds != nil && activities[key, default: .init()].settle(call)
+        return live(&activities, key)?.expiresAtMilliseconds != nil
+            && activities[key, default: .init()].settle(call, now: nowMilliseconds)
+    }
+
+    /// Gives back what `address` drew for a start that came to nothing.
+    public mutating func refundStart(key: String, startBudget: BucketNumbers) {
+        guard live(&devices, key)?.expiresAtMilliseconds != nil else { return }
+        devices[key]?.refundStart(startBudget)
     }
 
     /// FLUSHALL: the server has forgotten everything.
@@ -77,11 +85,12 @@ public struct ScriptModel: Sendable {
         return reply
     }
 
-    private mutating func onDevice(_ key: String, _ operation: (inout DeviceState) -> (ModelReply, Lifetime))
-        -> ModelReply
-    {
+    private mutating func onDevice(
+        _ key: String,
+        _ operation: (inout DeviceState, Int64) -> (ModelReply, Lifetime)
+    ) -> ModelReply {
         var device = live(&devices, key) ?? DeviceState()
-        let (reply, lifetime) = operation(&device)
+        let (reply, lifetime) = operation(&device, nowMilliseconds)
         if lifetime == .renewed { device.expiresAtMilliseconds = nowMilliseconds + Self.deviceLifetimeMilliseconds }
         if device.expiresAtMilliseconds != nil { devices[key] = device }
         return reply

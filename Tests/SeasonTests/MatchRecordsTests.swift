@@ -60,6 +60,20 @@ struct MatchRecordsTests {
         #expect(alert["sound"] as? String == "default")
     }
 
+    @Test func commandsMayHaveIds() throws {
+        let named = MatchRecords(match, frames: match.frames(), identifies: true)
+        var (ball, start) = (named.frames[121], named.start)
+        for follower in [42, 9_999] {
+            ball.setFollower(follower)
+            start.setFollower(follower)
+            let digits = follower == 42 ? "0042" : "9999"
+            let (key, value) = try object(ball)
+            #expect(value["id"] as? String == "122/1136561-\(digits)" && value["activity"] as? String == key)
+            #expect(try object(start).value["id"] as? String == "0/1136561-\(digits)")
+        }
+        #expect(try object(records.frames[0]).value["id"] == nil)
+    }
+
     @Test func theLastOneEnds() throws {
         let events = try records.frames.map { try object($0).value["aps"] as? [String: Any] }
             .map { $0?["event"] as? String }

@@ -56,14 +56,34 @@ enum ActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
+/// How often APNs accepted pushes for an activity, the one that started it included.
+struct PushPace {
+    private(set) var priority5 = 0
+    private(set) var priority10 = 0
+    /// Between any two that followed each other; nil before the second.
+    private(set) var leastDistanceMilliseconds: Int64?
+    private var lastMilliseconds: Int64?
+
+    mutating func note(priority: UInt8, atMilliseconds: Int64) {
+        if priority == 10 { priority10 += 1 } else { priority5 += 1 }
+        if let lastMilliseconds {
+            let distance = atMilliseconds - lastMilliseconds
+            leastDistanceMilliseconds = min(leastDistanceMilliseconds ?? distance, distance)
+        }
+        lastMilliseconds = atMilliseconds
+    }
+}
+
 /// A sound or a banner that a push caused.
-struct Alert {
-    var atMilliseconds: Int64
-    var priority: UInt8
+public struct Alert: Sendable {
+    /// UNIX milliseconds.
+    public var atMilliseconds: Int64
+    /// Of the push: 5 or 10.
+    public var priority: UInt8
     /// The push's timestamp, seconds.
-    var timestamp: Int64
-    /// The `alert` object, JSON.
-    var json: [UInt8]
+    public var timestamp: Int64
+    /// The `alert` object, JSON: title, body, sound.
+    public var json: [UInt8]
 }
 
 /// One Live Activity on one phone.
@@ -94,6 +114,7 @@ struct Activity {
     /// The last push that was dropped for what stood in it, in words.
     var lastProblem: String?
     var budget: BudgetBucket
+    var pace = PushPace()
 
     /// The content state on the Lock Screen, JSON.
     private(set) var shown: [UInt8] = []

@@ -46,6 +46,9 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let entry = tokens.entries[token]
+        if case .activity(let activity) = entry.owner {
+            activities[activity].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
+        }
         if entry.state == .void {
             voidPushes += 1
             return .intoTheVoid
@@ -60,7 +63,7 @@ extension DeviceModel {
         case .activity(let activity):
             return apply(payload, tape, to: activity, priority: priority, nowMilliseconds: nowMilliseconds)
         case .pushToStart(let phone, let type):
-            return start(payload, tape, on: phone, type: type, nowMilliseconds: nowMilliseconds)
+            return start(payload, tape, on: phone, type: type, priority: priority, nowMilliseconds: nowMilliseconds)
         }
     }
 
@@ -178,6 +181,7 @@ extension DeviceModel {
         _ tape: borrowing JSONTape,
         on phone: Int,
         type: Int,
+        priority: UInt8,
         nowMilliseconds: Int64
     ) -> PushEffect {
         let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
@@ -224,12 +228,13 @@ extension DeviceModel {
         activities[index].suspiciousDates += decoding.suspiciousDates + attributesDecoding.suspiciousDates
         activities[index].staleDate = payload.staleDate
         activities[index].relevanceScore = payload.relevanceScore
+        activities[index].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
         if let alert = payload.alert {
             ring(
                 tape.bytes(alert),
                 on: index,
                 timestamp: payload.timestamp,
-                priority: 10,
+                priority: priority,
                 nowMilliseconds: nowMilliseconds
             )
         }

@@ -30,6 +30,10 @@ extension DeviceModel {
         public var suspiciousDates = 0
         public var equalTimestamps = 0
         public var regressions = 0
+        /// The most that any activity got at priority 10.
+        public var priority10PushesMost = 0
+        /// Between two pushes of any one activity; nil if none got two.
+        public var leastDistanceMilliseconds: Int64?
         public var registrations = 0
     }
 
@@ -113,6 +117,10 @@ extension DeviceModel {
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
             summary.regressions += activities[index].regressions
+            summary.priority10PushesMost = max(summary.priority10PushesMost, activities[index].pace.priority10)
+            if let distance = activities[index].pace.leastDistanceMilliseconds {
+                summary.leastDistanceMilliseconds = min(summary.leastDistanceMilliseconds ?? distance, distance)
+            }
         }
         for phone in phones {
             for effect in PushEffect.allCases { summary.effects[effect] += phone.effects[effect] }
@@ -135,6 +143,11 @@ extension DeviceModel {
         var writer = JSONWriter()
         write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
         return writer.bytes
+    }
+
+    /// The first 1,000 alerts that an activity's phone has shown, in their order. Of several activities with this id the youngest's.
+    public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
+        activities[try activity(identifier, application: try application(app))].alerts
     }
 
     /// A phone and all its activities as JSON.
@@ -173,11 +186,12 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Activities of an app in the order of their birth, without their alerts, from a position on.
+    /// Activities of an app in the order of their birth, from a position on.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,
         limit: Int,
+        withAlerts: Bool,
         nowMilliseconds: Int64
     ) throws(Fault) -> [UInt8] {
         let application = try application(app)
@@ -199,7 +213,7 @@ extension DeviceModel {
                 "activities",
                 array: { writer in
                     for index in indices {
-                        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: false)
+                        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: withAlerts)
                     }
                 }
             )
@@ -234,6 +248,16 @@ extension DeviceModel {
             if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
             if let token = activity.token { writer.member("token", tokens.hexadecimal(token)) }
             write(activity.effects, to: &writer)
+            writer.member(
+                "pushesByPriority",
+                object: { writer in
+                    writer.member("5", activity.pace.priority5)
+                    writer.member("10", activity.pace.priority10)
+                }
+            )
+            if let distance = activity.pace.leastDistanceMilliseconds {
+                writer.member("leastDistanceMilliseconds", distance)
+            }
             writer.member("suspiciousDates", activity.suspiciousDates)
             writer.member("equalTimestamps", activity.equalTimestamps)
             writer.member("regressions", activity.regressions)

@@ -172,8 +172,15 @@ extension ControlHandler {
     func listActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let app = try call.required("app")
         let (since, limit) = (try call.number("since", default: 0), try call.number("limit", default: 1_000))
+        let withAlerts = call.query["alerts"] == "true"
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.activitiesJSON(app: app, since: since, limit: limit, nowMilliseconds: now)
+            try devices.activitiesJSON(
+                app: app,
+                since: since,
+                limit: limit,
+                withAlerts: withAlerts,
+                nowMilliseconds: now
+            )
         }
     }
 

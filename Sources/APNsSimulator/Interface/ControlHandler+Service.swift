@@ -62,6 +62,10 @@ extension ControlHandler {
             writer.member("suspiciousDates", summary.suspiciousDates)
             writer.member("equalTimestamps", summary.equalTimestamps)
             writer.member("regressions", summary.regressions)
+            writer.member("priority10PushesMost", summary.priority10PushesMost)
+            if let distance = summary.leastDistanceMilliseconds {
+                writer.member("leastDistanceMilliseconds", distance)
+            }
             writer.member("registrations", summary.registrations)
         }
     }
@@ -91,6 +95,7 @@ extension ControlHandler {
             writer.member("streamsRefused", statistics.streamsRefused)
             writer.member("streamsReset", statistics.streamsReset)
             writer.member("requestsUnanswered", statistics.requestsUnanswered)
+            writer.member("pushLogLinesLost", statistics.pushLogLinesLost)
             writer.member("goAways", statistics.goAways)
             writer.member("connectionsAccepted", statistics.connectionsAccepted)
             writer.member("connectionsOpen", statistics.connectionsOpen)

@@ -13,7 +13,7 @@ import Glibc
 /// | `POST /apps` | `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`), `identifierAttribute` | |
 /// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates` | `installed`, `next` |
 /// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, what they leave out beside the list; or one for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
-/// | `GET /activities?app&since&limit` | | `activities`, `next` |
+/// | `GET /activities?app&since&limit&alerts` | | `activities`, with `alerts=true` those of each; `next` |
 /// | `GET /activity?app&activity`, `GET /phone?app&device` | | what is shown |
 /// | `GET /registrations?since&limit&waitMilliseconds` | | `registrations`: `key`, `value`; `next` |
 /// | `POST /rotate` | `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void` | |
@@ -57,7 +57,7 @@ final class ControlInterface: Sendable {
         let server = HTTPServer(config: configuration, handler: ControlHandler(simulator: simulator))
         let task = Task { try await server.run() }
         do {
-            try await server.waitUntilListening()
+            try await server.waitUntilListening(timeout: timeoutSeconds)
             guard case .ip4(_, let port) = await server.listeningAddress else {
                 throw SimulatorError(.cannotListen, "the HTTP interface has no port")
             }

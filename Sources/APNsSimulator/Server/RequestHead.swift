@@ -39,6 +39,8 @@ struct RequestHead {
     var isCollapseIdentifierValid = true
     /// 10 if left out.
     var priority: UInt8 = 10
+    /// UNIX seconds; -1 if left out.
+    var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
     var identifierBytes = 0
@@ -72,7 +74,9 @@ struct RequestHead {
             if isEqual(name, "apns-push-type"), isFirst(.pushType) { isLiveActivity = isEqual(value, "liveactivity") }
         case 15:
             if isEqual(name, "apns-expiration"), isFirst(.expiration) {
-                isExpirationValid = unsignedDecimal(value) != nil
+                let seconds = unsignedDecimal(value)
+                isExpirationValid = seconds != nil
+                expiration = seconds ?? -1
             }
         case 16:
             if isEqual(name, "apns-collapse-id"), isFirst(.collapseIdentifier) {

@@ -76,6 +76,7 @@ final class ServerConnection {
         if reason == .success {
             decide(slot)
         } else {
+            owner.log(slot, PushEnd(reason))
             answer(slot, reason)
         }
         let limit = owner.faults.goAwayAfterRequests
@@ -86,41 +87,54 @@ final class ServerConnection {
         let fate = owner.plan.fate(&owner.random)
         switch fate {
         case .processed:
-            answer(slot, process(slot))
+            let (reason, effect) = process(slot)
+            owner.log(slot, PushEnd(reason, effect: effect))
+            answer(slot, reason)
         case .rejected(let reason):
+            owner.log(slot, PushEnd(reason))
             answer(slot, reason)
         case .refused:
+            owner.log(slot, PushEnd("refused"))
             owner.statistics.streamsRefused += 1
             reset(slot, NGHTTP2_REFUSED_STREAM)
         case .reset:
-            if owner.faults.lostAnswersAreApplied { _ = process(slot) }
+            owner.log(slot, PushEnd("reset", effect: effectOfLostAnswer(slot)))
             owner.statistics.streamsReset += 1
             reset(slot, NGHTTP2_INTERNAL_ERROR)
         case .unanswered:
-            if owner.faults.lostAnswersAreApplied { _ = process(slot) }
+            owner.log(slot, PushEnd("unanswered", effect: effectOfLostAnswer(slot)))
             owner.statistics.requestsUnanswered += 1
         }
     }
 
+    private func effectOfLostAnswer(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
+        owner.faults.lostAnswersAreApplied ? process(slot).effect : nil
+    }
+
     /// APNs looks at the token, and what it accepts goes to the phone.
-    private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
-        guard let key = authentication.key else { return .missingProviderToken }
+    private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
+        guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.worldMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
         let priority = slot.pointee.head.priority
-        let verdict = owner.setup.world.use { model in
+        let (verdict, effect) = owner.setup.world.use { model -> (PushVerdict, PushEffect?) in
             let (verdict, token) = RequestJudge.judge(slot, teamIdentifier: team, model: &model, nowMilliseconds: now)
-            if verdict.reason == .success {
-                let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)
-                model.deliver(body, token: token, priority: priority, tape: &owner.tape, nowMilliseconds: now)
-            }
-            return verdict
+            guard verdict.reason == .success else { return (verdict, nil) }
+            let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)
+            let effect = model.deliver(
+                body,
+                token: token,
+                priority: priority,
+                tape: &owner.tape,
+                nowMilliseconds: now
+            )
+            return (verdict, effect)
         }
         slot.pointee.tokenRetiredAtMilliseconds = verdict.atMilliseconds
         if verdict.reason == .success {
             if priority == 10 { owner.statistics.priority10 += 1 } else { owner.statistics.priority5 += 1 }
         }
-        return verdict.reason
+        return (verdict.reason, effect)
     }
 
     private func answer(_ slot: UnsafeMutablePointer<RequestSlot>, _ reason: Reason) {

@@ -11,6 +11,8 @@ struct ServiceSetup: @unchecked Sendable {
     let tls: TLSContext?
     let world: World
     let bell: RegistrationBell
+    /// Nil: no push is written down.
+    let pushLogFile: PushLogFile?
 }
 
 /// The way into a service thread: work is queued under a lock, and the loop woken. For control only.
@@ -71,6 +73,7 @@ final class ServerLoop {
     var tape = JSONTape()
     /// Header fields of the answer being written; nghttp2 copies the array.
     let fields = AnswerFields()
+    private let pushLog: PushLog?
     private var answers = AnswerQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
     /// Added to the wall clock: whoever runs the simulation may let hours pass at once.
@@ -89,6 +92,7 @@ final class ServerLoop {
         self.plan = plan
         random = RandomSource(seed: seed)
         slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
+        pushLog = setup.pushLogFile.map { PushLog(file: $0, loop: loop) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
 
@@ -141,7 +145,16 @@ final class ServerLoop {
     /// The counts so far, the last second closed.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
+        statistics.pushLogLinesLost = pushLog?.linesLost ?? 0
         return statistics
+    }
+
+    /// Writes a push down, if pushes are.
+    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushEnd) {
+        guard let pushLog else { return }
+        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
+        let subject = setup.world.use { $0.subject(ofToken: token, effect: end.effect) }
+        pushLog.note(slot, end, subject: subject, tape: &tape, nowMilliseconds: worldMilliseconds)
     }
 
     func resetStatistics() {
@@ -162,6 +175,7 @@ final class ServerLoop {
         for connection in Array(connections.values) { connection.abandon() }
         loop.cancel(answerTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
+        pushLog?.flush()
         loop.stop()
     }
 

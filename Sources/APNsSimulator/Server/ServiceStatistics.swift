@@ -13,6 +13,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
+    /// Pushes that the log should tell of and does not, since it could not be written.
+    public internal(set) var pushLogLinesLost = 0
     /// Requests of the last whole second, and of the busiest.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMost = 0
@@ -54,6 +56,7 @@ public struct ServiceStatistics: Sendable {
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset
         requestsUnanswered += other.requestsUnanswered
+        pushLogLinesLost += other.pushLogLinesLost
         requestsLastSecond += other.requestsLastSecond
         requestsPerSecondMost += other.requestsPerSecondMost
         for index in reasons.indices { reasons[index] += other.reasons[index] }

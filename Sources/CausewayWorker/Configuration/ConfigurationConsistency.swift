@@ -1,3 +1,6 @@
+import LiveActivity
+import Redis
+
 /// What no key says alone: rules between keys that are each in order.
 enum ConfigurationConsistency {
     static func faults(
@@ -27,10 +30,16 @@ enum ConfigurationConsistency {
                 "certificateFile and keyFile belong together"
             )
         }
+        if let (key, message) = redisModeFault(redis) { add(key, message) }
+
+        let policies = configuration.policies.map(\.name)
+        for policy in configuration.policies {
+            faults += policyFaults(of: policy, place: place)
+        }
 
         var bundles: [String: String] = [:]
         for app in configuration.apps {
-            let section = "\(ConfigurationSchema.appsSection).\(app.name)"
+            let section = "apps.\(app.name)"
             if let other = bundles.updateValue(app.name, forKey: app.bundleId) {
                 add("\(section).bundleId", "is the bundle id of \(other) already")
             }
@@ -40,7 +49,71 @@ enum ConfigurationConsistency {
                     "sandboxKeyId and sandboxKeyFile belong together"
                 )
             }
+            if !policies.contains(app.policy) {
+                let near = ConfigurationNames.nearest(to: app.policy, among: policies)
+                add("\(section).policy", "\(app.policy) is no policy" + (near.map { "; did you mean \($0)?" } ?? ""))
+            }
         }
+        return faults
+    }
+
+    /// What the mode asks of the URLs, which are in order by themselves.
+    private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
+        guard let url = try? RedisURL(redis.url) else { return nil }
+        let isUnix = if case .unix = url.location { true } else { false }
+        switch redis.mode {
+        case .single where url.locations.count > 1:
+            return ("redis.url", "names several hosts, which only a cluster has (redis.mode: cluster)")
+        case .sentinel where isUnix || url.locations.count > 1:
+            return ("redis.url", "must name the primary as the Sentinels do, such as redis://mymaster")
+        case .sentinel where redis.sentinelURL == nil:
+            return ("redis.sentinelURL", "is required with redis.mode: sentinel")
+        case .cluster where isUnix:
+            return ("redis.url", "must name hosts: a cluster is not reached by a Unix socket")
+        case .cluster where url.database != 0:
+            return ("redis.url", "names a database other than 0, and a cluster has no other")
+        default:
+            break
+        }
+        guard redis.mode != .sentinel, redis.sentinelURL != nil || redis.sentinelPasswordFile != nil else { return nil }
+        return (
+            redis.sentinelURL == nil ? "redis.sentinelPasswordFile" : "redis.sentinelURL",
+            "is only for redis.mode: sentinel"
+        )
+    }
+
+    /// The faults stand where the key is that was given: the other one may have its default.
+    private static func policyFaults(
+        of policy: Policy,
+        place: (String) -> ConfigurationPlace?
+    ) -> [PlacedFault] {
+        var faults: [PlacedFault] = []
+        /// `key` must not be above `limitKey`.
+        func compare(_ key: String, _ value: Int64, _ limitKey: String, _ limit: Int64) {
+            guard value > limit else { return }
+            let section = "policies.\(policy.name)"
+            let (name, message) =
+                place("\(section).\(key)") != nil
+                ? (key, "\(value) is more than \(limitKey), which is \(limit)")
+                : (limitKey, "\(limit) is less than \(key), which is \(value)")
+            faults.append(
+                PlacedFault(place: place("\(section).\(name)") ?? .whole, key: "\(section).\(name)", message: message)
+            )
+        }
+        for (name, bucket) in [("budget", policy.budget), ("frequentBudget", policy.frequentBudget)] {
+            compare(
+                "\(name).reservedForAlerts",
+                Int64(bucket.reservedForAlerts),
+                "\(name).pushes",
+                Int64(bucket.pushes)
+            )
+        }
+        compare(
+            "spacingMilliseconds",
+            policy.spacingMilliseconds,
+            "throttledSpacingMaxMilliseconds",
+            policy.throttledSpacingMaxMilliseconds
+        )
         return faults
     }
 }

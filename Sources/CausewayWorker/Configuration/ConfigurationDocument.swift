@@ -12,8 +12,8 @@ struct ConfigurationDocument {
 
     /// Where each key that is given stands: `worker.lanes`, `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
-    /// The members of `apps`, and where each begins.
-    private(set) var apps: [String: ConfigurationPlace] = [:]
+    /// The members of each named section, and where each begins.
+    private(set) var members: [NamedSection: [String: ConfigurationPlace]] = [:]
     /// The librdkafka properties given in each section of that kind.
     private(set) var properties: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
@@ -42,7 +42,7 @@ struct ConfigurationDocument {
         guard Self.hasSnapshotShape(root, budget: Self.nodesMax, depth: 0) != nil else {
             return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are no texts")
         }
-        walk(mapping, section: "")
+        walk(mapping, section: "", pattern: "")
         snapshot = try YAMLSnapshot(
             data: Array(text.utf8).span.bytes,
             providerName: "file",
@@ -98,52 +98,40 @@ extension ConfigurationDocument {
         node.mark.map { .document(line: $0.line, column: $0.column) } ?? .whole
     }
 
-    private mutating func walk(_ mapping: Node.Mapping, section: String) {
+    /// - Parameter pattern: `section`, with `*` for a name that the operator gave.
+    private mutating func walk(_ mapping: Node.Mapping, section: String, pattern: String) {
         for (keyNode, value) in mapping {
             let name = keyNode.scalar?.string ?? ""
             let key = section.isEmpty ? name : "\(section).\(name)"
+            let keyPattern = pattern.isEmpty ? name : "\(pattern).\(name)"
             if name.contains(".") {
                 add(place(of: keyNode), key, "has a dot; write sections below each other, indented")
-            } else if let shape = ConfigurationNames.shapes[key] {
+            } else if let shape = ConfigurationNames.shapes[keyPattern] {
                 check(value, shape: shape, key: key, keyPlace: place(of: keyNode))
-            } else if key == ConfigurationSchema.appsSection {
-                withMembers(of: value, key: key) { $0.walkApps($1) }
-            } else if ConfigurationNames.sections.contains(key) {
-                withMembers(of: value, key: key) { $0.walk($1, section: key) }
+            } else if let named = NamedSection(rawValue: keyPattern) {
+                withMembers(of: value, key: key) { $0.walkMembers($1, of: named) }
+            } else if ConfigurationNames.sections.contains(keyPattern) {
+                withMembers(of: value, key: key) { $0.walk($1, section: key, pattern: keyPattern) }
+            } else if let target = ConfigurationSchema.movedKeys[key] {
+                add(place(of: keyNode), key, "has moved to \(target)")
             } else {
-                let near = ConfigurationNames.nearest(to: name, among: ConfigurationNames.members(of: section))
+                let near = ConfigurationNames.nearest(to: name, among: ConfigurationNames.members(of: pattern))
                 add(place(of: keyNode), key, "is not a key" + (near.map { "; did you mean \($0)?" } ?? ""))
             }
         }
     }
 
-    private mutating func walkApps(_ mapping: Node.Mapping) {
+    private mutating func walkMembers(_ mapping: Node.Mapping, of named: NamedSection) {
         for (nameNode, value) in mapping {
             let name = nameNode.scalar?.string ?? ""
-            let section = "\(ConfigurationSchema.appsSection).\(name)"
-            if let complaint = ConfigurationRule.appName(name) {
+            let section = "\(named.rawValue).\(name)"
+            if let complaint = named.complaint(name) {
                 add(place(of: nameNode), section, complaint)
                 continue
             }
-            apps[name] = place(of: nameNode)
-            withMembers(of: value, key: section) { document, members in
-                for (keyNode, value) in members {
-                    let member = keyNode.scalar?.string ?? ""
-                    let key = "\(section).\(member)"
-                    if let shape = ConfigurationNames.appShapes[member] {
-                        document.check(value, shape: shape, key: key, keyPlace: document.place(of: keyNode))
-                    } else {
-                        let near = ConfigurationNames.nearest(
-                            to: member,
-                            among: Array(ConfigurationNames.appShapes.keys)
-                        )
-                        document.add(
-                            document.place(of: keyNode),
-                            key,
-                            "is not a key" + (near.map { "; did you mean \($0)?" } ?? "")
-                        )
-                    }
-                }
+            members[named, default: [:]][name] = place(of: nameNode)
+            withMembers(of: value, key: section) {
+                $0.walk($1, section: section, pattern: "\(named.rawValue).*")
             }
         }
     }

@@ -1,14 +1,15 @@
 import Configuration
+import LiveActivity
 
 /// Reads a `WorkerConfiguration` from a YAML file and, over it, from environment variables.
 ///
 /// A key that does not exist, a value that is wrong and a value that is missing are faults; all of them are found
 /// before any is thrown.
 ///
-/// Every key can be a variable: `worker.spacingMilliseconds` is `CAUSEWAY_WORKER_SPACING_MILLISECONDS`, a list has
-/// commas, and a librdkafka property `fetch.min.bytes` below `kafka.consumer` is
-/// `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` is a map, so that each app's keys have names;
-/// `CAUSEWAY_APPS=match,ride` names apps that the file does not have.
+/// Every key can be a variable: `worker.attemptsMax` is `CAUSEWAY_WORKER_ATTEMPTS_MAX`, a list has commas, and a
+/// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and
+/// `policies` are maps, so that the keys of each member have names; `CAUSEWAY_APPS=match,ride` and
+/// `CAUSEWAY_POLICIES=sports` name members that the file does not have.
 public struct ConfigurationLoader: Sendable {
     /// The process's environment, or a test's.
     public var environment: [String: String]
@@ -80,15 +81,23 @@ private struct ConfigurationReading {
         for key in ConfigurationSchema.keys {
             read(key, below: "", into: &configuration)
         }
-        let names = appNames()
-        for name in names {
+        let apps = names(of: .apps)
+        configuration.apps = apps.map { name in
             var app = WorkerConfiguration.App(name: name)
-            for key in ConfigurationSchema.appKeys {
-                read(key, below: "\(ConfigurationSchema.appsSection).\(name).", into: &app)
-            }
-            configuration.apps.append(app)
+            for key in ConfigurationSchema.appKeys { read(key, below: "apps.\(name).", into: &app) }
+            return app
         }
-        refuseUnknownVariables(appNames: names)
+        let policies = policyNames()
+        configuration.policies = policies.map { name in
+            var policy = Policy(name: name)
+            for key in ConfigurationSchema.policyKeys { read(key, below: "policies.\(name).", into: &policy) }
+            return policy
+        }
+        refuseSharedVariables(policies)
+        refuseUnknownVariables(
+            memberKeys: apps.flatMap { name in ConfigurationSchema.appKeys.map { "apps.\(name).\($0.name)" } }
+                + policies.flatMap(Self.keys(ofPolicy:))
+        )
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }
@@ -112,7 +121,7 @@ private struct ConfigurationReading {
         guard let place = place(of: name) else {
             // A value whose form is wrong has its fault already.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
-                let app = section.split(separator: ".").last.flatMap { document.apps[String($0)] }
+                let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
                 add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
             }
             return
@@ -179,42 +188,64 @@ private struct ConfigurationReading {
         return properties
     }
 
-    private mutating func appNames() -> [String] {
-        var names = Set(document.apps.keys)
-        let variable = ConfigurationNames.appsVariable
-        if let list = environment[variable] {
-            for name in list.split(separator: ",").map({ $0.trimmingPrefix(while: \.isWhitespace) }) {
-                if let complaint = ConfigurationRule.appName(String(name)) {
-                    add(
-                        .variable(variable),
-                        ConfigurationSchema.appsSection,
-                        "\(complaint), several separated by commas"
-                    )
+    /// The members of a section, from the file and from the environment, in the order of their names.
+    private mutating func names(of section: NamedSection) -> [String] {
+        var names = section.standardMembers.union(document.members[section, default: [:]].keys)
+        if let list = environment[section.variable] {
+            for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
+                if let complaint = section.complaint(name) {
+                    add(.variable(section.variable), section.rawValue, "\(complaint), several separated by commas")
                 } else {
-                    names.insert(String(name))
+                    names.insert(name)
                 }
             }
         }
-        if !(1...ConfigurationSchema.appsMax).contains(names.count),
-            !faults.contains(where: { $0.key.hasPrefix("apps") })
-        {
-            let message = "must have 1 to \(ConfigurationSchema.appsMax) apps (or \(variable) in the environment)"
-            add(.whole, ConfigurationSchema.appsSection, message)
+        if !section.members.contains(names.count), !faults.contains(where: { $0.key.hasPrefix(section.rawValue) }) {
+            let (least, most) = (section.members.lowerBound, section.members.upperBound)
+            let message =
+                "must have \(least) to \(most) \(section.rawValue) (or \(section.variable) in the environment)"
+            add(.whole, section.rawValue, message)
         }
         return names.sorted()
     }
 
-    private mutating func refuseUnknownVariables(appNames: [String]) {
-        let appKeys = appNames.flatMap { name in
-            ConfigurationSchema.appKeys.map { "\(ConfigurationSchema.appsSection).\(name).\($0.name)" }
+    /// `default` first, written or not.
+    private mutating func policyNames() -> [String] {
+        let standard = WorkerConfiguration.defaultPolicyName
+        return [standard] + names(of: .policies).filter { $0 != standard }
+    }
+
+    private static func keys(ofPolicy name: String) -> [String] {
+        ConfigurationSchema.policyKeys.map { "policies.\(name).\($0.name)" }
+    }
+
+    /// Two names can come to the same variables, as `a-b` and `a_b` do: then one variable would set the numbers of both.
+    private mutating func refuseSharedVariables(_ policies: [String]) {
+        var owners: [String: String] = [:]
+        for name in policies {
+            let variables = Self.keys(ofPolicy: name).map(ConfigurationNames.variable)
+            if let other = variables.compactMap({ owners[$0] }).first {
+                let place = document.members[.policies]?[name] ?? .variable(NamedSection.policies.variable)
+                add(place, "policies.\(name)", "has the same environment variables as \(other)")
+            }
+            for variable in variables { owners[variable] = name }
         }
+    }
+
+    private mutating func refuseUnknownVariables(memberKeys: [String]) {
         let sections = ConfigurationSchema.keys.filter { $0.shape == .properties }.map(\.name)
-        let keys = ConfigurationSchema.keys.filter { $0.shape != .properties }.map(\.name) + appKeys
-        let known = Set(keys.map(ConfigurationNames.variable) + [ConfigurationNames.appsVariable])
+        let keys = ConfigurationSchema.keys.filter { $0.shape != .properties }.map(\.name) + memberKeys
+        let known = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
         for (name, value) in environment
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !known.contains(name) {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
+            if let (key, target) = ConfigurationSchema.movedKeys
+                .first(where: { ConfigurationNames.variable(of: $0.key) == name })
+            {
+                add(.variable(name), key, "has moved to \(ConfigurationNames.variable(of: target))")
+                continue
+            }
             let near = ConfigurationNames.nearest(to: name, among: Array(known))
             add(.variable(name), "", "is the variable of no key" + (near.map { "; did you mean \($0)?" } ?? ""))
         }

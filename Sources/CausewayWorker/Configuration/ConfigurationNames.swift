@@ -1,31 +1,34 @@
 /// The schema by name: what a key looks like, which keys a section has, how a variable is called.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
-    /// The variable that names apps which the file does not have.
-    static let appsVariable = "CAUSEWAY_APPS"
 
-    static let shapes = Dictionary(uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) })
-    static let appShapes = Dictionary(uniqueKeysWithValues: ConfigurationSchema.appKeys.map { ($0.name, $0.shape) })
+    /// By pattern: a key, with `*` for a name that the operator gives. `worker.lanes`, `apps.*.keyId`.
+    static let shapes = Dictionary(
+        uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) }
+            + NamedSection.allCases.flatMap { section in
+                section.shapes.map { ("\(section.rawValue).*.\($0.name)", $0.shape) }
+            }
+    )
 
-    /// Every proper prefix of a key: `kafka`, `kafka.topics`.
+    /// Every proper prefix of a pattern: `kafka`, `kafka.topics`, `apps.*`.
     static let sections = Set(
         shapes.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
         }
     )
 
-    /// The names that may stand directly in `section`; empty means the top of the file.
-    static func members(of section: String) -> [String] {
-        let prefix = section.isEmpty ? "" : section + "."
+    /// The names that may stand directly in a section, given by its pattern; empty means the top of the file.
+    static func members(of pattern: String) -> [String] {
+        let prefix = pattern.isEmpty ? "" : pattern + "."
         let names = shapes.keys.filter { $0.hasPrefix(prefix) }
             .compactMap { key in
                 key.dropFirst(prefix.count).split(separator: ".").first.map(String.init)
             }
-        return Array(Set(names + (section.isEmpty ? [ConfigurationSchema.appsSection] : [])))
+        return Array(Set(names))
     }
 
     /// The environment variable of a key, as swift-configuration spells it: words apart, capitals, `_` for what is
-    /// neither letter nor digit. `worker.spacingMilliseconds` is `CAUSEWAY_WORKER_SPACING_MILLISECONDS`.
+    /// neither letter nor digit. `worker.attemptsMax` is `CAUSEWAY_WORKER_ATTEMPTS_MAX`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var previousIsSmall = false

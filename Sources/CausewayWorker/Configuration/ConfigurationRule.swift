@@ -37,6 +37,16 @@ enum ConfigurationRule {
         }
     }
 
+    static func sentinelURL(_ text: String) -> String? {
+        do {
+            let url = try RedisURL(text, portDefault: RedisURL.sentinelPortDefault)
+            if case .unix = url.location { return "Sentinels are reached by host and port" }
+            return url.database == 0 ? nil : "Sentinels have no databases"
+        } catch {
+            return "\(error); the form is redis[s]://[[user]:password@]host[:port][,host[:port]…]"
+        }
+    }
+
     /// A DNS name or a numeric address.
     static func host(_ text: String) -> String? {
         let isGood =
@@ -73,6 +83,14 @@ enum ConfigurationRule {
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
         return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
+    }
+
+    /// A member of `policies`, which commands name too.
+    static func policyName(_ text: String) -> String? {
+        let isGood =
+            (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
+        return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
     }
 
     /// Properties that have a key of their own.

@@ -1,12 +1,8 @@
+import LiveActivity
 import Logging
 
 /// Every key there is. What is not here does not exist: not in the file, not in the environment.
 enum ConfigurationSchema {
-    /// The section whose members are named by the operator.
-    static let appsSection = "apps"
-    /// The most apps of one worker: its core counts them in a byte.
-    static let appsMax = 255
-
     static let keys: [SchemaKey<WorkerConfiguration>] = [
         .choice("log.level", \.log.level),
         .choice("log.format", \.log.format),
@@ -27,7 +23,10 @@ enum ConfigurationSchema {
         .properties("kafka.consumer", \.kafka.consumer),
         .properties("kafka.producer", \.kafka.producer),
 
+        .choice("redis.mode", \.redis.mode),
         .text("redis.url", \.redis.url, isRequired: true, isSecret: true, complaint: ConfigurationRule.redisURL),
+        .optional("redis.sentinelURL", \.redis.sentinelURL, isSecret: true, complaint: ConfigurationRule.sentinelURL),
+        .optional("redis.sentinelPasswordFile", \.redis.sentinelPasswordFile, isFile: true),
         .optional("redis.passwordFile", \.redis.passwordFile, isFile: true),
         .optional("redis.caFile", \.redis.caFile, isFile: true),
         .optional("redis.certificateFile", \.redis.certificateFile, isFile: true),
@@ -45,13 +44,11 @@ enum ConfigurationSchema {
         .integer("apns.connectTimeoutMilliseconds", \.apns.connectTimeoutMilliseconds, 100...60_000),
 
         .integer("worker.lanes", \.worker.lanes, 0...256),
-        .integer("worker.spacingMilliseconds", \.worker.spacingMilliseconds, 1_000...3_600_000),
         .integer("worker.drainMilliseconds", \.worker.drainMilliseconds, 0...600_000),
         .integer("worker.commandsPerLane", \.worker.commandsPerLane, 64...4_194_304),
         .integer("worker.attemptsMax", \.worker.attemptsMax, 1...10),
-        .integer("worker.defaultExpirationSeconds.start", \.worker.defaultExpirationSeconds.start, 1...43_200),
-        .integer("worker.defaultExpirationSeconds.update", \.worker.defaultExpirationSeconds.update, 1...43_200),
-        .integer("worker.defaultExpirationSeconds.end", \.worker.defaultExpirationSeconds.end, 1...43_200),
+        .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000),
+        .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000),
     ]
 
     /// The keys of each member of `apps`.
@@ -63,5 +60,33 @@ enum ConfigurationSchema {
         .choices("environments", \.environments),
         .optional("sandboxKeyId", \.sandboxKeyId, complaint: ConfigurationRule.appleIdentifier),
         .optional("sandboxKeyFile", \.sandboxKeyFile, isFile: true),
+        .text("policy", \.policy, complaint: ConfigurationRule.policyName),
+    ]
+
+    /// The keys of each member of `policies`. What one leaves out has the default, not the value of another policy.
+    static let policyKeys: [SchemaKey<Policy>] = [
+        .integer("spacingMilliseconds", \.spacingMilliseconds, 1_000...3_600_000),
+        .integer("budget.pushes", \.budget.pushes, 1...Policy.Bucket.pushesMost),
+        .integer("budget.refillPerHour", \.budget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
+        .integer("budget.reservedForAlerts", \.budget.reservedForAlerts, 0...Policy.Bucket.pushesMost),
+        .integer("frequentBudget.pushes", \.frequentBudget.pushes, 1...Policy.Bucket.pushesMost),
+        .integer("frequentBudget.refillPerHour", \.frequentBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
+        .integer("frequentBudget.reservedForAlerts", \.frequentBudget.reservedForAlerts, 0...Policy.Bucket.pushesMost),
+        .integer("startBudget.pushes", \.startBudget.pushes, 1...Policy.Bucket.pushesMost),
+        .integer("startBudget.refillPerHour", \.startBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
+        .integer("throttledSpacingMaxMilliseconds", \.throttledSpacingMaxMilliseconds, 1_000...3_600_000),
+        .integer("throttleRecoveryMilliseconds", \.throttleRecoveryMilliseconds, 1_000...3_600_000),
+        .integer("expiration.startSeconds", \.expiration.startSeconds, 1...43_200),
+        .integer("expiration.updateSeconds", \.expiration.updateSeconds, 1...43_200),
+        .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200),
+    ]
+
+    /// Where the keys of earlier releases have gone, sections included.
+    static let movedKeys = [
+        "worker.spacingMilliseconds": "policies.default.spacingMilliseconds",
+        "worker.defaultExpirationSeconds": "policies.default.expiration",
+        "worker.defaultExpirationSeconds.start": "policies.default.expiration.startSeconds",
+        "worker.defaultExpirationSeconds.update": "policies.default.expiration.updateSeconds",
+        "worker.defaultExpirationSeconds.end": "policies.default.expiration.endSeconds",
     ]
 }

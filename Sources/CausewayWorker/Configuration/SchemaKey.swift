@@ -41,7 +41,11 @@ struct SchemaKey<Root: Sendable>: Sendable {
 extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
-    static func integer(_ name: String, _ path: any Path<Int>, _ range: ClosedRange<Int>) -> SchemaKey {
+    static func integer<Number: FixedWidthInteger & SendableMetatype>(
+        _ name: String,
+        _ path: any Path<Number>,
+        _ range: ClosedRange<Int>
+    ) -> SchemaKey {
         SchemaKey(
             name: name,
             shape: .integer(range),
@@ -50,7 +54,7 @@ extension SchemaKey {
             isFile: false,
             complaint: { _ in nil },
             assign: { root, value in
-                if case .integer(let number) = value { root[keyPath: path] = number }
+                if case .integer(let number) = value { root[keyPath: path] = Number(clamping: number) }
             },
             display: { String($0[keyPath: path]) }
         )
@@ -83,6 +87,7 @@ extension SchemaKey {
     static func optional(
         _ name: String,
         _ path: any Path<String?>,
+        isSecret: Bool = false,
         isFile: Bool = false,
         complaint: @escaping @Sendable (String) -> String? = { _ in nil }
     ) -> SchemaKey {
@@ -90,7 +95,7 @@ extension SchemaKey {
             name: name,
             shape: .text,
             isRequired: false,
-            isSecret: false,
+            isSecret: isSecret,
             isFile: isFile,
             complaint: { $0.isEmpty ? nil : complaint($0) },
             assign: { root, value in

@@ -1,9 +1,9 @@
+public import LiveActivity
 public import Logging
 
 /// Everything a worker can be told, as plain values: what the YAML file and the environment come to.
 ///
-/// The property names are the names of the keys: `worker.spacingMilliseconds` in the file is
-/// `worker.spacingMilliseconds` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
+/// The property names are the names of the keys: `worker.attemptsMax` in the file is `worker.attemptsMax` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
 /// `Config/causeway.yaml` the explanations, and a test holds the three together.
 public struct WorkerConfiguration: Sendable {
     public var log = Log()
@@ -12,9 +12,14 @@ public struct WorkerConfiguration: Sendable {
     public var apns = APNs()
     /// The apps whose commands are carried, in the order of their names. At least one, at most 255; bundle ids differ.
     public var apps: [App] = []
+    /// The sets of numbers for pace and budget: `default` first, then the others in the order of their names. 1...64; names differ.
+    public var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     public var worker = Worker()
 
     public init() {}
+
+    /// The policy that is there whether it is written or not, and that an app has which names none.
+    public static let defaultPolicyName = "default"
 }
 
 extension WorkerConfiguration {
@@ -57,8 +62,23 @@ extension WorkerConfiguration {
 
     /// The fast memory of versions, tokens and pace.
     public struct Redis: Sendable {
-        /// `redis://` or `rediss://` (TLS); see `RedisURL` for the form. May hold a password: never print it.
+        /// Which servers there are, and what `url` names.
+        public enum Mode: String, Sendable, CaseIterable {
+            /// One server: its host, or its Unix socket.
+            case single
+            /// A primary and its replicas: the name that the Sentinels know the primary by, in the host's place.
+            case sentinel
+            /// A cluster: one or more of its servers, from which the others are learnt.
+            case cluster
+        }
+
+        public var mode = Mode.single
+        /// `redis://`, `rediss://` (TLS) or `unix://`; see `RedisURL` for the form. May hold a password: never print it.
         public var url = ""
+        /// Where the Sentinels are, in mode `sentinel`. May hold a password: never print it.
+        public var sentinelURL: String?
+        /// A file whose first line is the Sentinels' password. Goes before a password in `sentinelURL`.
+        public var sentinelPasswordFile: String?
         /// A file whose first line is the password. Goes before a password in the URL.
         public var passwordFile: String?
         /// PEM file of the authorities that the server's certificate is checked against; nil: the system's.
@@ -122,6 +142,8 @@ extension WorkerConfiguration {
         /// above.
         public var sandboxKeyId: String?
         public var sandboxKeyFile: String?
+        /// The policy of the commands that name none.
+        public var policy = WorkerConfiguration.defaultPolicyName
 
         public init(name: String) {
             self.name = name
@@ -138,25 +160,18 @@ extension WorkerConfiguration {
 
     /// The worker's own numbers.
     public struct Worker: Sendable {
-        /// How long APNs may keep a push that names no `expiration`. 1...43,200 seconds each.
-        public struct DefaultExpirationSeconds: Sendable {
-            public var start = 600
-            public var update = 600
-            public var end = 14_400
-        }
-
         /// Threads that carry commands; 0: one a core. 0...256.
         public var lanes = 0
-        /// The least time between two pushes of one activity. 1,000...3,600,000; Apple's timestamps count whole
-        /// seconds.
-        public var spacingMilliseconds = 1_000
         /// How long a stopping worker waits for what is on its way. 0...600,000.
         public var drainMilliseconds = 20_000
         /// The most commands that a lane holds from receipt to acknowledged result. 64...4,194,304.
         public var commandsPerLane = 131_072
         /// How often one push is tried, the first time included. 1...10.
         public var attemptsMax = 4
-        public var defaultExpirationSeconds = DefaultExpirationSeconds()
+        /// A lane whose partition has more unread commands than this reads on before it admits any. 1...1,000,000,000.
+        public var readAheadLagRecords = 10_000
+        /// How long it reads on at most before it begins to admit. 1...600,000.
+        public var readAheadMaxMilliseconds = 30_000
     }
 }
 

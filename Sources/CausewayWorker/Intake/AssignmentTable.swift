@@ -7,6 +7,8 @@ struct AssignmentTable {
         var number: UInt32
         var lane: Int
         var isDrained = false
+        /// What the lane was told; -1: nothing yet.
+        var highWatermark: Int64 = -1
     }
 
     private var rows: [[Entry?]] = [[], []]
@@ -47,6 +49,13 @@ struct AssignmentTable {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
         if report.isDrained { rows[Int(report.topic)][Int(report.partition)]?.isDrained = true }
         return true
+    }
+
+    /// - Returns: the assignment, if its lane does not know of this high watermark.
+    mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
+        guard let entry = self[partition], entry.highWatermark != highWatermark else { return nil }
+        rows[Int(partition.topic.index)][Int(partition.partition)]?.highWatermark = highWatermark
+        return entry
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {

@@ -9,7 +9,7 @@ import Reactor
 /// librdkafka commits every second. A lane that takes nothing has its partitions paused: the thread stops taking, and keeps polling.
 ///
 /// Its life: *running* → `stop` → *draining* (every partition revoked, nothing new begun) → *closed* (committed, left the group).
-final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ClientLogHandler {
+final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler {
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
     static let registrationsTopic: Int32 = 1
@@ -20,6 +20,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// librdkafka announces records once, when its queue fills; this look in between makes a missed announcement harmless.
     static let pollMilliseconds: Int64 = 100
+    /// How often the lanes are told how far the logs of their partitions go.
+    static let watermarkMilliseconds: Int64 = 100
 
     private enum Phase { case running, draining, closed }
 
@@ -35,6 +37,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var phase = Phase.running
     private var assignments = AssignmentTable()
     private var isTurnEndRequested = false
+    private var watermarksDueMilliseconds: Int64 = 0
     /// By lane: what its inbox had no place for.
     private var overflows: [LaneOverflow]
 
@@ -89,6 +92,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
         placeOverflows()
+        reportHighWatermarks()
         pollRecords()
         wakeLanes()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
@@ -129,10 +133,41 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             partition: partition
         )
         touchedLanes |= 1 << UInt64(lane & 63)
+        if topic == Self.commandsTopic, assignment.highWatermark < 0 {
+            // Before its first record: a lane that is far behind knows it before it begins anything.
+            reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
+        }
         // What is behind a record that waits waits too: the order of a partition is kept.
         if !overflows[lane].entries.isEmpty || !mailboxes[lane].inbox.push(entry) {
             overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         }
+    }
+
+    /// What librdkafka has heard with the last records that it fetched; nobody is asked.
+    private func reportHighWatermarks() {
+        guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
+        watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkMilliseconds
+        for partition in assignments.all where partition.topic.index == Self.commandsTopic {
+            reportHighWatermark(partition)
+        }
+    }
+
+    private func reportHighWatermark(_ partition: TopicPartition) {
+        guard let high = consumer.watermarks(of: partition)?.high, high >= 0,
+            let assignment = assignments.note(highWatermark: high, of: partition)
+        else { return }
+        // One that finds no place is made up for by the next.
+        _ = mailboxes[assignment.lane].orders
+            .push(
+                LaneOrder(
+                    kind: .highWatermark,
+                    topic: partition.topic.index,
+                    partition: partition.partition,
+                    assignment: assignment.number,
+                    offset: high
+                )
+            )
+        touchedLanes |= 1 << UInt64(assignment.lane & 63)
     }
 
     /// Lanes that were given something since the last `wakeLanes`; lanes that share a bit are woken together.
@@ -318,32 +353,6 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func report(_ error: KafkaError) {
         logger.error("Kafka", metadata: ["error": "\(error)"])
-    }
-
-    // MARK: - librdkafka's own lines
-
-    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
-        let text = String(decoding: message, as: UTF8.self)
-        logger.log(
-            level: Self.logLevel(syslog: level),
-            "\(text)",
-            metadata: ["librdkafka": "\(String(decoding: facility, as: UTF8.self))"]
-        )
-    }
-
-    func clientFailed(_ error: KafkaError) { logger.warning("Kafka", metadata: ["error": "\(error)"]) }
-
-    func clientStatistics(json: UnsafeRawBufferPointer) {}
-
-    private static func logLevel(syslog level: Int32) -> Logger.Level {
-        switch level {
-        case ...2: .critical
-        case 3: .error
-        case 4: .warning
-        case 5: .notice
-        case 6: .info
-        default: .debug
-        }
     }
 }
 

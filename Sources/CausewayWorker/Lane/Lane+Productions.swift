@@ -50,6 +50,9 @@ extension Lane {
                 result.timestamp = view.sentTimestamp
             }
             result.priority = view.priority
+            result.isDemoted = view.isDemoted
+            result.budgetLeft = view.budgetLeft
+            result.policy = view.policyName.isEmpty ? nil : view.policyName
             result.attempts = Int(view.attempts)
             result.recordMilliseconds = view.recordMilliseconds
             result.receivedMilliseconds = view.receivedMilliseconds

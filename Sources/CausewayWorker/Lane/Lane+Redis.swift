@@ -5,12 +5,20 @@ import Redis
 
 /// The core's calls onto the wire, and the scripts' replies back to it.
 extension Lane: RedisHandler {
+    /// Calls to servers that are away, put behind the others in one turn: a bound on what that costs while nothing else is to be called.
+    private static let passedCallsPerTurnMax = 1_024
+
     func performRedisCalls() {
         guard redis.isReady else { return }
+        var passedLeft = Self.passedCallsPerTurnMax
         while let call = delivery.nextRedisCall(now: now) {
             switch issue(call) {
             case .issued:
                 delivery.redisCallTaken()
+            case .notReady where redis.hasSeveralServers && passedLeft > 0:
+                // Only this key's server is away: calls to the others do not wait behind this one.
+                passedLeft -= 1
+                delivery.redisCallPostponed()
             case .notReady, .full:
                 // Replies, and the next connection, each ask for a turn.
                 return
@@ -26,81 +34,105 @@ extension Lane: RedisHandler {
         return plan.applications[Int(call.application)]
             .withUnsafeBytes { app in
                 let activity = HashKey(app: app, kind: .activity, identifier: view.activity)
+                let device = HashKey(app: app, kind: .device, identifier: view.device)
                 switch call.kind {
-                case .address, .admit, .hold: return issueCommand(call, view, activity: activity)
-                case .register: return issueRegistration(call, view, activity: activity)
-                case .unregisterActivity:
-                    return redis.unregister(
-                        key: activity,
-                        scope: .activity,
-                        atMilliseconds: view.registeredAtMilliseconds,
-                        tag: call.tag
-                    )
+                case .address: return issueAddress(call, view, key: device)
+                case .admit: return issueAdmission(call, view, key: activity)
+                case .hold: return issueHold(call, view, key: view.isStart ? device : activity)
+                case .register: return issueRegistration(call, view, key: view.device.isEmpty ? activity : device)
+                case .unregisterActivity: return issueUnregistration(call, view, key: activity, scope: .activity)
                 case .unregisterDevice:
-                    return redis.unregister(
-                        key: HashKey(app: app, kind: .device, identifier: view.activity),
-                        scope: .allAttributesTypes,
-                        atMilliseconds: view.registeredAtMilliseconds,
-                        tag: call.tag
-                    )
+                    // A tombstone names its device where others name their activity.
+                    let key = HashKey(app: app, kind: .device, identifier: view.activity)
+                    return issueUnregistration(call, view, key: key, scope: .allAttributesTypes)
                 case .settle:
                     return issueSettlement(call, view, key: activity, scope: .activity, retires: !view.isStart)
                 case .settleDevice:
-                    return issueSettlement(
-                        call,
-                        view,
-                        key: HashKey(app: app, kind: .device, identifier: view.device),
-                        scope: .attributesType(view.attributesType),
-                        retires: true
+                    let scope = RegistrationScope.attributesType(view.attributesType)
+                    return issueSettlement(call, view, key: device, scope: scope, retires: true)
+                case .limit: return issueLimit(call, view, key: activity)
+                case .refundStart:
+                    guard let connection = redis.connection(for: device) else { return .notReady }
+                    return connection.refundStart(
+                        key: device,
+                        startBudget: plan.startBudgets[view.policy],
+                        tag: call.tag
                     )
                 }
             }
     }
 
-    private func issueCommand(_ call: RedisCall, _ view: RecordView, activity: HashKey) -> CallIssue {
-        guard let version = ScriptVersion(view.version) else { return .outOfBounds }
-        let device = HashKey(app: activity.app, kind: .device, identifier: view.device)
-        switch call.kind {
-        case .address:
-            return redis.address(
-                key: device,
-                attributesType: view.attributesType,
-                registration: view.suppliedRegistration,
-                tag: call.tag
-            )
-        case .admit where view.isStart:
-            return redis.admitStart(key: activity, version: version, claim: view.claim, tag: call.tag)
-        case .admit:
-            return redis.admitCommand(
-                key: activity,
-                event: view.event == .end ? .end : .update,
-                version: version,
-                digest: view.digest,
-                spacingMilliseconds: plan.delivery.spacingMilliseconds,
-                registration: view.suppliedRegistration,
-                tag: call.tag
-            )
-        default:
-            writer.reset()
-            view.commandRecord(app: activity.app).write(to: &writer)
-            return redis.hold(
-                key: view.isStart ? device : activity,
-                scope: view.isStart ? .attributesType(view.attributesType) : .activity,
-                version: version,
-                command: writer.bytes,
-                tag: call.tag
-            )
-        }
+    private func issueAddress(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        return connection.address(
+            key: key,
+            attributesType: view.attributesType,
+            startBudget: plan.startBudgets[view.policy],
+            registration: view.suppliedRegistration,
+            tag: call.tag
+        )
     }
 
-    private func issueRegistration(_ call: RedisCall, _ view: RecordView, activity: HashKey) -> CallIssue {
-        let isActivity = view.device.isEmpty
-        let device = HashKey(app: activity.app, kind: .device, identifier: view.device)
-        return redis.register(
-            key: isActivity ? activity : device,
-            scope: isActivity ? .activity : .attributesType(view.attributesType),
+    private func issueAdmission(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
+        guard let version = ScriptVersion(view.version) else { return .outOfBounds }
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        if view.isStart {
+            return connection.admitStart(key: key, version: version, claim: view.claim, tag: call.tag)
+        }
+        return connection.admitCommand(
+            key: key,
+            event: view.event == .end ? .end : .update,
+            version: version,
+            digest: view.digest,
+            pace: plan.paces[view.policy],
+            request: PushRequest(
+                isHigh: view.asksForHighPriority,
+                mayUseReserve: view.mayUseReserve,
+                carriesAlert: view.carriesAlert
+            ),
+            registration: view.suppliedRegistration,
+            tag: call.tag
+        )
+    }
+
+    private func issueHold(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
+        guard let version = ScriptVersion(view.version) else { return .outOfBounds }
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        writer.reset()
+        view.commandRecord(app: key.app).write(to: &writer)
+        return connection.hold(
+            key: key,
+            scope: view.isStart ? .attributesType(view.attributesType) : .activity,
+            version: version,
+            command: writer.bytes,
+            carriesAlert: view.carriesAlert,
+            tag: call.tag
+        )
+    }
+
+    private func issueRegistration(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        return connection.register(
+            key: key,
+            scope: view.device.isEmpty ? .activity : .attributesType(view.attributesType),
             registration: view.registration,
+            frequentUpdates: view.frequentUpdates,
             shows: view.shows.flatMap { ScriptVersion($0) },
+            tag: call.tag
+        )
+    }
+
+    private func issueUnregistration(
+        _ call: RedisCall,
+        _ view: RecordView,
+        key: HashKey,
+        scope: RegistrationScope
+    ) -> CallIssue {
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        return connection.unregister(
+            key: key,
+            scope: scope,
+            atMilliseconds: view.registeredAtMilliseconds,
             tag: call.tag
         )
     }
@@ -112,18 +144,34 @@ extension Lane: RedisHandler {
         scope: RegistrationScope,
         retires: Bool
     ) -> CallIssue {
+        guard let connection = redis.connection(for: key) else { return .notReady }
         let retirement = TokenRetirement(
             token: view.token,
             environment: TokenEnvironment(view.environment),
             invalidAtMilliseconds: view.retiresTokenUnconditionally ? nil : view.invalidAtMilliseconds
         )
-        return redis.settle(
+        return connection.settle(
             key: key,
             scope: scope,
             version: ScriptVersion(view.version),
             outcome: SettledOutcome(view.settlement),
             digest: view.digest,
             retirement: retires && view.retiresToken ? retirement : nil,
+            pace: nil,
+            tag: call.tag
+        )
+    }
+
+    private func issueLimit(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
+        guard let connection = redis.connection(for: key) else { return .notReady }
+        return connection.settle(
+            key: key,
+            scope: .activity,
+            version: ScriptVersion(view.version),
+            outcome: .limited,
+            digest: view.digest,
+            retirement: nil,
+            pace: plan.paces[view.policy],
             tag: call.tag
         )
     }
@@ -156,6 +204,11 @@ extension Lane: RedisHandler {
         script.registeredAtMilliseconds = reply.registeredAtMilliseconds
         script.token = reply.token
         if let held = reply.held { script.heldCommand = held.command }
+        if reply.verdict == .send {
+            script.priority = reply.priority
+            script.isDemoted = reply.isDemoted
+            script.budgetLeft = reply.budgetLeft
+        }
         delivery.redisReplied(call, script, now: now)
         requestTurnEnd()
     }
@@ -232,15 +285,19 @@ extension ScriptReply.Verdict {
         case .stale: self = .stale
         case .unregistered: self = .unregistered
         case .address: self = .address
+        case .overtaken: self = .overtaken
+        case .alertHeld: self = .alertHeld
+        case .tooOld: self = .tooOld
         }
     }
 }
 
 extension RedisError {
-    /// The server is there and said no: the next call is likely to hear the same.
+    /// The server is there and said no: the next call is likely to hear the same. That a slot or a script is to be had elsewhere, or
+    /// again, is no such answer.
     fileprivate var isServersAnswer: Bool {
         switch code {
-        case .stream, .deadline, .resolve, .closed, .protocolViolation: false
+        case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: false
         default: true
         }
     }

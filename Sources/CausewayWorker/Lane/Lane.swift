@@ -34,7 +34,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     var delivery: Delivery
     var partitions = LanePartitions()
-    private(set) lazy var redis = RedisConnection(loop: loop, configuration: plan.redis, handler: self)
+    private(set) lazy var redis = RedisClient(loop: loop, configuration: plan.redis, handler: self)
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
@@ -103,6 +103,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         takeOrders()
         takeDeliveryReports()
         takeRecords()
+        reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
         performRedisCalls()
@@ -128,6 +129,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             case .assign: assign(order)
             case .revoke: revoke(order)
             case .release: release(order)
+            case .highWatermark: noteHighWatermark(order)
             case .stop: loop.stop()
             }
         }
@@ -140,7 +142,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             return logger.error("more partitions than a lane can hold", metadata: ["partition": "\(order.partition)"])
         }
         partitions.insert(
-            .init(place: place, assignment: order.assignment, topic: order.topic, partition: order.partition)
+            .init(
+                place: place,
+                assignment: order.assignment,
+                topic: order.topic,
+                partition: order.partition,
+                doubtMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
+            )
         )
     }
 
@@ -158,6 +166,28 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         else { return }
         delivery.release(partition: partitions[position].place, now: now)
         partitions.remove(at: position)
+    }
+
+    private func noteHighWatermark(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        if partitions[position].highWatermark < 0 {
+            partitions[position].doubtMilliseconds = loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
+        }
+        partitions[position].highWatermark = order.offset
+    }
+
+    /// Tells the core how far behind each partition is: once a turn, before what was taken is begun.
+    private func reportLag() {
+        for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
+            let recordsBehind = partitions.recordsBehind(
+                at: position,
+                assumed: plan.delivery.readAheadLagRecords + 1,
+                nowMilliseconds: loop.nowMilliseconds
+            )
+            delivery.lag(partitions[position].place, recordsBehind: recordsBehind, now: now)
+        }
     }
 
     private func takeRecords() {
@@ -188,6 +218,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             _ = message.take()
             return false
         }
+        partitions[position].nextOffset = message.offset + 1
         delivery.receive(
             IncomingRecord(
                 partition: place,

@@ -25,6 +25,8 @@ struct LaneOrder: BitwiseCopyable {
         case revoke
         /// Forget the partition, drained or not.
         case release
+        /// Know how far the partition's log goes.
+        case highWatermark
         /// Leave the loop.
         case stop
     }
@@ -33,6 +35,8 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignment: UInt32 = 0
+    /// With `highWatermark`: the offset that the next record of the partition will get.
+    var offset: Int64 = -1
 }
 
 /// What a lane tells the Kafka thread of a partition.

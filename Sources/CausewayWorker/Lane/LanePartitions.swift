@@ -8,6 +8,12 @@ struct LanePartitions {
         var topic: Int32
         var partition: Int32
         var reportedOffset: Int64 = -1
+        /// Where the partition's log ended when the Kafka thread last looked; -1: not known yet.
+        var highWatermark: Int64 = -1
+        /// Behind the last record that the core was given; -1 before the first.
+        var nextOffset: Int64 = -1
+        /// Until when it may still turn out that the partition is far behind.
+        var doubtMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
     }
@@ -20,6 +26,22 @@ struct LanePartitions {
         let row = positions[Int(topic)]
         guard partition >= 0, Int(partition) < row.count, row[Int(partition)] >= 0 else { return nil }
         return row[Int(partition)]
+    }
+
+    /// How long after its assignment a partition of which nothing has been heard is taken for one that is far behind.
+    static let silenceMilliseconds: Int64 = 2_000
+    /// How long after the end of its log is known: its records, if there are any, come with that.
+    static let emptinessMilliseconds: Int64 = 300
+
+    /// Records that the lane has not taken yet.
+    ///
+    /// Right after an assignment nobody knows: librdkafka tells of a log's end when it first fetches from it. Until then, for a short time,
+    /// the answer is `assumed`, so that a lane with a little of a backlog in each of many partitions begins nothing before it has heard of
+    /// them all.
+    func recordsBehind(at position: Int, assumed: Int64, nowMilliseconds: Int64) -> Int64 {
+        let entry = entries[position]
+        if entry.highWatermark >= 0, entry.nextOffset >= 0 { return max(0, entry.highWatermark - entry.nextOffset) }
+        return entry.highWatermark != 0 && nowMilliseconds < entry.doubtMilliseconds ? assumed : 0
     }
 
     subscript(_ position: Int) -> Entry {

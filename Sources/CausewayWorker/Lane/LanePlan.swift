@@ -16,6 +16,9 @@ struct LanePlan: @unchecked Sendable {
     }
 
     var delivery: DeliveryConfiguration
+    /// For Redis, one for each of `delivery.policies`, in their order.
+    var paces: [PaceArguments]
+    var startBudgets: [BucketNumbers]
     var redis: RedisConfiguration
     var pools: [Pool]
     var producer: Producer

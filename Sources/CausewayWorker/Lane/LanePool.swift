@@ -59,6 +59,8 @@ private final class LanePoolAnswers: PushHandler {
         switch answer.disposition {
         case .accepted: .accepted
         case .retryNow, .refreshProviderToken: .retryNow
+        // The other 429 is about the provider token.
+        case .retryLater where answer.status == 429 && answer.reason != .tooManyProviderTokenUpdates: .limited
         case .retryLater: .retryLater
         case .tokenDead: .tokenDead
         case .tokenSuspect:

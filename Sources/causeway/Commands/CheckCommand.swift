@@ -1,6 +1,7 @@
 import ArgumentParser
 import CausewayWorker
 import Foundation
+import LiveActivity
 
 /// `causeway check`: says what is wrong, without doing anything.
 struct CheckCommand: ParsableCommand {
@@ -10,7 +11,7 @@ struct CheckCommand: ParsableCommand {
         discussion: """
             Applies the very rules that the worker applies, so it serves as a gate in the build of whoever writes \
             records. Each fault is one line on standard output: file:line: message. With a configuration, records must \
-            name one of its apps.
+            name its apps and policies.
 
             Examples:
               causeway check --config causeway.yaml
@@ -47,17 +48,21 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         var faults = 0
-        var apps: Set<String>?
+        var names: RecordCheck.Names?
         if let config {
             let loader = ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: files)
             do {
-                apps = try Set(loader.load(path: config).apps.map(\.bundleId))
+                let configuration = try loader.load(path: config)
+                names = RecordCheck.Names(
+                    apps: Set(configuration.apps.map(\.bundleId)),
+                    policies: Set(configuration.policies.map(\.name))
+                )
             } catch {
                 for fault in error.faults { StandardStreams.printOutput(fault.description) }
                 faults += error.faults.count
             }
         }
-        var check = RecordCheck(apps: apps)
+        var check = RecordCheck(names: names)
         do {
             for path in commands {
                 try check.check(InputFile(path: path), kind: .command, report: StandardStreams.printOutput)

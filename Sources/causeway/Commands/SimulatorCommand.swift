@@ -85,6 +85,14 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(help: "Threads that serve pushes, 1 to 64.")
     var threads = 1
 
+    @Option(
+        help: ArgumentHelp(
+            "Write every push to this file, a line of JSON each: what it was, whose, and what APNs and the phone said.",
+            valueName: "file"
+        )
+    )
+    var pushLog: String?
+
     @Option(help: "Of its tokens and identifiers; the same seed makes the same ones.")
     var seed: UInt64?
 
@@ -154,6 +162,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
         settings.threads = threads
         settings.seed = seed
+        settings.pushLog = pushLog
         settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0
         return settings
     }

@@ -10,8 +10,17 @@ enum StandardStreams {
         write(line, to: STDERR_FILENO)
     }
 
+    /// Bytes as they are: whole lines already.
+    static func writeOutput(_ bytes: [UInt8]) {
+        write(bytes[...], to: STDOUT_FILENO)
+    }
+
     private static func write(_ line: String, to descriptor: Int32) {
-        var bytes = Array((line + "\n").utf8)[...]
+        write(Array((line + "\n").utf8)[...], to: descriptor)
+    }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) {
+        var bytes = bytes
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }

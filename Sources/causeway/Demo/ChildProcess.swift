@@ -20,6 +20,12 @@ final class ChildProcess {
         }
     }
 
+    /// Where a child's standard output goes; its standard error goes to its log.
+    enum Output {
+        case log, pipe
+        case file(String)
+    }
+
     static let launcher = "/usr/bin/setpriv"
     static let logTailLines = 20
     private static let spawning = Mutex(())
@@ -27,7 +33,7 @@ final class ChildProcess {
     /// What it is called in messages.
     let name: String
     let identifier: pid_t
-    /// Where its standard error goes, and its standard output unless that is a pipe.
+    /// Where its standard error goes, and its standard output unless that goes elsewhere.
     let logFile: String
     /// The read end of its standard output; -1 if that goes to the log.
     private let output: Int32
@@ -37,25 +43,28 @@ final class ChildProcess {
         name: String,
         command: [String],
         logFile: String,
-        pipesOutput: Bool = false
+        output destination: Output = .log
     ) throws(DemoError) {
         guard access(Self.launcher, X_OK) == 0 else {
             throw DemoError("\(Self.launcher) is missing: install util-linux")
         }
-        let log = open(logFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-        guard log >= 0 else { throw DemoError(logFile, errno: errno) }
+        let log = try Self.opened(logFile)
         defer { close(log) }
+        var file: Int32 = -1
+        if case .file(let path) = destination { file = try Self.opened(path) }
+        defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
         // One at a time: between the pipe and its mark no other child may be born, or it would hold the pipe open.
         let spawned = Self.spawning.withLock { _ in
             Result { () throws(DemoError) in
                 var pipeEnds: [Int32] = [-1, -1]
-                if pipesOutput {
+                if case .pipe = destination {
                     guard pipe(&pipeEnds) == 0 else { throw DemoError("pipe", errno: errno) }
                     for end in pipeEnds { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
                 }
-                defer { if pipesOutput { close(pipeEnds[1]) } }
-                return (try Self.spawn(arguments, output: pipesOutput ? pipeEnds[1] : log, error: log), pipeEnds[0])
+                defer { if pipeEnds[1] >= 0 { close(pipeEnds[1]) } }
+                let output = pipeEnds[1] >= 0 ? pipeEnds[1] : file >= 0 ? file : log
+                return (try Self.spawn(arguments, output: output, error: log), pipeEnds[0])
             }
         }
         (identifier, output) = try spawned.get()
@@ -65,6 +74,12 @@ final class ChildProcess {
 
     deinit {
         if output >= 0 { close(output) }
+    }
+
+    private static func opened(_ path: String) throws(DemoError) -> Int32 {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw DemoError(path, errno: errno) }
+        return descriptor
     }
 
     private static func spawn(_ arguments: [String], output: Int32, error: Int32) throws(DemoError) -> pid_t {

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import LiveActivity
 
 /// What a demo is asked to do.
 struct DemoOptions {
@@ -10,8 +11,12 @@ struct DemoOptions {
     var lanes = 1
     /// Declares the app and its types to the simulator.
     var shapesFile: String
-    /// When the worker is killed and started again, in seconds from the first ball.
-    var crashSeconds: Int?
+    /// What happens to the parts on purpose, by time.
+    var disturbances: [Disturbance] = []
+    /// By what numbers the worker paces its pushes.
+    var policy = Policy(name: "default")
+    /// Where a checker finds what it needs; nil: nothing is written down.
+    var evidence: Evidence?
 }
 
 /// One season on every phone, from records to lock screens.
@@ -35,16 +40,18 @@ final class Demo {
     private var display = ProgressDisplay()
     private var nextCheckMilliseconds: Int64 = 0
     private var usageOfTheKilled = ProcessUsage.none
-    private var crashes = 0
+    private var disturbances: [Disturbance]
 
-    init(options: DemoOptions, season: Season, stage: Stage, interruption: Interruption) {
+    init(options: DemoOptions, season: Season, stage: Stage, interruption: Interruption) throws(DemoError) {
         self.options = options
         self.stage = stage
         self.interruption = interruption
+        disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
         feed = SeasonFeed(
             matches: Array(season.matches.prefix(options.matches)),
             followers: options.followers,
-            durationMilliseconds: Int64(options.seconds) * 1_000
+            durationMilliseconds: Int64(options.seconds) * 1_000,
+            journal: try options.evidence?.journal()
         )
     }
 
@@ -58,13 +65,31 @@ final class Demo {
 
         try rehearse(phones, reader, wire)
         let began = Clock.milliseconds
-        try play(reader, wire, began: began)
+        try play(reader, wire, phones, began: began)
         let ended = Clock.milliseconds
         display.clear()
         display.note("Every command has its result. What do the phones show?")
         let figures = try measure(reader, phones, replayMilliseconds: ended - began)
         try stage.stopWorker(graceMilliseconds: Self.drainMilliseconds)
+        try complete(options.evidence, reader)
         return figures
+    }
+
+    /// Waits until what the worker wrote last has been written down too.
+    private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(DemoError) {
+        guard let evidence else { return }
+        try feed.flushJournal()
+        var lines = LineCount(path: evidence.results)
+        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        while true {
+            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            if !hasMore, try lines.count() >= reader.results { return }
+            guard Clock.milliseconds < deadline else {
+                throw DemoError("\(evidence.results) does not get the last of \(reader.results) results")
+            }
+            try look()
+            Self.pause(milliseconds: Self.turnMilliseconds)
+        }
     }
 
     // MARK: - Before the season
@@ -73,12 +98,17 @@ final class Demo {
         display.note("Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback.")
         try stage.startBroker()
         try stage.startRedis()
-        try stage.startSimulator(shapes: [options.shapesFile])
+        try stage.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
+        if let evidence = options.evidence {
+            try evidence.write(options.policy)
+            try stage.startResults(into: evidence.results)
+        }
         let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
         let configuration = WorkerConfigurationText.text(
             stage: stage,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
-            lanes: options.lanes
+            lanes: options.lanes,
+            policy: options.policy
         )
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         try stage.startWorker()
@@ -141,17 +171,21 @@ final class Demo {
 
     // MARK: - The season
 
-    private func play(_ reader: ResultsReader, _ wire: CommandWire, began: Int64) throws(DemoError) {
+    private func play(
+        _ reader: ResultsReader,
+        _ wire: CommandWire,
+        _ phones: SimulatedPhones,
+        began: Int64
+    ) throws(DemoError) {
         var rates = Rates(milliseconds: began)
-        var crashMilliseconds = options.crashSeconds.map { began + Int64($0) * 1_000 }
         var lastProgress = (commands: 0, milliseconds: began)
         reader.countsFreshness = true
         while !feed.isOver || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
             try look()
-            if let due = crashMilliseconds, now >= due {
-                crashMilliseconds = nil
-                try crash()
+            while let next = disturbances.first, now - began >= next.afterMilliseconds {
+                disturbances.removeFirst()
+                try disturb(next.kind, phones, wire)
             }
             let hasRoom = try feed.advance(
                 to: now - began,
@@ -176,13 +210,30 @@ final class Demo {
         }
     }
 
-    private func crash() throws(DemoError) {
-        if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
-            usageOfTheKilled = usageOfTheKilled.plus(usage)
+    private func disturb(
+        _ kind: Disturbance.Kind,
+        _ phones: SimulatedPhones,
+        _ wire: CommandWire
+    ) throws(DemoError) {
+        switch kind {
+        case .workerCrashes:
+            if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
+                usageOfTheKilled = usageOfTheKilled.plus(usage)
+            }
+            display.note("Killing the worker (SIGKILL), and starting another.")
+            try stage.crashWorker()
+        case .redisGoes:
+            display.note("Taking Redis away.")
+            try stage.takeRedisAway()
+        case .redisReturns:
+            display.note("Giving Redis back.")
+            try stage.giveRedisBack()
+        case .redisIsWiped:
+            display.note("Wiping Redis (FLUSHALL); the app's server registers all its tokens again.")
+            try stage.wipeRedis()
+            var registrations = RegistrationRelay(phones: phones)
+            while registrations.count < 2 * feed.phones { try registrations.turn(to: wire) }
         }
-        display.note("Killing the worker (SIGKILL), and starting another.")
-        crashes += 1
-        try stage.crashWorker()
     }
 
     private func progress(_ reader: ResultsReader, _ rates: Rates, elapsed: Int64) -> DemoProgress {
@@ -249,7 +300,8 @@ final class Demo {
             phonesBackInTime: summary.regressions + summary.ignoredOld,
             phonesStartedTwice: summary.duplicateStarts,
             wrongPhones: comparison.wrong,
-            crashes: crashes
+            demotions: tally.demotions,
+            disturbances: Disturbance.Kind.counts(of: options.disturbances)
         )
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import LiveActivity
 
 /// `causeway demo`: the whole job on embedded parts.
 struct DemoCommand: ParsableCommand {
@@ -20,6 +21,9 @@ struct DemoCommand: ParsableCommand {
             """
     )
 
+    private static let redisAwaySeconds = 10
+    private static let budgetPerHour = 600
+
     @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
     var followers = 50
 
@@ -39,6 +43,38 @@ struct DemoCommand: ParsableCommand {
         )
     )
     var crashAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Take Redis away this many seconds after the first ball, for \(redisAwaySeconds) s.",
+            valueName: "seconds"
+        )
+    )
+    var redisAwayAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Wipe Redis this many seconds after the first ball; the tokens are registered again.",
+            valueName: "seconds"
+        )
+    )
+    var wipeAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Let a phone's budget be this many pushes of priority 10, \(budgetPerHour) more an hour, a third for alerts.",
+            valueName: "pushes"
+        )
+    )
+    var budget: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write commands, results and pushes into this directory, for Tests/Checker/check.py.",
+            valueName: "directory"
+        )
+    )
+    var evidence: String?
 
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?
@@ -63,8 +99,16 @@ struct DemoCommand: ParsableCommand {
             throw ValidationError("--matches must be 1 to \(Season.matchCountMax)")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
-        if let crashAt, !(0..<seconds).contains(crashAt) {
-            throw ValidationError("--crash-at must be before the last ball, 0 to \(seconds - 1)")
+        for (name, moment) in [("crash-at", crashAt), ("redis-away-at", redisAwayAt), ("wipe-at", wipeAt)] {
+            if let moment, !(0..<seconds).contains(moment) {
+                throw ValidationError("--\(name) must be before the last ball, 0 to \(seconds - 1)")
+            }
+        }
+        if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
+            throw ValidationError("--wipe-at must not be while Redis is away")
+        }
+        if let budget, !(1...Policy.Bucket.pushesMost).contains(budget) {
+            throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMost)")
         }
     }
 
@@ -90,15 +134,31 @@ struct DemoCommand: ParsableCommand {
             stage.stop()
             directory.remove(keeping: keep)
         }
-        let options = DemoOptions(
+        var options = DemoOptions(
             followers: followers,
             seconds: seconds,
             matches: matches,
             lanes: lanes,
             shapesFile: files.shapesFile,
-            crashSeconds: crashAt
+            disturbances: disturbances
         )
+        if let budget {
+            options.policy.frequentBudget = Policy.Bucket(
+                pushes: budget,
+                refillPerHour: Self.budgetPerHour,
+                reservedForAlerts: budget / 3
+            )
+        }
+        if let evidence { options.evidence = try Evidence(directory: evidence) }
         return try Demo(options: options, season: files.season, stage: stage, interruption: interruption).run()
+    }
+
+    private var disturbances: [Disturbance] {
+        func one(_ seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
+            seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
+        }
+        return one(crashAt, .workerCrashes) + one(redisAwayAt, .redisGoes)
+            + one(redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisReturns) + one(wipeAt, .redisIsWiped)
     }
 
     private static func write(_ figures: DemoFigures, to path: String) throws(DemoError) {

@@ -64,8 +64,15 @@ struct DemoFigures: Codable, Equatable {
     /// Phones on which a push started what was there already.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// How often the worker was killed and started again, on purpose.
-    var crashes: Int
+    /// Pushes that asked for priority 10 and went at 5, since their activity's budget was spent.
+    var demotions: Int
+    /// What was done to the parts on purpose.
+    var disturbances: [DisturbanceCount]
+
+    struct DisturbanceCount: Codable, Equatable {
+        var what: String
+        var count: Int
+    }
 
     struct OutcomeCount: Codable, Equatable {
         var outcome: String

@@ -122,12 +122,13 @@ extension Page {
             Cell(label: "at priority 5", value: Numeral.grouped(figures.pushesAtPriority5)),
             Cell(label: "a second", value: Numeral.grouped(Int(figures.pushesPerSecond.rounded()))),
         ]
-        for (label, count) in [
-            ("held until the token came", figures.released), ("tried again", figures.retries),
-            ("results written again", figures.repeatedResults),
-            ("invalidations", figures.invalidations), ("dead letters", figures.deadLetters),
-            ("worker killed on purpose", figures.crashes),
-        ] where count > 0 {
+        let counts =
+            [
+                ("demoted from 10 to 5", figures.demotions), ("held until the token came", figures.released),
+                ("tried again", figures.retries), ("results written again", figures.repeatedResults),
+                ("invalidations", figures.invalidations), ("dead letters", figures.deadLetters),
+            ] + figures.disturbances.map { ($0.what, $0.count) }
+        for (label, count) in counts where count > 0 {
             cells.append(Cell(label: label, value: Numeral.grouped(count)))
         }
         return cells

@@ -5,12 +5,15 @@ struct ResultSummary: Equatable {
     var outcome: Outcome?
     var priority = 0
     var attempts = 0
+    /// It asked for priority 10 and went at 5, since the budget was spent.
+    var isDemoted = false
     /// False for the second result of a command that had been held: it names the registration that set it free.
     var isFromCommands = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
     /// UNIX milliseconds; 0 if the record does not say.
     var recordMilliseconds: Int64 = 0
+    var receivedMilliseconds: Int64 = 0
     var answerMilliseconds: Int64 = 0
 
     /// Whether the record could be read at all.
@@ -73,6 +76,8 @@ extension ResultSummary {
                 isFromCommands = text.elementsEqual(CommandWire.commandsTopic.utf8)
             }
             offset = value.upperBound + 1
+        case UInt8(ascii: "t"):
+            if depth == 1, name.elementsEqual("demoted".utf8) { isDemoted = true }
         default:
             guard let number = Self.number(record, at: &offset) else { return }
             take(name, number, depth: depth, section: section)
@@ -89,6 +94,7 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
+            if name.elementsEqual("received".utf8) { receivedMilliseconds = number }
             if name.elementsEqual("answered".utf8) { answerMilliseconds = number }
         default: break
         }

@@ -9,8 +9,12 @@ final class ResultsReader: ConsumerHandler {
     static let topics = [resultsTopic, invalidationsTopic, deadLettersTopic]
 
     private(set) var tally = Tally()
+    /// Records of the results topic.
+    private(set) var results = 0
     private(set) var invalidations = 0
     private(set) var deadLetters = 0
+    /// UNIX milliseconds of the newest result's record; 0 before the first.
+    private(set) var newestMilliseconds: Int64 = 0
     /// Set when the season begins.
     var countsFreshness = false
     private var consumer: Consumer?
@@ -49,6 +53,8 @@ final class ResultsReader: ConsumerHandler {
     private func take(_ message: borrowing Message) {
         switch message.topic.index {
         case 0:
+            results += 1
+            newestMilliseconds = max(newestMilliseconds, message.timestampMilliseconds)
             if let value = message.value { tally.add(ResultSummary(scanning: value), countsFreshness: countsFreshness) }
         case 1: invalidations += 1
         default: deadLetters += 1

@@ -10,9 +10,13 @@ struct SeasonFeed {
 
     let matches: [Match]
     let followers: Int
+    /// Followers up to this one have activities that the app has started; the others' are started by push.
+    let appStarted: Int
     private let timeline: Timeline
     private var records: [MatchRecords]
     private let frames: [[MatchFrame]]
+    /// Where every command is written down; nil: nowhere.
+    private let journal: CommandJournal?
     private var cursor = Cursor()
     /// Commands that were handed to the producer.
     private(set) var commands = 0
@@ -20,19 +24,24 @@ struct SeasonFeed {
     /// The newest alert of any match.
     private(set) var news = ""
 
-    init(matches: [Match], followers: Int, durationMilliseconds: Int64) {
+    init(
+        matches: [Match],
+        followers: Int,
+        durationMilliseconds: Int64,
+        startsByPush: Bool = true,
+        journal: CommandJournal? = nil
+    ) {
         precondition((1...CommandTemplate.followersMax).contains(followers), "followers have four digits")
         self.matches = matches
         self.followers = followers
+        appStarted = startsByPush ? followers - followers / 2 : followers
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
-        records = zip(matches, frames).map { MatchRecords($0, frames: $1) }
+        records = zip(matches, frames).map { MatchRecords($0, frames: $1, identifies: journal != nil) }
+        self.journal = journal
     }
 
     var phones: Int { matches.count * followers }
-
-    /// Followers up to this one have activities that the app has started; the others' are started by push.
-    var appStarted: Int { followers - followers / 2 }
 
     var isOver: Bool { cursor.event == timeline.events.count }
 
@@ -60,6 +69,7 @@ struct SeasonFeed {
     mutating func start(to topic: ProducerTopic, of producer: Producer) throws(DemoError) {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+            let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
             for follower in appStarted + 1..<followers + 1 {
                 records[match].start.setFollower(follower)
                 guard try Self.produce(records[match].start, to: topic, of: producer) else {
@@ -68,6 +78,7 @@ struct SeasonFeed {
                     )
                 }
                 commands += 1
+                try journal?.note(entry, activity: activity(match: match, follower: follower))
             }
         }
     }
@@ -88,10 +99,14 @@ struct SeasonFeed {
             let event = timeline.events[cursor.event]
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
             if cursor.follower == 1 { records[event.match].frames[event.frame].setTimestamp(seconds: seconds) }
+            let entry = journal == nil ? nil : journalEntry(of: event)
             while cursor.follower <= followers, left > 0 {
                 records[event.match].frames[event.frame].setFollower(cursor.follower)
                 guard try Self.produce(records[event.match].frames[event.frame], to: topic, of: producer) else {
                     return false
+                }
+                if let entry {
+                    try journal?.note(entry, activity: activity(match: event.match, follower: cursor.follower))
                 }
                 cursor.follower += 1
                 commands += 1
@@ -101,6 +116,18 @@ struct SeasonFeed {
         }
         return true
     }
+
+    private func journalEntry(of event: Timeline.Event) -> CommandJournal.Entry {
+        let isLast = event.frame + 1 == frames[event.match].count
+        return CommandJournal.Entry(
+            frames[event.match][event.frame],
+            event: isLast ? "end" : "update",
+            sequence: event.frame + 1
+        )
+    }
+
+    /// Writes out what the journal has been told.
+    func flushJournal() throws(DemoError) { try journal?.flush() }
 
     private mutating func finish(_ event: Timeline.Event) {
         if let alert = frames[event.match][event.frame].alert { news = "\(alert.title) — \(alert.body)" }

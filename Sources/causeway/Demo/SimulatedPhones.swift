@@ -113,6 +113,15 @@ struct SimulatedPhones {
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
 
+    /// Pushes that APNs has accepted.
+    func pushesAccepted() throws(DemoError) -> Int {
+        let answer = try Self.object(try client.body("GET", "/stats"))
+        guard let accepted = answer["accepted"] as? Int else {
+            throw DemoError("the simulator's counts are not what was agreed on")
+        }
+        return accepted
+    }
+
     func summary() throws(DemoError) -> Summary {
         let answer = try Self.object(try client.body("GET", "/summary"))
         guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,

@@ -9,14 +9,14 @@ final class Stage {
     /// The embedded broker answers a fetch as soon as it has one record, whatever `fetch.min.bytes` says: this makes it wait for more.
     static let brokerRoundTripMilliseconds = 10
     static let startMilliseconds: Int64 = 15_000
-    private static let portAttempts = 5
 
     let directory: String
     private let executable: String
-    private var parts: [ChildProcess] = []
+    /// All but the worker.
+    var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
     private(set) var bootstrapServers = ""
-    private(set) var redisPort: UInt16 = 0
+    var redisPort: UInt16 = 0
     private(set) var simulator = SimulatorPlace()
 
     /// Where the simulator is, as it says itself.
@@ -44,58 +44,55 @@ final class Stage {
 
     // MARK: - Starting
 
-    func startBroker() throws(DemoError) {
+    /// - Parameters:
+    ///   - commandPartitions: of the commands topic.
+    ///   - resultPartitions: of the results topic.
+    func startBroker(
+        commandPartitions: Int = Stage.commandPartitions,
+        resultPartitions: Int = Stage.partitions
+    ) throws(DemoError) {
         let broker = try ChildProcess(
             name: "broker",
             command: [
                 executable, "broker", "--partitions", String(Self.partitions),
-                "--topic", "\(CommandWire.commandsTopic):\(Self.commandPartitions)",
+                "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
+                "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
                 "--round-trip", String(Self.brokerRoundTripMilliseconds),
             ],
             logFile: path("broker.log"),
-            pipesOutput: true
+            output: .pipe
         )
         parts.append(broker)
         bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
     }
 
-    /// A redis-server with nothing on disk.
-    func startRedis() throws(DemoError) {
-        guard let program = Self.program("redis-server") else {
-            throw DemoError("redis-server is not installed: apt-get install redis-server")
-        }
-        for _ in 0..<Self.portAttempts {
-            let port = try LoopbackPort.free()
-            let redis = try ChildProcess(
-                name: "redis-server",
-                command: [
-                    program, "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--appendonly", "no",
-                    "--dir", directory, "--daemonize", "no",
-                ],
-                logFile: path("redis.log")
-            )
-            if Self.answersPing(port: port, redis, milliseconds: Self.startMilliseconds) {
-                parts.append(redis)
-                redisPort = port
-                return
-            }
-            redis.stop(graceMilliseconds: 0)
-        }
-        throw DemoError("redis-server does not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
-    }
-
     /// APNs and its phones, with a fresh key.
     ///
-    /// - Parameter shapes: files that declare apps and their types.
-    func startSimulator(shapes: [String]) throws(DemoError) {
+    /// - Parameters:
+    ///   - shapes: files that declare apps and their types.
+    ///   - pushLog: a file that every push is written to; nil: none.
+    func startSimulator(shapes: [String], pushLog: String? = nil) throws(DemoError) {
         let child = try ChildProcess(
             name: "simulator",
-            command: [executable, "simulator", "--directory", directory] + shapes.flatMap { ["--shapes", $0] },
+            command: [executable, "simulator", "--directory", directory] + shapes.flatMap { ["--shapes", $0] }
+                + (pushLog.map { ["--push-log", $0] } ?? []),
             logFile: path("simulator.log"),
-            pipesOutput: true
+            output: .pipe
         )
         parts.append(child)
         simulator = try place(SimulatorPlace.self, of: child)
+    }
+
+    /// Writes all results, from the first on, to a file.
+    func startResults(into file: String) throws(DemoError) {
+        parts.append(
+            try ChildProcess(
+                name: "results",
+                command: [executable, "results", "--bootstrap-servers", bootstrapServers, "--follow"],
+                logFile: path("results.log"),
+                output: .file(file)
+            )
+        )
     }
 
     func startWorker() throws(DemoError) {
@@ -112,32 +109,6 @@ final class Stage {
             throw child.failure("says what nobody understands (\(line))")
         }
         return place
-    }
-
-    private static func program(_ name: String) -> String? {
-        let directories = (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map(String.init)
-        return (directories + ["/usr/bin", "/usr/local/bin"]).map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
-    }
-
-    private static func answersPing(port: UInt16, _ child: ChildProcess, milliseconds: Int64) -> Bool {
-        let deadline = Clock.milliseconds + milliseconds
-        while Clock.milliseconds < deadline, child.poll() == nil {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-            defer { close(descriptor) }
-            if LoopbackPort.connect(descriptor, to: port) {
-                var answer = [UInt8](repeating: 0, count: 7)
-                let ping = Array("PING\r\n".utf8)
-                if send(descriptor, ping, ping.count, Int32(MSG_NOSIGNAL)) == ping.count,
-                    recv(descriptor, &answer, answer.count, Int32(MSG_WAITALL)) == answer.count,
-                    answer == Array("+PONG\r\n".utf8)
-                {
-                    return child.poll() == nil
-                }
-            }
-            // redis-server has no other way to say that it listens.
-            usleep(5_000)
-        }
-        return false
     }
 
     // MARK: - Running

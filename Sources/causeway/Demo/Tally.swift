@@ -21,8 +21,13 @@ struct Tally {
     private(set) var unreadable = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
+    /// Pushes that asked for priority 10 and went at 5.
+    private(set) var demotions = 0
     /// More requests than one for a push.
     private(set) var retries = 0
+    /// UNIX milliseconds: the first receipt of a command by the worker, and APNs' last answer; 0 before the first.
+    private(set) var firstReceivedMilliseconds: Int64 = 0
+    private(set) var lastAnsweredMilliseconds: Int64 = 0
     /// From the command's record to APNs' answer.
     private(set) var freshness = Histogram()
 
@@ -53,6 +58,9 @@ struct Tally {
             return
         }
         commands += 1
+        if firstReceivedMilliseconds == 0 || result.receivedMilliseconds < firstReceivedMilliseconds {
+            firstReceivedMilliseconds = result.receivedMilliseconds
+        }
         settled[result.sourcePartition][offset] = true
         counts[Int(outcome.rawValue)] += 1
         if outcome == .accepted { addPush(result, countsFreshness: countsFreshness) }
@@ -61,6 +69,8 @@ struct Tally {
     private mutating func addPush(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
+        if result.isDemoted { demotions += 1 }
+        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.answerMilliseconds)
         retries += max(0, result.attempts - 1)
         if countsFreshness, result.recordMilliseconds > 0, result.answerMilliseconds > 0 {
             freshness.add(milliseconds: result.answerMilliseconds - result.recordMilliseconds)

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// The configuration file that a worker on the stage is given.
 enum WorkerConfigurationText {
     struct App {
@@ -6,7 +8,8 @@ enum WorkerConfigurationText {
         var bundleIdentifier: String
     }
 
-    static func text(stage: Stage, apps: [App], lanes: Int) -> String {
+    /// - Parameter policy: named `default`, so that it is every app's.
+    static func text(stage: Stage, apps: [App], lanes: Int, policy: Policy = Policy(name: "default")) -> String {
         """
         log:
           format: text
@@ -27,10 +30,28 @@ enum WorkerConfigurationText {
           caFile: "\(stage.simulator.caFile)"
         apps:
         \(apps.map { app(of: $0, simulator: stage.simulator) }.joined(separator: "\n"))
+        \(policies(policy))
         worker:
           lanes: \(lanes)
 
         """
+    }
+
+    /// Nothing if all is as it is without it.
+    private static func policies(_ policy: Policy) -> String {
+        guard policy != Policy(name: policy.name) else { return "" }
+        return """
+            policies:
+              \(policy.name):
+                spacingMilliseconds: \(policy.spacingMilliseconds)
+                budget: \(bucket(policy.budget))
+                frequentBudget: \(bucket(policy.frequentBudget))
+            """
+    }
+
+    private static func bucket(_ bucket: Policy.Bucket) -> String {
+        "{pushes: \(bucket.pushes), refillPerHour: \(bucket.refillPerHour), "
+            + "reservedForAlerts: \(bucket.reservedForAlerts)}"
     }
 
     private static func app(of app: App, simulator: Stage.SimulatorPlace) -> String {

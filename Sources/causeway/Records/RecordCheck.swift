@@ -6,13 +6,20 @@ struct RecordCheck {
         case command, registration
     }
 
-    /// Bundle ids that are configured; nil: any.
-    var apps: Set<String>?
+    /// What a configuration has that records may name.
+    struct Names {
+        /// Bundle ids.
+        var apps: Set<String>
+        var policies: Set<String>
+    }
+
+    /// Nil: any.
+    var names: Names?
     private(set) var records = 0
     private(set) var faults = 0
 
-    init(apps: Set<String>?) {
-        self.apps = apps
+    init(names: Names?) {
+        self.names = names
     }
 
     /// Checks all records of a file, and hands on each fault as `file:line: message`.
@@ -28,14 +35,25 @@ struct RecordCheck {
     private func fault(of record: InputRecord, kind: Kind) -> (line: Int, message: String)? {
         record.bytes.withUnsafeBytes { bytes -> (Int, String)? in
             do throws(Fault) {
-                let app =
-                    switch kind {
-                    case .command: try Command.decode(bytes).app
-                    case .registration: try Registration.decode(bytes).app
-                    }
+                let app: TextRange
+                var policy: String?
+                switch kind {
+                case .command:
+                    let command = try Command.decode(bytes)
+                    app = command.app
+                    if !command.policy.isAbsent { policy = Self.text(command.policy, in: bytes) }
+                case .registration:
+                    app = try Registration.decode(bytes).app
+                }
+                guard let names else { return nil }
                 let name = Self.text(app, in: bytes)
-                guard let apps, !apps.contains(name) else { return nil }
-                return (record.line, "app: \(name) is not in the configuration")
+                if !names.apps.contains(name) {
+                    return (record.line, "app: \(name) is not in the configuration")
+                }
+                if let policy, !names.policies.contains(policy) {
+                    return (record.line, "policy: \(policy) is not in the configuration")
+                }
+                return nil
             } catch {
                 let before = bytes.prefix(min(max(0, error.offset), bytes.count))
                 return (record.line + before.count { $0 == UInt8(ascii: "\n") }, error.message(in: bytes))

@@ -10,12 +10,15 @@ struct CommandTemplate {
     struct Places {
         let activity: String
         let device: String?
+        /// The command's own id; nil if it has none.
+        let identifier: String?
         let timestamp = [UInt8](repeating: UInt8(ascii: "9"), count: CommandTemplate.timestampDigits)
 
-        fileprivate init(activityPrefix: String, devicePrefix: String?) {
+        fileprivate init(activityPrefix: String, devicePrefix: String?, identifierPrefix: String?) {
             let digits = String(repeating: "0", count: CommandTemplate.followerDigits)
             activity = activityPrefix + digits
             device = devicePrefix.map { $0 + digits }
+            identifier = identifierPrefix.map { $0 + digits }
         }
     }
 
@@ -25,12 +28,21 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: ids are this and the follower's number. Must need no escapes in JSON; so must the other.
+    ///   - activityPrefix: ids are this and the follower's number. Must need no escapes in JSON; so must the others.
     ///   - record: writes the record, with `places` where they belong.
-    init(activityPrefix: String, devicePrefix: String? = nil, record: (_ places: Places) -> [UInt8]) {
-        let places = Places(activityPrefix: activityPrefix, devicePrefix: devicePrefix)
+    init(
+        activityPrefix: String,
+        devicePrefix: String? = nil,
+        identifierPrefix: String? = nil,
+        record: (_ places: Places) -> [UInt8]
+    ) {
+        let places = Places(
+            activityPrefix: activityPrefix,
+            devicePrefix: devicePrefix,
+            identifierPrefix: identifierPrefix
+        )
         let record = record(places)
-        let quoted = ["\"\(places.activity)\""] + (places.device.map { ["\"\($0)\""] } ?? [])
+        let quoted = [places.activity, places.device, places.identifier].compactMap { $0.map { "\"\($0)\"" } }
         let found = quoted.map { text in (text.utf8.count, Self.offsets(of: Array(text.utf8), in: record)) }
         let timestamps = Self.offsets(of: places.timestamp, in: record)
         precondition(found.allSatisfy { !$0.1.isEmpty } && timestamps.count == 1, "the record holds its places")

@@ -16,11 +16,21 @@ struct MatchRecords {
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 
-    init(_ match: Match, frames matchFrames: [MatchFrame]) {
+    /// What identifies a command that is given an id: this and the follower's number.
+    static func identifierPrefix(of match: Match, sequence: Int) -> String {
+        "\(sequence)/\(activityPrefix(of: match))"
+    }
+
+    /// - Parameter identifies: whether the commands have ids of their own; else they are named by their place in the topic.
+    init(_ match: Match, frames matchFrames: [MatchFrame], identifies: Bool = false) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
         let opening = match.openingFrame
-        start = CommandTemplate(activityPrefix: prefix, devicePrefix: Self.devicePrefix(of: match)) { places in
+        start = CommandTemplate(
+            activityPrefix: prefix,
+            devicePrefix: Self.devicePrefix(of: match),
+            identifierPrefix: identifies ? Self.identifierPrefix(of: match, sequence: 0) : nil
+        ) { places in
             Self.record(places, event: "start", sequence: 0, frame: opening) { aps in
                 aps.member("attributes-type", Self.attributesType)
                 aps.member("attributes") { json in
@@ -34,7 +44,10 @@ struct MatchRecords {
         frames = matchFrames.enumerated()
             .map { index, frame in
                 let event = index + 1 == matchFrames.count ? "end" : "update"
-                return CommandTemplate(activityPrefix: prefix) { places in
+                return CommandTemplate(
+                    activityPrefix: prefix,
+                    identifierPrefix: identifies ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
+                ) { places in
                     Self.record(places, event: event, sequence: index + 1, frame: frame) { _ in }
                 }
             }
@@ -61,6 +74,7 @@ struct MatchRecords {
             json.member("app", app)
             json.member("activity", places.activity)
             if let device = places.device { json.member("device", device) }
+            if let identifier = places.identifier { json.member("id", identifier) }
             json.member("sequence", sequence)
             json.member("aps") { aps in
                 aps.member("timestamp", verbatim: places.timestamp)

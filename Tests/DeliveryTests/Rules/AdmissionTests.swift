@@ -27,7 +27,7 @@ import Testing
         core.reply(.address)
         core.reply(.unknown)
         #expect(core.outcomes == ["s1 unknown"])
-        #expect(core.settlements == ["s1 unknown", "s1 unknown (device)"])
+        #expect(core.settlements == ["s1 refunded", "s1 unknown", "s1 unknown (device)"])
     }
 
     @Test(arguments: [
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func aStartThatNamesNoExpirationGetsItsOwnDefault() throws {
-        let core = CoreHarness { $0.defaultExpiration.startSeconds = 33 }
+        let core = CoreHarness { $0.policies[0].expiration.startSeconds = 33 }
         core.receive(.start(1))
         core.reply(.address)
         core.reply(.send)

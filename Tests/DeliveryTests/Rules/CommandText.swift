@@ -3,16 +3,19 @@
 enum CommandText {
     static let app = "com.example.match"
 
-    /// - Parameter beside: further members beside `aps`, each followed by a comma.
+    /// - Parameters:
+    ///   - beside: further members beside `aps`, each followed by a comma.
+    ///   - inside: further members of `aps`, each preceded by one.
     static func update(
         _ second: Int64,
         of activity: String = "a",
         app: String = app,
         id: String? = nil,
         alert: Bool = false,
-        beside: String = ""
+        beside: String = "",
+        inside: String = ""
     ) -> String {
-        let alert = alert ? #","alert":{"title":"Goal","body":"1 : 0"}"# : ""
+        let alert = alert ? #","alert":\#(self.alert(second))"# : ""
         return command(
             "u",
             second,
@@ -20,19 +23,35 @@ enum CommandText {
             app,
             id,
             beside,
-            #""event":"update","content-state":{"n":\#(second)}\#(alert)"#
+            #""event":"update","content-state":{"n":\#(second)}\#(alert)\#(inside)"#
         )
     }
 
-    static func end(_ second: Int64, of activity: String = "a", id: String? = nil, beside: String = "") -> String {
-        command("e", second, activity, app, id, beside, #""event":"end""#)
+    /// The alert of the update of a second.
+    static func alert(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
+
+    static func end(
+        _ second: Int64,
+        of activity: String = "a",
+        id: String? = nil,
+        alert: Bool = false,
+        beside: String = ""
+    ) -> String {
+        let alert = alert ? #","alert":\#(self.alert(second))"# : ""
+        return command("e", second, activity, app, id, beside, #""event":"end"\#(alert)"#)
     }
 
     /// On device `d`, of attributes type `Match`.
-    static func start(_ second: Int64, of activity: String = "a", id: String? = nil, beside: String = "") -> String {
+    static func start(
+        _ second: Int64,
+        of activity: String = "a",
+        id: String? = nil,
+        beside: String = "",
+        inside: String = ""
+    ) -> String {
         let aps =
             #""event":"start","attributes-type":"Match","attributes":{},"content-state":{"n":0},"#
-            + #""alert":{"title":"Kick-off","body":"It begins"}"#
+            + #""alert":{"title":"Kick-off","body":"It begins"}\#(inside)"#
         return command("s", second, activity, app, id, #""device":"d","# + beside, aps)
     }
 
@@ -69,7 +88,9 @@ extension String {
     static func update(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
         CommandText.update(second, of: activity, beside: beside)
     }
-    static func alert(_ second: Int64) -> String { CommandText.update(second, alert: true) }
+    static func alert(_ second: Int64, beside: String = "") -> String {
+        CommandText.update(second, alert: true, beside: beside)
+    }
     static func end(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
         CommandText.end(second, of: activity, beside: beside)
     }

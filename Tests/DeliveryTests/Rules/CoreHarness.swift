@@ -32,7 +32,7 @@ final class CoreHarness {
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
-    /// What was told to the settle script, as `u1 accepted`.
+    /// What was told to the settle script, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
 
     init(
@@ -153,6 +153,9 @@ final class CoreHarness {
         environment: DeviceEnvironment = .production,
         registeredAtMilliseconds: Int64 = startSeconds * 1_000,
         held: String = "",
+        priority: UInt8 = 0,
+        isDemoted: Bool = false,
+        budgetLeft: Int = -1,
         toNewest: Bool = false
     ) {
         let isScriptCall = { (call: RedisCall) in !call.isSettlement }
@@ -175,7 +178,10 @@ final class CoreHarness {
                                 environment: environment,
                                 registeredAtMilliseconds: registeredAtMilliseconds,
                                 token: token,
-                                heldCommand: held
+                                heldCommand: held,
+                                priority: priority,
+                                isDemoted: isDemoted,
+                                budgetLeft: budgetLeft
                             ),
                             now: now
                         )
@@ -266,6 +272,11 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
+    func lag(_ recordsBehind: Int64, of place: UInt32? = nil) {
+        delivery.lag(place ?? commands, recordsBehind: recordsBehind, now: now)
+        collect()
+    }
+
     func elapse(_ milliseconds: Int64) {
         now.monotonicMilliseconds += milliseconds
         now.wallMilliseconds += milliseconds
@@ -289,8 +300,13 @@ final class CoreHarness {
             delivery.redisCallTaken()
             calls.append(call)
             let view = delivery.view(call.record)
-            if call.kind == .settle { settlements.append("\(view.name) \(view.settlement)") }
-            if call.kind == .settleDevice { settlements.append("\(view.name) \(view.settlement) (device)") }
+            switch call.kind {
+            case .settle: settlements.append("\(view.name) \(view.settlement)")
+            case .settleDevice: settlements.append("\(view.name) \(view.settlement) (device)")
+            case .limit: settlements.append("\(view.name) limited")
+            case .refundStart: settlements.append("\(view.name) refunded")
+            default: break
+            }
         }
         while let production = delivery.nextProduction(now: now) {
             delivery.productionTaken()
@@ -334,5 +350,11 @@ extension CoreHarness {
 }
 
 extension RedisCall {
-    fileprivate var isSettlement: Bool { kind == .settle || kind == .settleDevice }
+    /// Of the settle script.
+    fileprivate var isSettlement: Bool {
+        switch kind {
+        case .settle, .settleDevice, .limit, .refundStart: true
+        case .address, .admit, .hold, .register, .unregisterActivity, .unregisterDevice: false
+        }
+    }
 }

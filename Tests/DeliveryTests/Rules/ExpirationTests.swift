@@ -52,6 +52,65 @@ import Testing
         #expect(core.settlements == ["u1 final"])
     }
 
+    @Test func aStateIsNotLostByTheExpirationThatItIsSentWithByDefault() throws {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.elapse(3_600_000)
+        let push = try #require(core.push())
+        #expect(push.expiration == CoreHarness.startSeconds + 3_600 + 600)
+    }
+
+    @Test func aStartExpiresByDefault() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.elapse(601_000)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 expired"])
+    }
+
+    @Test(
+        arguments: [
+            (1, 1), (600, 600), (601, 601), (28_800, 28_800), (28_801, 28_800), (999_999, 28_800),
+            (0, 600), (-1, 600), (-1_000_000, 600),
+        ] as [(Int64, Int64)]
+    )
+    func anUpdateIsStoredUntilItsStaleDate(stale: Int64, expires: Int64) throws {
+        let core = CoreHarness()
+        let staleDate = CoreHarness.startSeconds + stale
+        core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDate)"#))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.expiration == CoreHarness.startSeconds + expires)
+        #expect(push.body.contains("stale-date"))
+    }
+
+    @Test(arguments: [(-1, false), (0, false), (1, true)] as [(Int64, Bool)])
+    func aStartIsSentWithoutAStaleDateThatIsPast(stale: Int64, isKept: Bool) throws {
+        let core = CoreHarness()
+        let staleDate = CoreHarness.startSeconds + stale
+        core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDate)"#))
+        core.reply(.address)
+        core.reply(.send)
+        let body = try #require(core.push()).body
+        #expect(body.contains("stale-date") == isKept)
+        let digits = isKept ? #","stale-date":\#(staleDate)"# : String(repeating: " ", count: 24)
+        #expect(body.hasSuffix(#""body":"It begins"}\#(digits)}}"#))
+    }
+
+    @Test func aStaleDateThatPassesWhileTheStartBacksOffIsBlankedThen() throws {
+        let core = CoreHarness()
+        core.receive(CommandText.start(1, inside: #","stale-date":1790000001"#))
+        core.reply(.address)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("stale-date"))
+        core.answer(.retryLater)
+        core.elapse(1_010)
+        #expect(try !#require(core.push()).body.contains("stale-date"))
+    }
+
     @Test func aPushExpiresWhileItBacksOff() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))

@@ -30,11 +30,25 @@ import Testing
     }
 
     @Test func theNextStateWaitsForTheSpacing() {
-        let core = CoreHarness { $0.spacingMilliseconds = 3_000 }
+        let core = CoreHarness { $0.policies[0].spacingMilliseconds = 3_000 }
         core.receive(.update(1))
         core.carry()
         core.receive(.update(2))
         core.elapse(2_999)
+        #expect(core.waiting == [])
+        core.elapse(1 + Self.precision)
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func theSpacingCountsFromWhenAPushWent() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.elapse(800)
+        core.push()
+        core.answer(.accepted)
+        core.receive(.update(2))
+        core.elapse(999)
         #expect(core.waiting == [])
         core.elapse(1 + Self.precision)
         #expect(core.waiting == ["admit u2"])
@@ -89,11 +103,13 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func aWaitIsNeverLongerThanTheSpacing() {
-        let core = CoreHarness()
+    @Test func aWaitIsNeverLongerThanTheSpacingCanBeStretched() {
+        let core = CoreHarness { $0.policies[0].throttledSpacingMaxMilliseconds = 20_000 }
         core.receive(.update(1))
         core.reply(.wait, number: .max)
-        core.elapse(1_000 + Self.precision)
+        core.elapse(19_999)
+        #expect(core.waiting == [])
+        core.elapse(1 + Self.precision)
         #expect(core.waiting == ["admit u1"])
     }
 
@@ -115,7 +131,7 @@ import Testing
         core.reply(.address)
         core.reply(.wait, number: 400)
         core.elapse(400 + Self.precision)
-        #expect(core.waiting == ["address s1"])
+        #expect(core.waiting == ["admit s1"], "it keeps its token and its draw")
         #expect(core.outcomes == [])
     }
 

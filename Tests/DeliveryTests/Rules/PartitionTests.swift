@@ -75,6 +75,27 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
+    /// Nobody else may send it: to the next owner it would be `unknown`.
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
+    func aStartThatBacksOffIsFinishedByTheWorkerThatWasAllowedIt(disposition: PushResult.Disposition) {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(2))
+        core.reply(.address)
+        core.carry(disposition)
+        core.beginRevoking(core.commands)
+        #expect(core.outstanding(core.commands) == 1, "the update is let go")
+        core.elapse(410)
+        core.push()
+        core.answer(disposition)
+        core.elapse(810)
+        core.push()
+        core.answer(.accepted)
+        #expect(core.outcomes == ["s1 accepted"])
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 1)
+    }
+
     @Test func anotherPartitionsCommandOfTheSameActivityGoesOn() {
         let core = CoreHarness()
         let second = core.assign(.commands, number: 1)
@@ -94,6 +115,24 @@ import Testing
         #expect(core.waiting == [])
         #expect(core.isDrained(core.registrations))
         #expect(core.committableOffset(core.registrations) == 0)
+    }
+
+    @Test func whatIsSetFreeForAPartitionThatIsGoneIsNotMistakenForWhatComesAgain() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1, of: "b"))
+        core.register(CommandText.deviceRegistration())
+        core.release(core.registrations)
+        let again = core.assign(.registrations)
+        core.receiveOne(CommandText.deviceRegistration(), partition: again)
+        core.endBatch()
+        core.receive(.update(2))
+        core.reply(.unchanged)
+        core.reply(.registered, held: .start(1))
+        core.reply(.registered, held: .start(1))
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.outcomes == ["b.u1 unchanged", "u2 held"])
+        #expect(core.waiting == ["address s1"])
     }
 
     @Test func whatCompletesAfterItsPartitionWasGivenUpDoesNotCountForTheNextAssignment() {
@@ -123,7 +162,7 @@ import Testing
         core.reply(.noToken)
         core.reply(.address)
         core.reply(.held)
-        core.carry(.retryLater)
+        core.carry(.rejected)
         core.acknowledgeAll()
         core.elapse(60_000)
         #expect(core.recordsHeld == 0)

@@ -11,6 +11,9 @@ struct SeenResult {
     var reason: String
     var attempts: UInt8
     var priority: UInt8
+    var isDemoted: Bool
+    var budgetLeft: Int
+    var policy: String
     var sentTimestamp: Int64
     var topic: RecordTopic
     var offset: Int64
@@ -26,6 +29,9 @@ struct SeenResult {
         reason = text(view.reason)
         attempts = view.attempts
         priority = view.priority
+        isDemoted = view.isDemoted
+        budgetLeft = view.budgetLeft
+        policy = text(view.policyName)
         sentTimestamp = view.sentTimestamp
         topic = view.topic
         offset = view.offset

@@ -6,6 +6,8 @@ struct SimulatedPhone {
         var timestamp: Int64
         var version: Version
         var content: Int
+        /// The command whose alert the push carries; -1: none.
+        var alert = -1
     }
 
     let activity: String
@@ -17,6 +19,10 @@ struct SimulatedPhone {
     var shown: Shown?
     var hasEnded = false
     var starts = 0
+    /// Alerts that were displayed, each by the sequence of its command.
+    var alerts: Set<Int> = []
+    /// Versions that came with priority 10.
+    var urgent: Set<Version> = []
     /// Set when APNs accepted something that the phone must have dropped.
     var violations: [String] = []
 
@@ -39,6 +45,8 @@ struct SimulatedPhone {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
+        // A push with the timestamp of the one that is displayed is that one come again.
+        if push.alert >= 0, push.timestamp != shown?.timestamp { alerts.insert(push.alert) }
         shown = push
         if event == .end { hasEnded = true }
     }

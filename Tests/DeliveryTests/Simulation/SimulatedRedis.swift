@@ -6,9 +6,17 @@ import ScriptModel
 /// The scripts' model behind the core's calls: the same mapping that the worker's lane makes onto the wire.
 struct SimulatedRedis {
     static let application = "com.example.match"
-    static let spacingMilliseconds: Int64 = 1_000
 
     var model: ScriptModel
+    /// One for each policy of the core.
+    let paces: [PaceNumbers]
+    let startBudgets: [BucketNumbers]
+
+    init(policies: [Policy], nowMilliseconds: Int64) {
+        model = ScriptModel(nowMilliseconds: nowMilliseconds)
+        paces = policies.map { PaceNumbers($0) }
+        startBudgets = policies.map { BucketNumbers($0.startBudget) }
+    }
 
     /// What a script answers, with the bytes that the reply points to.
     struct Reply {
@@ -16,6 +24,9 @@ struct SimulatedRedis {
         var number: Int64 = 0
         var token: ModelToken?
         var heldCommand: [UInt8] = []
+        var priority: UInt8 = 0
+        var isDemoted = false
+        var budgetLeft = 0
 
         func with<Result>(_ body: (ScriptReply) -> Result) -> Result {
             (token?.token ?? [])
@@ -28,7 +39,10 @@ struct SimulatedRedis {
                                 environment: self.token?.environment == .sandbox ? .sandbox : .production,
                                 registeredAtMilliseconds: self.token?.registeredAtMilliseconds ?? 0,
                                 token: token,
-                                heldCommand: held
+                                heldCommand: held,
+                                priority: priority,
+                                isDemoted: isDemoted,
+                                budgetLeft: budgetLeft
                             )
                         )
                     }
@@ -48,7 +62,13 @@ struct SimulatedRedis {
         else { return Reply(verdict: .superseded) }
         switch call.kind {
         case .address:
-            return reply(model.admit(key: device, .address(attributesType: type, registration: registration(view))))
+            let budget = startBudgets[view.policy]
+            return reply(
+                model.admit(
+                    key: device,
+                    .address(attributesType: type, startBudget: budget, registration: registration(view))
+                )
+            )
         case .admit where view.isStart:
             return reply(model.admit(key: activity, .start(version: version, claim: view.claim)))
         case .admit:
@@ -59,16 +79,29 @@ struct SimulatedRedis {
                         event: view.event == .end ? .end : .update,
                         version: version,
                         digest: view.digest,
-                        spacingMilliseconds: Self.spacingMilliseconds,
+                        pace: paces[view.policy],
+                        request: PushRequest(
+                            isHigh: view.asksForHighPriority,
+                            mayUseReserve: view.mayUseReserve,
+                            carriesAlert: view.carriesAlert
+                        ),
                         registration: registration(view)
                     )
                 )
             )
         case .hold:
             let command = heldCommand(view)
-            return view.isStart
-                ? reply(model.admit(key: device, .hold(attributesType: type, version: version, command: command)))
-                : reply(model.admit(key: activity, .hold(attributesType: nil, version: version, command: command)))
+            return reply(
+                model.admit(
+                    key: view.isStart ? device : activity,
+                    .hold(
+                        attributesType: view.isStart ? type : nil,
+                        version: version,
+                        command: command,
+                        carriesAlert: view.carriesAlert
+                    )
+                )
+            )
         case .register:
             let token = ModelToken(
                 token: Array(view.token),
@@ -78,9 +111,17 @@ struct SimulatedRedis {
             let shows = view.shows.flatMap {
                 ScriptVersion(timestampSeconds: UInt64($0.timestamp), sequence: $0.sequence)
             }
-            return type.isEmpty
-                ? reply(model.admit(key: activity, .register(attributesType: nil, registration: token, shows: shows)))
-                : reply(model.admit(key: device, .register(attributesType: type, registration: token, shows: nil)))
+            return reply(
+                model.admit(
+                    key: type.isEmpty ? activity : device,
+                    .register(
+                        attributesType: type.isEmpty ? nil : type,
+                        registration: token,
+                        frequentUpdates: view.frequentUpdates,
+                        shows: type.isEmpty ? shows : nil
+                    )
+                )
+            )
         case .unregisterActivity:
             let at = view.registeredAtMilliseconds
             return reply(model.admit(key: activity, .unregister(attributesType: nil, atMilliseconds: at)))
@@ -89,6 +130,15 @@ struct SimulatedRedis {
             return reply(model.admit(key: key, .unregisterAll(atMilliseconds: view.registeredAtMilliseconds)))
         case .settle:
             settle(activity, view, version: version, type: nil, retires: view.retiresToken && !view.isStart)
+            return Reply(verdict: .settled)
+        case .limit:
+            _ = model.settle(
+                key: activity,
+                SettleCall(version: version, outcome: .limited, digest: 0, pace: paces[view.policy])
+            )
+            return Reply(verdict: .settled)
+        case .refundStart:
+            model.refundStart(key: device, startBudget: startBudgets[view.policy])
             return Reply(verdict: .settled)
         case .settleDevice:
             settle(device, view, version: version, type: type, retires: view.retiresToken)
@@ -163,8 +213,40 @@ struct SimulatedRedis {
             case .stale: .stale
             case .unregistered: .unregistered
             case .address: .address
+            case .overtaken: .overtaken
+            case .alertHeld: .alertHeld
+            case .tooOld: .tooOld
             }
-        let number = reply.verdict == .wait ? reply.waitMilliseconds : Int64(reply.timestampSeconds)
-        return Reply(verdict: verdict, number: number, token: reply.token, heldCommand: reply.held?.command ?? [])
+        return Reply(
+            verdict: verdict,
+            number: reply.verdict == .wait ? reply.waitMilliseconds : Int64(reply.timestampSeconds),
+            token: reply.token,
+            heldCommand: reply.held?.command ?? [],
+            priority: reply.priority,
+            isDemoted: reply.isDemoted,
+            budgetLeft: reply.budgetLeft
+        )
+    }
+}
+
+extension PaceNumbers {
+    init(_ policy: Policy) {
+        self.init(
+            spacingMilliseconds: policy.spacingMilliseconds,
+            throttledSpacingMaxMilliseconds: policy.throttledSpacingMaxMilliseconds,
+            throttleRecoveryMilliseconds: policy.throttleRecoveryMilliseconds,
+            budget: BucketNumbers(policy.budget),
+            frequentBudget: BucketNumbers(policy.frequentBudget)
+        )
+    }
+}
+
+extension BucketNumbers {
+    init(_ bucket: Policy.Bucket) {
+        self.init(
+            intervalMilliseconds: bucket.intervalMilliseconds,
+            pushes: bucket.pushes,
+            reserved: bucket.reservedForAlerts
+        )
     }
 }

@@ -8,12 +8,16 @@ final class SimulatedWorker {
         var nextOffset: Int64
     }
 
+    static let attemptsMax: UInt8 = 6
+
     enum PushFate {
         case answered
         case refused(status: UInt16)
         case lostBefore, lostAfter
     }
 
+    /// Among all workers of a run, those that died included.
+    let number: Int
     var delivery: Delivery
     let clockSkew: Int64
     var assigned: [SimulatedLog.Place: Assigned] = [:]
@@ -22,7 +26,8 @@ final class SimulatedWorker {
     var pushes: [(dueMilliseconds: Int64, record: UInt32, fate: PushFate)] = []
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
-    init(swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
+    init(number: Int, swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
+        self.number = number
         self.clockSkew = clockSkew
         var configuration = DeliveryConfiguration(
             applications: [
@@ -33,7 +38,10 @@ final class SimulatedWorker {
         configuration.recordsMax = swarm.recordsMax
         configuration.inFlightMaxPerApplication = swarm.inFlightMax
         configuration.ledgerWindowOffsets = 64
-        configuration.attemptsMax = 6
+        configuration.attemptsMax = Self.attemptsMax
+        configuration.policies = [swarm.policy]
+        configuration.readAheadLagRecords = swarm.readAheadLag
+        configuration.readAheadMaxMilliseconds = 5_000
         delivery = Delivery(
             configuration: configuration,
             now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)

@@ -16,6 +16,8 @@ extension Simulation {
             }
             if phone.starts > 1, !wasWiped { violations.append("\(activity): started \(phone.starts) times") }
         }
+        if !wasWiped { checkPace() }
+        checkAlerts()
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) where outcomes.isEmpty {
             violations.append("\(command): no result")
         }
@@ -27,7 +29,9 @@ extension Simulation {
     }
 
     /// Nothing was drawn that may end a push for good.
-    private var isCalm: Bool { swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 }
+    private var isCalm: Bool {
+        swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 && swarm.limited == 0
+    }
 
     /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.
     private var everyStartIsKnown: Bool { swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 }
@@ -61,6 +65,14 @@ extension Simulation {
         // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
+        // A device's hash holds one start, the newest.
+        if phone.device != nil, phone.starts == 0, swarm.activitiesPerDevice > 1,
+            results["\(activity)#1"]?.contains(.held) ?? false
+        {
+            return
+        }
+        // It waited for its device's budget for longer than starts are good for.
+        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The same, when the worker that knew died after it had settled the start and before it said so.
         if phone.device != nil, phone.starts == 0, swarm.crash > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
@@ -78,7 +90,7 @@ extension Simulation {
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
     }
 
-    private func outcomes(_ activity: String) -> String {
+    func outcomes(_ activity: String) -> String {
         results.filter { $0.key.hasPrefix(activity + "#") }
             .sorted { $0.key < $1.key }
             .map { "\($0.key)=\($0.value.map { "\($0.name)" })" }
@@ -86,10 +98,7 @@ extension Simulation {
     }
 
     /// Whether what was said of the activity's commands admits that the phone does not show the last of them: its push failed for good.
-    private func mayHaveLostFinal(_ activity: String) -> Bool {
-        results.contains {
-            $0.key.hasPrefix(activity + "#") && ($0.value.contains(.failed) || $0.value.contains(.unregistered))
-        }
-            || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
+    func mayHaveLostFinal(_ activity: String) -> Bool {
+        givenUp.contains(activity) || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
     }
 }

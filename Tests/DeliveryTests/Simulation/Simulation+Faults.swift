@@ -89,7 +89,7 @@ extension Simulation {
         }
         trace?("\(now % 1_000_000) crash of \(number)")
         let places = worker.assigned.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
-        workers[number] = makeWorker(number)
+        workers[number] = makeWorker()
         for place in places { assign(place, to: number) }
     }
 

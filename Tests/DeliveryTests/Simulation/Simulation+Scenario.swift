@@ -1,27 +1,26 @@
 import Delivery
+import Foundation
 import LiveActivity
 
 /// What happens in a run: who starts, what is sent, what the phones do, and what goes wrong.
 extension Simulation {
     func makeScenario() {
-        for number in 0..<swarm.activities { makeActivity("match-\(number)") }
+        for number in 0..<swarm.activities {
+            makeActivity("match-\(number)", device: "device-\(number / swarm.activitiesPerDevice)")
+        }
     }
 
-    private func makeActivity(_ activity: String) {
+    private func makeActivity(_ activity: String, device: String) {
+        if swarm.frequent > 0, random.chance(swarm.frequent) { frequent.insert(activity) }
         let byServer = random.chance(500)
         let isSilent = swarm.silentApp > 0 && !byServer && random.chance(swarm.silentApp)
         var time = now + Int64(random.number(0...500))
         var sequence: UInt64 = 0
         if byServer {
-            let device = "device-\(activity)"
             phones[activity] = SimulatedPhone(activity: activity, device: device)
-            registerStart(
-                device,
-                activity: activity,
-                at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100)
-            )
+            registerStart(device, at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100))
             sequence += 1
-            send(activity, .start, sequence: sequence, content: 0, at: time)
+            send(activity, .start, sequence: sequence, content: 0, device: device, at: time)
         } else if isSilent {
             phones[activity] = SimulatedPhone(activity: activity, device: nil)
             script.append((time - 100, { [self] in giveToken(activity) }))
@@ -52,6 +51,7 @@ extension Simulation {
         sequence: UInt64,
         content: Int,
         suppliesToken: Bool = false,
+        device: String = "",
         at time: Int64
     ) {
         let repeats = random.chance(50) ? 2 : 1
@@ -62,11 +62,20 @@ extension Simulation {
             "attributes-type":"Match","attributes":{"id":"\(activity)"},\
             "alert":{"title":"Start","body":"\(activity)"},
             """
+        var wishes = ""
+        if swarm.priority > 0, event == .update, random.chance(swarm.priority) {
+            wishes = "\"priority\":\(random.chance(500) ? 5 : 10),"
+        }
+        var alert = ""
+        if swarm.alert > 0, event != .start, random.chance(swarm.alert) {
+            alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
+            alerts[activity, default: []].append(Int(sequence))
+        }
         let value = """
             {"app":"\(SimulatedRedis.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
-            \(event == .start ? "\"device\":\"device-\(activity)\"," : "")\
+            \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
             "aps":{"event":"\(event.name)","timestamp":\(time / 1_000),\(event == .start ? start : "")\
-            "content-state":{"sequence":\(sequence),"timestamp":\(time / 1_000),"content":\(content)}}}
+            "content-state":{"sequence":\(sequence),"timestamp":\(time / 1_000),"content":\(content)}\(alert)}}
             """
         for _ in 0..<repeats {
             script.append(
@@ -86,14 +95,14 @@ extension Simulation {
 
     // MARK: - Phones
 
-    private func registerStart(_ device: String, activity: String, at time: Int64) {
+    private func registerStart(_ device: String, at time: Int64) {
         script.append(
             (
                 time,
                 { [self] in
                     nextToken += 1
                     let token = "ffff" + hex(nextToken)
-                    startTokens[token] = activity
+                    startTokens[token] = device
                     nextRegistration += 1
                     let value = """
                         {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(registeredAt()),\
@@ -110,7 +119,7 @@ extension Simulation {
         forsaken.remove(activity)
         let value = """
             {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(phone.registeredAt),\
-            "activity":"\(activity)","token":"\(token)"}
+            "frequentUpdates":\(frequent.contains(activity)),"activity":"\(activity)","token":"\(token)"}
             """
         _ = log.append(topic: 1, key: activity, value: value, at: now)
     }
@@ -150,19 +159,24 @@ extension Simulation {
                 timestamp: Int64(number("timestamp\":", after: "content-state", in: body)),
                 sequence: UInt64(number("sequence\":", after: "content-state", in: body))
             ),
-            content: number("content\":", after: "content-state", in: body)
+            content: number("content\":", after: "content-state", in: body),
+            alert: number("title\":\"", after: "\"alert\":{", in: body)
         )
+        if shown.alert >= 0, (try? JSONSerialization.jsonObject(with: Data(body.utf8))) == nil {
+            violations.append("a body that carries an alert is not JSON: \(body)")
+        }
         guard number("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
             violations.append("a body does not carry the timestamp that was admitted: \(body)")
             return (.rejected, 400, -1)
         }
-        if let activity = startTokens[token] { return start(activity, shown, view) }
+        if startTokens[token] != nil { return start(String(decoding: view.activity, as: UTF8.self), shown, view) }
         guard let activity = tokens[token], var phone = phones[activity] else {
             violations.append("a push to a token that was never given out")
             return (.rejected, 400, -1)
         }
         if let deadSince = phone.deadTokens[token] { return (.tokenDead, 410, deadSince) }
         phone.receive(view.event, shown)
+        if view.priority == 10 { phone.urgent.insert(view.version) }
         // A Redis that forgot everything may repeat a push, with the timestamp of another; a phone that is told so is not wrong.
         if !wasWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
@@ -180,6 +194,7 @@ extension Simulation {
             return (.rejected, 400, -1)
         }
         phones[activity]?.start(shown)
+        pace.started(activity)
         let delay = Int64(random.number(0...3_000))
         script.append((now + delay, { [self] in registerActivity(activity) }))
         return (.accepted, 200, -1)
@@ -187,14 +202,14 @@ extension Simulation {
 
     /// The number behind `key`, in the part of a body that begins with `mark`.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
-        guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
+        guard let part = body.place(of: mark), let found = body.place(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }
         return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1
     }
 }
 
 extension String {
-    fileprivate func range(of text: String, in range: Range<Index>? = nil) -> Range<Index>? {
+    fileprivate func place(of text: String, in range: Range<Index>? = nil) -> Range<Index>? {
         self[range ?? startIndex..<endIndex].firstRange(of: text)
     }
 }

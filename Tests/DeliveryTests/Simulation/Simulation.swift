@@ -40,15 +40,23 @@ final class Simulation {
     var unregisteredTokens: [String: Int64] = [:]
     /// Activities whose token was taken away and never replaced.
     var forsaken: Set<String> = []
+    /// Activities of which a push was given up for good.
+    var givenUp: Set<String> = []
+    /// Of each activity, the commands that have an alert, by sequence.
+    var alerts: [String: [Int]] = [:]
+    /// Activities whose app allows frequent updates.
+    var frequent: Set<String> = []
+    var pace = SimulatedPace()
+    private var workersMade = 0
 
-    init(seed: UInt64, bringsTokens: Bool = false) {
+    init(seed: UInt64, kind: Swarm.Kind = .plain) {
         self.seed = seed
         random = SimulationRandom(seed: seed)
-        swarm = Swarm(&random, bringsTokens: bringsTokens)
+        swarm = Swarm(&random, kind: kind)
         log = SimulatedLog(partitions: swarm.partitions)
-        redis = SimulatedRedis(model: ScriptModel(nowMilliseconds: now))
+        redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)
         faultsUntil = now + Int64(swarm.commandGap * swarm.commandsPerActivity) + 4_000
-        for number in 0..<swarm.workers { workers.append(makeWorker(number)) }
+        for _ in 0..<swarm.workers { workers.append(makeWorker()) }
         for place in log.places { owners[place] = random.number(0...swarm.workers - 1) }
         for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) })
         {
@@ -57,9 +65,16 @@ final class Simulation {
         makeScenario()
     }
 
-    func makeWorker(_ number: Int) -> SimulatedWorker {
+    func makeWorker() -> SimulatedWorker {
+        workersMade += 1
         let skew = swarm.clockSkew == 0 ? 0 : Int64(random.number(-swarm.clockSkew...swarm.clockSkew))
-        return SimulatedWorker(swarm: swarm, seed: random.next(), clockSkew: skew, nowMilliseconds: now)
+        return SimulatedWorker(
+            number: workersMade,
+            swarm: swarm,
+            seed: random.next(),
+            clockSkew: skew,
+            nowMilliseconds: now
+        )
     }
 
     // MARK: - Running
@@ -109,6 +124,7 @@ final class Simulation {
         for worker in workers {
             guard let worker else { continue }
             feed(worker)
+            reportLag(of: worker)
             deliverReplies(worker)
             deliverAnswers(worker)
             deliverReports(worker)
@@ -132,6 +148,13 @@ final class Simulation {
                 worker.assigned[place]?.nextOffset += 1
                 taken += 1
             }
+        }
+    }
+
+    private func reportLag(of worker: SimulatedWorker) {
+        for (place, entry) in worker.assigned where place.topic == 0 && entry.nextOffset != .max {
+            let behind = Int64(log.records[place]?.count ?? 0) - entry.nextOffset
+            worker.delivery.lag(entry.place, recordsBehind: behind, now: worker.moment(now))
         }
     }
 
@@ -165,6 +188,7 @@ final class Simulation {
         while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
             let due = now + Int64(random.number(0...swarm.latencyMax))
             worker.pushes.append((due, record, fate()))
+            noteSending(worker.delivery.view(record), by: worker)
         }
         while let production = worker.delivery.nextProduction(now: moment) {
             worker.delivery.productionTaken()
@@ -177,6 +201,7 @@ final class Simulation {
     private func fate() -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
         if random.chance(swarm.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
+        if swarm.limited > 0, random.chance(swarm.limited) { return .refused(status: 429) }
         if random.chance(swarm.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
         return .answered
     }
@@ -198,6 +223,7 @@ final class Simulation {
         let view = worker.delivery.view(call.record)
         let reply = redis.perform(call, view)
         checkUnregistered(call, view, reply)
+        noteVerdict(call, view, reply)
         return reply
     }
 
@@ -225,7 +251,8 @@ final class Simulation {
         case .answered:
             let verdict = push(worker.delivery.view(record))
             answer(record, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
-        case .refused(let status): answer(record, worker, .retryLater, status, invalidAt: -1)
+        case .refused(let status):
+            answer(record, worker, status == 429 ? .limited : .retryLater, status, invalidAt: -1)
         case .lostBefore: answer(record, worker, .ambiguous, 0, invalidAt: -1)
         case .lostAfter:
             _ = push(worker.delivery.view(record))
@@ -241,7 +268,12 @@ final class Simulation {
         invalidAt: Int64
     ) {
         let moment = worker.moment(now)
-        trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(record))) \(disposition)")
+        let view = worker.delivery.view(record)
+        trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
+        let isLastAttempt = view.attempts == SimulatedWorker.attemptsMax && disposition != .accepted
+        if isLastAttempt || disposition == .tokenDead || disposition == .rejected {
+            givenUp.insert(String(decoding: view.activity, as: UTF8.self))
+        }
         worker.delivery.answered(
             record,
             PushResult(

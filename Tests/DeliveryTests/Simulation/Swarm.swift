@@ -1,5 +1,16 @@
+import LiveActivity
+
 /// What one seed draws before it runs: sizes, limits and fault rates, so that seeds differ in kind and not only in order.
 struct Swarm {
+    /// What a run is about, beside what all runs are about.
+    enum Kind: String, CaseIterable {
+        case plain
+        /// Tokens come with commands, and tombstones take them away.
+        case tokens
+        /// Budgets, spacings, alerts, priorities, limited tokens, devices of several activities, and reading ahead.
+        case pace
+    }
+
     var workers: Int
     var partitions: Int
     var activities: Int
@@ -29,9 +40,20 @@ struct Swarm {
     /// Per mille of 100 ms steps.
     var tombstone = 0
 
-    /// - Parameter bringsTokens: whether tokens may come with commands, and tombstones take them away. Drawn last, so that a seed
-    ///   without them stays the run that it was.
-    init(_ random: inout SimulationRandom, bringsTokens: Bool) {
+    var policy = Policy(name: "default")
+    /// Per mille of updates that have an alert, and of updates whose producer names a priority.
+    var alert = 0
+    var priority = 0
+    /// Per mille of pushes that are answered by 429.
+    var limited = 0
+    /// Per mille of apps that allow frequent updates.
+    var frequent = 0
+    /// Activities that are started on one device.
+    var activitiesPerDevice = 1
+    var readAheadLag: Int64 = 1_000_000
+
+    /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
+    init(_ random: inout SimulationRandom, kind: Kind) {
         workers = random.number(1...2)
         partitions = random.number(1...3)
         activities = random.number(1...6)
@@ -50,11 +72,38 @@ struct Swarm {
         tokenRotation = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
         clockSkew = [0, 0, 600_000][random.number(0...2)]
-        guard bringsTokens else { return }
+        switch kind {
+        case .plain: break
+        case .tokens: drawTokens(&random)
+        case .pace:
+            if random.chance(300) { drawTokens(&random) }
+            drawPace(&random)
+        }
+    }
+
+    private mutating func drawTokens(_ random: inout SimulationRandom) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
         // A token is passed on in memory only when its command is merged into a newer one, so a worker that goes away may lose it.
         if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
+    }
+
+    private mutating func drawPace(_ random: inout SimulationRandom) {
+        func bucket(_ pushes: Int, _ perHour: Int, _ reserved: Int) -> Policy.Bucket {
+            Policy.Bucket(pushes: pushes, refillPerHour: perHour, reservedForAlerts: min(pushes, reserved))
+        }
+        policy.spacingMilliseconds = [1_000, 1_000, 4_000][random.number(0...2)]
+        policy.throttledSpacingMaxMilliseconds = policy.spacingMilliseconds * Int64([1, 4, 8][random.number(0...2)])
+        policy.throttleRecoveryMilliseconds = [1_000, 20_000][random.number(0...1)]
+        policy.budget = bucket(random.number(1...5), [60, 1_800][random.number(0...1)], random.number(0...3))
+        policy.frequentBudget = bucket(random.number(5...9), [600, 3_600][random.number(0...1)], random.number(0...3))
+        policy.startBudget = bucket(random.number(1...3), [120, 3_600][random.number(0...1)], 0)
+        alert = [0, 150, 500][random.number(0...2)]
+        priority = [0, 300][random.number(0...1)]
+        limited = [0, 50, 300][random.number(0...2)]
+        frequent = [0, 500, 1_000][random.number(0...2)]
+        activitiesPerDevice = [1, 2, 6][random.number(0...2)]
+        readAheadLag = [1_000_000, 4, 20][random.number(0...2)]
     }
 }

@@ -1,0 +1,77 @@
+import Glibc
+import Reactor
+import Redis
+
+// Admissions a second on one core of a real redis-server, and what an activity weighs there.
+//
+// The measure is the time that the server's main thread was on a processor, not the time that passed: whatever else the
+// machine does, this is what an admission costs. Caches that are shared with other work still show in it, so each figure is
+// the median of several runs.
+
+let activities = 100_000
+let runs = 7
+
+func report(_ name: String, _ course: Course, _ run: () throws -> Int) rethrows {
+    var rates: [Double] = []
+    for _ in 0..<runs {
+        let before = course.server.processorSeconds
+        let calls = try run()
+        rates.append(Double(calls) / (course.server.processorSeconds - before))
+    }
+    rates.sort()
+    let microseconds = 1_000_000 / rates[runs / 2]
+    print(
+        name.padded(44),
+        Int(rates[runs / 2]).padded(9),
+        "/s  (",
+        Int(rates[0]),
+        "-",
+        Int(rates[runs - 1]),
+        "),",
+        hundredths(microseconds),
+        "us"
+    )
+}
+
+func hundredths(_ number: Double) -> String {
+    let value = Int((number * 100).rounded())
+    return "\(value / 100).\(value % 100 < 10 ? "0" : "")\(value % 100)"
+}
+
+extension String {
+    func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+}
+
+extension Int {
+    func padded(_ width: Int) -> String {
+        let text = String(self)
+        return String(repeating: " ", count: Swift.max(0, width - text.count)) + text
+    }
+}
+
+do {
+    let server = try RedisServerProcess()
+    let course = try Course(server: server, activities: activities)
+    for transport in [RedisServerProcess.Transport.unix, .tcp] {
+        try course.connect(over: transport)
+        print("\(server.version), over \(transport), calls a second on one core:")
+        if transport == .unix {
+            let empty = server.usedMemoryBytes
+            try course.registerAll()
+            try course.sendAll(high: true)
+            try course.settleAll()
+            let bytes = (server.usedMemoryBytes - empty) / activities
+            let gibibytes = Double(bytes) * 10_000_000 / 1_073_741_824
+            print("an activity: \(course.memoryUsage()) bytes by MEMORY USAGE, \(bytes) with its share of all tables;")
+            print("ten million: \(hundredths(gibibytes)) GiB")
+        }
+        try report("admit, send at priority 5", course) { try course.sendAll(high: false) }
+        try report("admit, send at priority 10", course) { try course.sendAll(high: true) }
+        try report("admit, superseded", course) { try course.supersedeAll() }
+        try report("settle, accepted", course) { try course.settleAll() }
+        try report("admit and settle in turn, each counted", course) { try course.sendAndSettleAll() }
+    }
+} catch {
+    print("RedisBenchmark: \(error)")
+    exit(1)
+}

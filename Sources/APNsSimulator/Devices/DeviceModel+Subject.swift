@@ -1,0 +1,31 @@
+/// Whom a push concerns.
+extension DeviceModel {
+    struct PushSubject {
+        var app: String
+        var device: String
+        /// Nil for a start that has not brought one about.
+        var activity: String?
+
+        func write(to writer: inout JSONWriter) {
+            writer.member("app", app)
+            if let activity { writer.member("activity", activity) }
+            writer.member("device", device)
+        }
+    }
+
+    /// Whose token it is, whatever state it is in; nil if it is no token of any phone here.
+    ///
+    /// - Parameter effect: what the push did that is asked about, right after it has done it.
+    func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
+        guard let index = tokens.find(token) else { return nil }
+        let app = applications[tokens.entries[index].application].bundleIdentifier
+        switch tokens.entries[index].owner {
+        case .activity(let activity):
+            let phone = phones[activities[activity].phone]
+            return PushSubject(app: app, device: phone.device, activity: activities[activity].identifier)
+        case .pushToStart(let phone, _):
+            let born = effect == .started ? phones[phone].activities.last : nil
+            return PushSubject(app: app, device: phones[phone].device, activity: born.map { activities[$0].identifier })
+        }
+    }
+}

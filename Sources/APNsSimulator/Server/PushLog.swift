@@ -1,0 +1,170 @@
+import Glibc
+import Reactor
+
+/// The file of a push log, shared by the threads of a service, each of which writes whole lines to it.
+final class PushLogFile: Sendable {
+    let descriptor: Int32
+
+    /// What was in the file before is gone. Only its owner may read it: it says who was told what.
+    init(path: String) throws(SimulatorError) {
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw SimulatorError(.invalidConfiguration, "pushLog: \(path): \(String(cString: strerror(errno)))")
+        }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+}
+
+/// Writes down every push that has come to its end at the service: one line, one JSON object.
+///
+/// | member | |
+/// | --- | --- |
+/// | `time` | when it was judged, UNIX milliseconds of the simulated world |
+/// | `status`, `reason` | the answer; 0 if there was none, and then `refused`, `reset` or `unanswered`; no reason with 200 |
+/// | `app`, `activity`, `device` | whose token it is, if it is anyone's; of a start the activity that it has brought about |
+/// | `token` | ``Digest`` of the token's bytes |
+/// | `apnsId` | the request's, if it had one |
+/// | `priority`, `expiration` | the headers; -1 for an expiration that was left out |
+/// | `event`, `timestamp` | of the payload; null if a phone can make nothing of it |
+/// | `alert` | the alert's title; `""` for an alert without one, null for none |
+/// | `state` | ``Digest`` of the content state's bytes, or null |
+/// | `effect` | what the phone made of it, if it reached one |
+///
+/// Of one thread the lines are in the order in which the pushes reached their phones.
+final class PushLog: TurnEndHandler {
+    /// Written out before the turn's end when there is more.
+    private static let bufferBytesMax = 65_536
+
+    private let file: PushLogFile
+    private let loop: EventLoop
+    private var buffer: [UInt8] = []
+    private var lines = 0
+    private var isFlushRequested = false
+    /// Lines that could not be written: a full disk, say. They are gone, and so is the proof that the log would have been.
+    private(set) var linesLost = 0
+
+    init(file: PushLogFile, loop: EventLoop) {
+        self.file = file
+        self.loop = loop
+        buffer.reserveCapacity(Self.bufferBytesMax * 2)
+    }
+
+    /// - Parameter tape: scratch memory.
+    func note(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        _ end: PushEnd,
+        subject: DeviceModel.PushSubject?,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) {
+        let (memory, head) = (slot.pointee.memory, slot.pointee.head)
+        let body = memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+        let payload = try? PushPayload(body, tape: &tape)
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("time", nowMilliseconds)
+            writer.member("status", end.status)
+            if !end.reason.isEmpty { writer.member("reason", end.reason) }
+            subject?.write(to: &writer)
+            writer.member("token", Digest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token)))
+            if head.identifierBytes > 0 {
+                let identifier = memory.prefix(head.identifierBytes, of: RequestMemory.identifier)
+                writer.member("apnsId", String(decoding: identifier, as: UTF8.self))
+            }
+            writer.member("priority", head.priority)
+            writer.member("expiration", head.expiration)
+            Self.write(payload, tape, to: &writer)
+            if let effect = end.effect { writer.member("effect", "\(effect)") }
+        }
+        append(writer.bytes)
+    }
+
+    private static func write(_ payload: PushPayload?, _ tape: borrowing JSONTape, to writer: inout JSONWriter) {
+        let null = Array("null".utf8)
+        guard let payload else {
+            for name in ["event", "timestamp", "alert", "state"] { writer.member(name, json: null) }
+            return
+        }
+        writer.member("event", "\(payload.event)")
+        writer.member("timestamp", payload.timestamp)
+        if let alert = payload.alert, tape[alert].kind != .null {
+            let title = tape.member("title", of: alert)
+            writer.member("alert", title.map { tape[$0].kind == .string ? tape.string($0) : "" } ?? "")
+        } else {
+            writer.member("alert", json: null)
+        }
+        if let state = payload.contentState {
+            writer.member("state", Digest.hexadecimal(tape.bytes(state)))
+        } else {
+            writer.member("state", json: null)
+        }
+    }
+
+    private func append(_ line: [UInt8]) {
+        buffer.append(contentsOf: line)
+        buffer.append(UInt8(ascii: "\n"))
+        lines += 1
+        if buffer.count >= Self.bufferBytesMax { return flush() }
+        guard !isFlushRequested else { return }
+        isFlushRequested = true
+        loop.atTurnEnd(self)
+    }
+
+    func turnEnded() {
+        isFlushRequested = false
+        flush()
+    }
+
+    func flush() {
+        var rest = buffer[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(file.descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                linesLost += lines
+                break
+            }
+            rest = rest.dropFirst(count)
+        }
+        buffer.removeAll(keepingCapacity: true)
+        lines = 0
+    }
+}
+
+/// How a push came to its end at the service.
+struct PushEnd {
+    /// 0: it was not answered.
+    var status: Int
+    /// Empty with 200.
+    var reason: String
+    /// Nil: it has reached no phone.
+    var effect: PushEffect?
+
+    init(_ reason: Reason, effect: PushEffect? = nil) {
+        status = reason.status
+        self.reason = reason.word
+        self.effect = effect
+    }
+
+    /// Without an answer.
+    init(_ reason: String, effect: PushEffect? = nil) {
+        status = 0
+        self.reason = reason
+        self.effect = effect
+    }
+}
+
+/// FNV-1a with 64 bits, in sixteen hexadecimal digits: what stands in the push log for bytes that are long or secret.
+///
+/// Not a cryptographic hash: a device token is random and long enough that nobody finds it from this.
+public enum Digest {
+    public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        let digits = String(hash, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

@@ -1,0 +1,56 @@
+/// `Helm/causeway/CAPACITY.md`: the plan for the largest load of this kind that was made public, held equal to the planner by a test.
+public enum CapacityPage {
+    /// JioCinema's figures for one event are 8 to 9 million Live Activity updates a minute at the peak. How many phones took part is
+    /// not public: as many activities as updates a minute would mean one update a minute each, which suits cricket's pace.
+    public static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
+
+    public static func markdown() throws(CapacityError) -> String {
+        let plan = try CapacityPlan(demand: demand)
+        var merged = demand
+        merged.commandsPerPushHundredths = 440
+        let season = try CapacityPlan(demand: merged)
+        return """
+            # How large a fleet
+
+            Made by `causeway capacity-page`; change `Sources/CausewayWorker/Capacity`, not this page.
+
+            `causeway plan` takes the peak that you expect, and says how many pods, partitions, connections, Redis nodes and \
+            how much of Kafka it takes, with the measured costs that it rests on.
+
+            ## Eight to nine million updates a minute
+
+            The largest public figure for Live Activities is JioCinema's: 8 to 9 million updates a minute at the peak of a \
+            cricket match (blog.jiocinema.com/scale-ios-live-activities-apn-optimizations). How many phones that was is not public; \
+            one update a minute for each of 9 million is assumed here, and a command for each push.
+
+            ```console
+            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities)
+            \(plan.text)```
+
+            So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
+            \(Exposition.number(plan.coresHundredths, divisor: 100)) cores at work. What such an event needs most of is Redis: \
+            two script calls a push. APNs' connections are no limit: \(plan.connectionsNeeded) would do, and the fleet has \
+            \(plan.connections), since each lane has its own.
+
+            ## When states change faster than phones are told
+
+            In the demo's season 4.4 commands are written for each push, and 77 % of them are merged before they cost \
+            anything but their reading. The same peak with as many commands:
+
+            ```console
+            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
+                --commands-per-push 4.4
+            \(season.text)```
+
+            ## What moves the numbers
+
+            - **The busy share.** At 50 % a fleet takes twice its peak, or catches up with an hour's pause in an hour. \
+            `causeway_lane_busy_ratio` is the number to scale by.
+            - **How often a worker is woken.** Most of what a small load costs is waking up; the costs here are of 2,649 pushes a \
+            second on one worker. Batches are larger at higher rates, and a push costs less.
+            - **The round trip to Apple.** It decides the pushes in flight, not the CPU.
+            - **Compression in Kafka.** Commands of one kind compress well (`kafka.producer: {compression.type: zstd}`).
+
+            """
+    }
+}

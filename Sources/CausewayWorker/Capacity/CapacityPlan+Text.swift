@@ -1,0 +1,111 @@
+extension CapacityPlan {
+    /// The plan as a page of text, 100 columns at most.
+    public var text: String {
+        var text = "FOR\n"
+        for (name, value) in wishes { text += Self.line(name, value) }
+        text += "\nA FLEET OF\n"
+        for (name, value, reason) in answers { text += Self.line(name, value, reason) }
+        text += "\nWHICH RESTS ON\n"
+        for line in costs.lines { text += "  \(line.text) (\(line.source))\n" }
+        text += "\nMIND\n"
+        for note in notes { text += "  - \(note)\n" }
+        return text
+    }
+
+    private static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
+        let padding = String(repeating: " ", count: max(1, 24 - name.count))
+        guard !reason.isEmpty else { return "  \(name)\(padding)\(value)\n" }
+        return "  \(name)\(padding)\(value)\(String(repeating: " ", count: max(2, 15 - value.count)))\(reason)\n"
+    }
+
+    private var wishes: [(String, String)] {
+        var wishes = [
+            (
+                "updates a minute",
+                "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
+            ),
+            ("activities in a day", Numeral.grouped(demand.activities)),
+            ("commands for a push", Exposition.number(demand.commandsPerPushHundredths, divisor: 100)),
+        ]
+        if demand.audience > 1 { wishes.append(("activities a command", Numeral.grouped(demand.audience))) }
+        if demand.devices > 0 { wishes.append(("devices to start on", Numeral.grouped(demand.devices))) }
+        return wishes
+    }
+
+    private var answers: [(String, String, String)] {
+        [
+            (
+                "pods", Numeral.grouped(pods),
+                "\(demand.coresPerPod) cores and lanes each; \(Exposition.number(coresHundredths, divisor: 100)) cores at work at "
+                    + "\(demand.busyPercent) %, and one pod more"
+            ),
+            (
+                "memory a pod", "\(costs.workerMebibytes * max(1, demand.coresPerPod / 2)) MiB",
+                "request; limit twice that"
+            ),
+            ("lanes", Numeral.grouped(lanes), "one a core"),
+            (
+                "partitions", Numeral.grouped(partitions),
+                "of each of the two topics that are read; \(Self.partitionsPerLane) a lane, to grow"
+            ),
+            (
+                "APNs connections", Numeral.grouped(connections),
+                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(connectionsNeeded)) would "
+                    + "carry the \(Numeral.grouped(pushesInFlight)) in flight"
+            ),
+            ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
+            (
+                "Redis nodes", Numeral.grouped(redisNodes),
+                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
+                    + "memory of \(demand.redisNodeGibibytes) GiB; replicas on top"
+            ),
+            ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
+            ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),
+            (
+                "Kafka in", "\(Self.megabytes(kafkaInBytesPerSecond)) MB/s",
+                "\(Numeral.grouped(commandsPerSecond)) commands a second"
+            ),
+            ("Kafka out", "\(Self.megabytes(kafkaOutBytesPerSecond)) MB/s", "a result each"),
+            (
+                "Kafka writes", "\(Self.megabytes(kafkaWrittenBytesPerSecond)) MB/s",
+                "\(demand.replication) copies, before compression"
+            ),
+            (
+                "Kafka keeps", "\(Numeral.grouped(kafkaStoredGibibytes)) GiB",
+                "\(demand.retentionHours) h at the peak's rate, all copies, before compression"
+            ),
+        ]
+    }
+
+    private var notes: [String] {
+        var notes: [String] = []
+        let hourly = Exposition.number(pushesPerActivityHourHundredths, divisor: 100)
+        notes.append(
+            "Each activity gets \(hourly) pushes an hour. What of them asks for priority 10 must fit its policy."
+        )
+        if pushesPerActivityHourHundredths > 360_000 {
+            notes.append(
+                "That is more than one a second, which is never sent: newer states replace what waits. Plan for 3,600 an hour."
+            )
+        }
+        if demand.audience > 1 {
+            notes.append(
+                "One command for many activities needs audience commands. A version that refuses them needs --audience 1."
+            )
+        }
+        if redisNodes > 1 {
+            notes.append("More than one Redis node is a Redis Cluster; every key of an activity is in one slot.")
+        }
+        notes.append(
+            "The CPU costs are of \(Numeral.grouped(costs.measuredPushesPerSecond)) pushes a second on one worker; a larger load is "
+                + "reckoned from them, not measured. make demo measures them on your machines."
+        )
+        return notes
+    }
+
+    private static func megabytes(_ bytes: Int64) -> String {
+        bytes < 100_000_000
+            ? Exposition.number((bytes + 50_000) / 100_000, divisor: 10)
+            : Numeral.grouped((bytes + 500_000) / 1_000_000)
+    }
+}

@@ -1,0 +1,100 @@
+/// How large a fleet must be. Whole numbers, rounded up; rates are at the peak.
+public struct CapacityPlan: Sendable, Equatable {
+    /// Never fewer: one may be lost and one updated.
+    static let podsMin: Int64 = 3
+    /// Partitions for each lane: a partition is read by one lane, a topic's number of partitions is not changed lightly, and pods
+    /// must be able to grow to twice as many.
+    static let partitionsPerLane: Int64 = 3
+    /// How full connections are planned.
+    static let streamsPercent: Int64 = 50
+    /// How busy Redis' one core is planned.
+    static let redisPercent: Int64 = 50
+
+    public let demand: CapacityDemand
+    public let costs: MeasuredCosts
+
+    public private(set) var pushesPerSecond: Int64 = 0
+    public private(set) var commandsPerSecond: Int64 = 0
+    /// Pushes of one activity in an hour, hundredths: what its budgets must allow.
+    public private(set) var pushesPerActivityHourHundredths: Int64 = 0
+
+    /// Cores at work at the peak, hundredths.
+    public private(set) var coresHundredths: Int64 = 0
+    /// With the busy share, and one more in case one is lost.
+    public private(set) var pods: Int64 = 0
+    public private(set) var lanes: Int64 = 0
+    public private(set) var partitions: Int64 = 0
+
+    /// On their way to APNs or back, by Little's law.
+    public private(set) var pushesInFlight: Int64 = 0
+    /// That the load needs; the fleet has `connections`.
+    public private(set) var connectionsNeeded: Int64 = 0
+    public private(set) var connectionsPerPool: Int64 = 0
+    public private(set) var connections: Int64 = 0
+    public private(set) var apnsMegabitsPerSecond: Int64 = 0
+
+    public private(set) var redisCallsPerSecond: Int64 = 0
+    public private(set) var redisMebibytes: Int64 = 0
+    public private(set) var redisNodesForCalls: Int64 = 0
+    public private(set) var redisNodesForMemory: Int64 = 0
+    public var redisNodes: Int64 { max(redisNodesForCalls, redisNodesForMemory) }
+
+    public private(set) var kafkaInBytesPerSecond: Int64 = 0
+    public private(set) var kafkaOutBytesPerSecond: Int64 = 0
+    /// What the brokers write, copies included.
+    public private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
+    public private(set) var kafkaStoredGibibytes: Int64 = 0
+
+    /// - Throws: if a number is out of its range.
+    public init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
+        try demand.validate()
+        self.demand = demand
+        self.costs = costs
+        pushesPerSecond = Self.up(demand.updatesPerMinute, 60)
+        commandsPerSecond = Self.up(pushesPerSecond * demand.commandsPerPushHundredths, 100 * demand.audience)
+        pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
+        planPods()
+        planConnections()
+        planRedis()
+        planKafka()
+    }
+
+    private mutating func planPods() {
+        let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
+        coresHundredths = Self.up(nanoseconds, 10_000_000)
+        let needed = Self.up(coresHundredths, demand.busyPercent * demand.coresPerPod)
+        pods = max(Self.podsMin, needed + 1)
+        lanes = pods * demand.coresPerPod
+        let bytes = commandsPerSecond * costs.bytesPerCommand
+        let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
+        // A multiple of the pods, so that each has as many as the others.
+        partitions = Self.up(wanted, pods) * pods
+    }
+
+    private mutating func planConnections() {
+        pushesInFlight = Self.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        connectionsNeeded = Self.up(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
+        // Two of each pool at least: one may be replaced while the other carries on.
+        connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
+        connections = lanes * demand.pools * connectionsPerPool
+        apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
+    }
+
+    private mutating func planRedis() {
+        redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
+        redisNodesForCalls = Self.up(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
+        let keys = demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
+        redisMebibytes = Self.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        redisNodesForMemory = Self.up(redisMebibytes, demand.redisNodeGibibytes * 1_024)
+    }
+
+    private mutating func planKafka() {
+        kafkaInBytesPerSecond = commandsPerSecond * costs.bytesPerCommand
+        kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
+        let written = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replication
+        kafkaWrittenBytesPerSecond = written
+        kafkaStoredGibibytes = Self.up(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
+    }
+
+    private static func up(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
+}

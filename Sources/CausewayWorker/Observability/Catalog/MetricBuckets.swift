@@ -1,0 +1,20 @@
+/// Upper bounds of histogram buckets, microseconds. Fixed, so that fleets and versions can be added up; 16 at most.
+enum MetricBuckets {
+    /// Around the least spacing of an activity, one second, closely.
+    static let freshness: [Int64] = [
+        50_000, 100_000, 200_000, 300_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000,
+        10_000_000, 30_000_000, 60_000_000, 300_000_000,
+    ]
+    static let stage: [Int64] = [
+        1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+        10_000_000, 30_000_000, 60_000_000,
+    ]
+    /// Around the tens of milliseconds to Apple's data centres.
+    static let roundTrip: [Int64] = [
+        5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
+        5_000_000, 10_000_000,
+    ]
+    static let redis: [Int64] = [
+        100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    ]
+}

@@ -1,0 +1,35 @@
+import Synchronization
+
+/// What is true of the worker as a whole and changes rarely: written by whoever brings it about, read by health and status.
+public struct WorkerCondition: Sendable, Equatable {
+    /// The worker's place in its consumer group.
+    public enum Membership: UInt8, Sendable {
+        /// Not in the group: joining, or out of reach of the brokers. → `member`.
+        case joining
+        /// In the group, with or without partitions. → `joining`, `left`.
+        case member
+        /// On its way out. Final.
+        case left
+    }
+
+    public var membership = Membership.joining
+    /// Every app's keys were read at the start.
+    public var areKeysLoaded = false
+    /// From the signal to stop.
+    public var isDraining = false
+
+    public init() {}
+}
+
+/// Where the condition stands.
+public final class ConditionBoard: Sendable {
+    private let condition = Mutex(WorkerCondition())
+
+    public init() {}
+
+    public var now: WorkerCondition { condition.withLock { $0 } }
+
+    public func change(_ body: (inout WorkerCondition) -> Void) {
+        condition.withLock { body(&$0) }
+    }
+}

@@ -1,0 +1,154 @@
+/// The values that labels can have: known when the worker starts, and never more than these. What comes from outside and is not
+/// among them is counted under "other" or "none".
+public struct LabelSpace: Sendable {
+    /// An app in an environment.
+    public struct Pool: Sendable, Equatable {
+        public var app: String
+        public var environment: String
+
+        public init(app: String, environment: String) {
+            self.app = app
+            self.environment = environment
+        }
+    }
+
+    /// What signs a pool's provider tokens.
+    public struct Signer: Sendable, Hashable {
+        public var team: String
+        public var keyIdentifier: String
+
+        public init(team: String, keyIdentifier: String) {
+            self.team = team
+            self.keyIdentifier = keyIdentifier
+        }
+    }
+
+    /// The versions in `causeway_build_info`.
+    public struct Build: Sendable, Equatable {
+        public var version: String
+        public var librdkafka: String
+        public var nghttp2: String
+        public var openssl: String
+        public var hiredis: String
+
+        public init(version: String, librdkafka: String, nghttp2: String, openssl: String, hiredis: String) {
+            self.version = version
+            self.librdkafka = librdkafka
+            self.nghttp2 = nghttp2
+            self.openssl = openssl
+            self.hiredis = hiredis
+        }
+    }
+
+    /// The names under `apps` in the configuration, by the core's number of the app. Records of no app count under one more, "none".
+    public var apps: [String]
+    public var pools: [Pool]
+    public var environments = ["production", "sandbox"]
+    /// By the raw value of the outcome.
+    public var outcomes: [String]
+    public var answers: AnswerTable
+    public var signers: [Signer]
+    public var policies: [String]
+    /// Names of Redis' error codes that are told apart; the last should be "other".
+    public var redisErrors: [String]
+    /// Names of librdkafka's errors that are told apart; the last should be "other".
+    public var kafkaErrors: [String]
+    /// The two topics that are read, by their names in the metrics.
+    public var topics = ["commands", "registrations"]
+    public var build: Build
+
+    public init(
+        apps: [String],
+        pools: [Pool],
+        outcomes: [String],
+        answers: AnswerTable,
+        signers: [Signer],
+        policies: [String],
+        redisErrors: [String],
+        kafkaErrors: [String],
+        build: Build
+    ) {
+        self.apps = apps
+        self.pools = pools
+        self.outcomes = outcomes
+        self.answers = answers
+        self.signers = signers
+        self.policies = policies
+        self.redisErrors = redisErrors
+        self.kafkaErrors = kafkaErrors
+        self.build = build
+    }
+
+    /// The index under which records of no configured app count.
+    public var noApp: Int { apps.count }
+
+    /// Each value as its labels, in their order. A dimension without cells has none.
+    func values(of dimension: MetricDimension) -> [[String]] {
+        switch dimension {
+        case .topic: topics.map { [$0] }
+        case .app: (apps + ["none"]).map { [$0] }
+        case .outcome: outcomes.map { [$0] }
+        case .pool: pools.map { [$0.app, $0.environment] }
+        case .answer: answers.labels
+        case .goAwayReason: answers.reasonLabels
+        case .stage: DeliveryStage.allCases.map { [$0.name] }
+        case .environment: environments.map { [$0] }
+        case .connectionState: ConnectionState.allCases.map { [$0.name] }
+        case .signer: signers.map { [$0.team, $0.keyIdentifier] }
+        case .policy: policies.map { [$0] }
+        case .wait: RecordWait.allCases.map { [$0.name] }
+        case .redisError: redisErrors.map { [$0] }
+        case .kafkaError: kafkaErrors.map { [$0] }
+        case .logKind: LogKind.allCases.map { [$0.identifier] }
+        case .build: [[build.version, build.librdkafka, build.nghttp2, build.openssl, build.hiredis]]
+        case .lane: [[""]]
+        case .thread, .partition: []
+        }
+    }
+}
+
+/// APNs' answers as two labels: a status, and the reason that Apple documents for it. An answer that pairs them otherwise counts
+/// under its status and "other", so that the table stays as long as Apple's.
+public struct AnswerTable: Sendable {
+    /// One of Apple's reasons.
+    public struct Reason: Sendable {
+        /// The status that Apple's table gives it; 0: none, as for "no reason" and "unknown reason".
+        public var documentedStatus: UInt16
+        public var text: String
+
+        public init(documentedStatus: UInt16, text: String) {
+            self.documentedStatus = documentedStatus
+            self.text = text
+        }
+    }
+
+    /// Statuses that are told apart; the place behind them is for all others.
+    static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
+
+    private let reasons: [Reason]
+
+    /// - Parameter reasons: by the number under which their owner knows them.
+    public init(reasons: [Reason]) {
+        self.reasons = reasons
+    }
+
+    /// Where an answer counts, without allocation. The reason's number may come from a table that is longer than this one.
+    public func index(status: UInt16, reason: Int) -> Int {
+        if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
+        return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
+    }
+
+    /// Where a GOAWAY's reason counts.
+    public func reasonIndex(_ reason: Int) -> Int {
+        reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
+    }
+
+    var labels: [[String]] {
+        reasons.map { ["\($0.documentedStatus)", $0.text] }
+            + Self.statuses.map { status in
+                [status == 0 ? "none" : "\(status)", status == 0 || status == 200 ? "none" : "other"]
+            } + [["other", "other"]]
+    }
+
+    var reasonLabels: [[String]] { reasons.map { [$0.text] } + [["other"]] }
+}

@@ -1,0 +1,54 @@
+/// Where each metric's numbers stand in a thread's cells: computed once, the same for all threads.
+///
+/// A counter or a gauge has one cell for each combination of its dimensions' values; a histogram has its buckets, one more for what
+/// is above them, and the sum, in a row for each combination.
+struct MetricLayout: Sendable {
+    /// The most cells of one thread, 8 bytes each: 255 apps in two environments come to a fifth of it.
+    static let cellsMax = 1 << 20
+
+    /// One metric's place.
+    struct Place: BitwiseCopyable, Sendable {
+        /// -1: the metric has no cells.
+        var base: Int32 = -1
+        /// Values of the first and of the second dimension; 1 if there is none.
+        var firstCount: Int32 = 1
+        var secondCount: Int32 = 1
+        /// Cells of one series.
+        var width: Int32 = 1
+
+        var seriesCount: Int { Int(firstCount) * Int(secondCount) }
+
+        func cell(_ first: Int, _ second: Int) -> Int {
+            Int(base) + (first * Int(secondCount) + second) * Int(width)
+        }
+    }
+
+    /// By ``Metric``'s raw value.
+    private(set) var places: [Place] = []
+    private(set) var cellCount = 0
+
+    init(labels: LabelSpace) {
+        for definition in MetricCatalog.definitions {
+            var place = Place()
+            let counts = definition.dimensions.map { labels.values(of: $0).count }
+            precondition(counts.count <= 2, "a metric has two dimensions at most")
+            if definition.metric.hasCells, !definition.dimensions.contains(.partition) {
+                place.base = Int32(cellCount)
+                if let first = counts.first { place.firstCount = Int32(first) }
+                if counts.count == 2 { place.secondCount = Int32(counts[1]) }
+                if case .histogram(let bounds) = definition.kind {
+                    precondition(
+                        bounds.count <= 16 && bounds == bounds.sorted(),
+                        "a histogram's bounds are few and ascend"
+                    )
+                    place.width = Int32(bounds.count + 2)
+                }
+                cellCount += place.seriesCount * Int(place.width)
+                precondition(cellCount <= Self.cellsMax, "too many apps for the metrics")
+            }
+            places.append(place)
+        }
+    }
+
+    subscript(_ metric: Metric) -> Place { places[Int(metric.rawValue)] }
+}

@@ -1,0 +1,87 @@
+import Glibc
+
+/// What the system says of this process. What it does not say is nil: `/proc` may be hidden.
+struct ProcessReading: Sendable {
+    var cpuMicroseconds: Int64?
+    var residentBytes: Int64?
+    var virtualBytes: Int64?
+    var openDescriptors: Int64?
+    var maxDescriptors: Int64?
+    /// UNIX milliseconds.
+    var startedAtMilliseconds: Int64?
+
+    subscript(_ metric: Metric) -> Int64? {
+        switch metric {
+        case .processCPU: cpuMicroseconds
+        case .processMemory: residentBytes
+        case .processVirtualMemory: virtualBytes
+        case .processOpenDescriptors: openDescriptors
+        case .processMaxDescriptors: maxDescriptors
+        case .processStartTime: startedAtMilliseconds
+        default: nil
+        }
+    }
+
+    /// Asks now: a few system calls.
+    static func now() -> ProcessReading {
+        var reading = ProcessReading()
+        var time = timespec()
+        if clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 {
+            reading.cpuMicroseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
+        }
+        let pageBytes = Int64(sysconf(Int32(_SC_PAGESIZE)))
+        let pages = text(of: "/proc/self/statm").split(separator: " ").prefix(2).compactMap { Int64($0) }
+        if pages.count == 2 {
+            reading.virtualBytes = pages[0] * pageBytes
+            reading.residentBytes = pages[1] * pageBytes
+        }
+        reading.openDescriptors = entryCount(of: "/proc/self/fd")
+        var limit = rlimit()
+        if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+            reading.maxDescriptors = Int64(clamping: limit.rlim_cur)
+        }
+        reading.startedAtMilliseconds = startedAtMilliseconds
+        return reading
+    }
+
+    /// Field 22 of `/proc/self/stat` (proc(5)), ticks since the system's start, and the system's own start.
+    private static let startedAtMilliseconds: Int64? = {
+        let own = text(of: "/proc/self/stat")
+        // The second field is the program's name, and may hold anything; the fields after its last parenthesis are plain.
+        guard let end = own.lastIndex(of: ")") else { return nil }
+        let fields = own[end...].split(separator: " ")
+        let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
+        let boot = text(of: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
+        guard fields.count > 20, let ticks = Int64(fields[20]), ticksPerSecond > 0,
+            let boot, let bootSeconds = Int64(boot.dropFirst("btime ".count))
+        else { return nil }
+        return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
+    }()
+
+    /// The beginning of a file, `bytesMax` bytes of it; empty if it cannot be read.
+    private static func text(of path: String) -> String {
+        let bytesMax = 1 << 20
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return "" }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 4_096)
+        while bytes.count < bytesMax {
+            let count = read(descriptor, &part, part.count)
+            guard count > 0 else { break }
+            bytes += part[..<count]
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Entries of a directory; its own descriptor is one of those that `/proc/self/fd` shows, and is not counted.
+    private static func entryCount(of path: String) -> Int64? {
+        guard let directory = opendir(path) else { return nil }
+        defer { closedir(directory) }
+        var count: Int64 = 0
+        while let entry = readdir(directory) {
+            if entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) { count += 1 }
+        }
+        return count - 1
+    }
+}

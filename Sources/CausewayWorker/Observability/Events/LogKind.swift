@@ -1,0 +1,65 @@
+import Logging
+
+/// A kind of log line. Its identifier stands in each of its lines as `kind`, in `causeway_log_lines_suppressed_total`, on /statusz,
+/// and in the page that explains it.
+public enum LogKind: UInt8, CaseIterable, Sendable {
+    case workerStarted
+    case workerStopped
+    case workerFailed
+    case workerDraining
+    case drainTimeOver
+    case httpFailed
+
+    case partitionsAssigned
+    case partitionsRevoked
+    case partitionsPaused
+    case partitionsResumed
+    case partitionsTooMany
+    case offsetGone
+    case kafkaAway
+    case kafkaBack
+    case kafkaError
+    case kafkaFatal
+    case kafkaClientLine
+    case kafkaCloseLate
+    case resultNotProduced
+
+    case redisReady
+    case redisLost
+    case redisWarning
+    case redisRefused
+
+    case apnsConnected
+    case apnsAuthenticated
+    case apnsStreamLimit
+    case apnsGoAway
+    case apnsRetiring
+    case apnsClosed
+    case apnsUnresolved
+    case apnsBreakerOpen
+    case apnsBreakerClosed
+    case apnsDrained
+    case providerTokenTrouble
+
+    case keyReadableByOthers
+    case keyLoaded
+    case keyRejected
+    case configurationReloaded
+    case configurationRejected
+
+    public var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
+
+    /// As it is printed: small letters and hyphens.
+    public var identifier: String { definition.identifier }
+}
+
+/// What a kind of log line says, and what to do about it.
+public struct LogKindDefinition: Sendable {
+    public var kind: LogKind
+    public var identifier: String
+    public var level: Logger.Level
+    public var message: String
+    public var meaning: String
+    /// What to do; empty: nothing.
+    public var action: String
+}

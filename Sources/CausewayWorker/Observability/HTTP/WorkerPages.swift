@@ -1,0 +1,120 @@
+import Glibc
+import Logging
+
+/// The four pages of a worker.
+final class WorkerPages: ObservedPages {
+    private let registry: MetricRegistry
+    private let host: String
+    private var log: KindLog
+    private var history = TotalsHistory()
+    private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
+    private var startedAtMilliseconds: Int64?
+
+    init(registry: MetricRegistry, logger: Logger) {
+        self.registry = registry
+        log = KindLog(logger: logger, events: registry.events)
+        host = Self.hostName()
+    }
+
+    func answer(_ head: HTTPRequestHead, nowMilliseconds: Int64) -> HTTPAnswer {
+        switch head.path {
+        case "/metrics": metrics(nowMilliseconds: nowMilliseconds)
+        case "/livez": Self.answer(live(nowMilliseconds: nowMilliseconds))
+        case "/readyz": Self.answer(ready(nowMilliseconds: nowMilliseconds))
+        case "/statusz": status(wantsJSON: Self.wantsJSON(head), nowMilliseconds: nowMilliseconds)
+        case "/": HTTPAnswer(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
+        default: .plain(404)
+        }
+    }
+
+    func sample(nowMilliseconds: Int64) {
+        if startedAtMilliseconds == nil { startedAtMilliseconds = nowMilliseconds }
+        history.append(registry.totals(nowMilliseconds: nowMilliseconds))
+        if processHistory.count == TotalsHistory.samplesMax { processHistory.removeFirst() }
+        processHistory.append((nowMilliseconds, .now()))
+    }
+
+    func refused(status: Int, nowMilliseconds: Int64, wallMilliseconds: Int64) {
+        log.log(
+            .httpFailed,
+            nowMilliseconds: nowMilliseconds,
+            wallMilliseconds: wallMilliseconds,
+            ["status": "\(status)"]
+        )
+    }
+
+    private func upMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
+
+    private func metrics(nowMilliseconds: Int64) -> HTTPAnswer {
+        let exposition = Exposition(
+            registry.totals(nowMilliseconds: nowMilliseconds),
+            labels: registry.labels,
+            condition: registry.condition.now,
+            process: .now()
+        )
+        return HTTPAnswer(status: 200, contentType: Exposition.contentType, text: exposition.text)
+    }
+
+    private func live(nowMilliseconds: Int64) -> HealthReport {
+        .live(
+            silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            upMilliseconds: upMilliseconds(nowMilliseconds)
+        )
+    }
+
+    private func ready(nowMilliseconds: Int64) -> HealthReport {
+        let totals = registry.totals(nowMilliseconds: nowMilliseconds)
+        return .ready(
+            registry.condition.now,
+            isKafkaReady: totals[.kafkaReady] != 0,
+            assigned: totals[.partitionsAssigned],
+            upMilliseconds: upMilliseconds(nowMilliseconds)
+        )
+    }
+
+    private static func answer(_ report: HealthReport) -> HTTPAnswer {
+        HTTPAnswer(status: report.isPassed ? 200 : 503, text: report.text)
+    }
+
+    private func status(wantsJSON: Bool, nowMilliseconds: Int64) -> HTTPAnswer {
+        var wall = timespec()
+        clock_gettime(CLOCK_REALTIME, &wall)
+        let before = history.before(nowMilliseconds: nowMilliseconds)
+        let builder = StatusBuilder(
+            labels: registry.labels,
+            window: MetricWindow(now: registry.totals(nowMilliseconds: nowMilliseconds), before: before),
+            process: .now(),
+            processBefore: processHistory.first { $0.milliseconds == before?.takenAtMilliseconds }?.reading,
+            condition: registry.condition.now,
+            events: registry.events.happened,
+            wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
+        )
+        let report = builder.report(host: host, upMilliseconds: upMilliseconds(nowMilliseconds))
+        return wantsJSON
+            ? HTTPAnswer(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
+            : HTTPAnswer(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
+    }
+
+    /// Whoever asks for JSON by name gets it; browsers, which take anything, get the page.
+    static func wantsJSON(_ head: HTTPRequestHead) -> Bool {
+        if head.query.split(separator: "&").contains("format=json") { return true }
+        return head.accept.split(separator: ",")
+            .contains { $0.split(separator: ";").first?.trimmed == "application/json" }
+            && !head.accept.contains("text/html")
+    }
+
+    private static func hostName() -> String {
+        var bytes = [CChar](repeating: 0, count: 256)
+        guard gethostname(&bytes, bytes.count - 1) == 0 else { return "?" }
+        return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+extension Substring {
+    fileprivate var trimmed: Substring {
+        var text = self
+        while text.first == " " { text.removeFirst() }
+        while text.last == " " { text.removeLast() }
+        return text
+    }
+}

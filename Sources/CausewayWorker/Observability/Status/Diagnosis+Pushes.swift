@@ -1,0 +1,166 @@
+extension Diagnosis {
+    var pools: [Finding] {
+        var findings: [Finding] = []
+        for (index, pool) in labels.pools.enumerated() {
+            let name = "\(pool.app) in \(pool.environment)"
+            if window.now[.breakerOpen, index] != 0 {
+                findings.append(
+                    Finding(
+                        severity: .broken,
+                        alert: "CausewayBreakerOpen",
+                        sight: "Pushes of \(name) are paused.",
+                        meaning:
+                            "What was sent could not succeed. One probe at a time goes out; newer states replace what waits.",
+                        action:
+                            "The event apns-breaker-open below says why: availability is Apple; deviceTokens a wrong "
+                            + "environment or bundle; providerToken a wrong key, team or environment."
+                    )
+                )
+            } else if window.now[.apnsConnections, index, Int(ConnectionState.ready.rawValue)] == 0 {
+                let isNeeded = window.now[.pushesWaiting, index] > 0
+                findings.append(
+                    Finding(
+                        severity: isNeeded ? .broken : .attention,
+                        alert: "",
+                        sight: "No APNs connection is ready for \(name).",
+                        meaning: isNeeded
+                            ? "\(window.now[.pushesWaiting, index]) pushes wait for one." : "Nothing waits for it now.",
+                        action: "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below."
+                    )
+                )
+            }
+        }
+        for (index, signer) in labels.signers.enumerated()
+        where window.now[.providerTokenAge, index] > Self.tokenAgeMilliseconds {
+            let age = Numeral.duration(microseconds: window.now[.providerTokenAge, index] * 1_000)
+            findings.append(
+                Finding(
+                    severity: .broken,
+                    alert: "CausewayProviderTokenOld",
+                    sight: "The provider token of key \(signer.keyIdentifier) is \(age) old.",
+                    meaning: "Apple refuses tokens of more than an hour: soon every push fails.",
+                    action: "Check the key file and the machine's clock."
+                )
+            )
+        }
+        for (index, app) in labels.apps.enumerated() where window.now[.keyFileRejected, index] != 0 {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayKeyFileRejected",
+                    sight: "The new key file of \(app) is refused.",
+                    meaning: "The key before it stays in use, until this worker restarts: then it cannot start.",
+                    action: "See the event key-rejected below, and write the file again, whole."
+                )
+            )
+        }
+        return findings
+    }
+
+    /// Shares among the answers of the window.
+    var answers: [Finding] {
+        var all: Int64 = 0
+        var refused: Int64 = 0
+        var dead: Int64 = 0
+        var worst: (label: String, count: Int64) = ("", 0)
+        for (answer, values) in labels.answers.labels.enumerated() {
+            let count = labels.pools.indices.reduce(Int64(0)) { $0 + (window.count(.pushes, $1, answer) ?? 0) }
+            all += count
+            if values[0] == "410" {
+                dead += count
+            } else if values[0].hasPrefix("4"), values[0] != "429" {
+                refused += count
+                if count > worst.count { worst = ("\(values[0]) \(values[1])", count) }
+            }
+        }
+        guard all >= Self.answersMin else { return [] }
+        var findings: [Finding] = []
+        if refused * 100 > all {
+            findings.append(
+                Finding(
+                    severity: .broken,
+                    alert: "CausewayPushesRefused",
+                    sight:
+                        "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
+                    meaning: "No retry mends these. Their commands are failed, and their results say so.",
+                    action:
+                        "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
+                        + "bundle. PayloadTooLarge, BadPriority…: the producer."
+                )
+            )
+        }
+        if dead * 5 > all {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayTokensDying",
+                    sight: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
+                    meaning: "Activities have ended or apps were deleted, and whoever writes commands does not know.",
+                    action: "Have the producers read the invalidations topic. After a big event it passes by itself."
+                )
+            )
+        }
+        return findings
+    }
+
+    var records: [Finding] {
+        var findings: [Finding] = []
+        if let count = window.count(.deadLetters), count > 0 {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayDeadLetters",
+                    sight: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
+                    meaning: "They are no commands: no phone saw them.",
+                    action: "Read the topic's `error`, `detail` and `source` headers, and tell whoever writes them."
+                )
+            )
+        }
+        for (index, app) in labels.apps.enumerated() { findings += records(of: app, index) }
+        return findings
+    }
+
+    private func records(of app: String, _ index: Int) -> [Finding] {
+        var findings: [Finding] = []
+        let freshness = window.histogram(.freshness, index)
+        if freshness.count >= Self.answersMin, let p99 = freshness.quantile(percent: 99),
+            p99 > Self.freshnessMicroseconds
+        {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayFreshnessSlow",
+                    sight: "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
+                    meaning: "From the command's time to APNs' answer. Phones show old states for so long.",
+                    action: "The stages below say where the time goes."
+                )
+            )
+        }
+        // A budget that nothing was drawn on says nothing.
+        if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayRetryBudgetSpent",
+                    sight: "The retry budget of \(app) is spent.",
+                    meaning: "Pushes that would be tried again fail instead.",
+                    action: "APNs, or the way to it, has been failing: see pushes by answer."
+                )
+            )
+        }
+        let spent = window.count(.budgetSpent, index) ?? 0
+        let demoted = window.count(.budgetDemotions, index) ?? 0
+        if demoted >= Self.answersMin, demoted > spent {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayBudgetExhausted",
+                    sight: "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and went at 5.",
+                    meaning: "Their activities' budgets are spent: phones show them later, when idle.",
+                    action: "Ask for priority 10 less often, or give the app the policy that it needs."
+                )
+            )
+        }
+        return findings
+    }
+}

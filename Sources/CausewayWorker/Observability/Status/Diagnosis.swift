@@ -1,0 +1,182 @@
+/// Says what is wrong, from numbers alone: the same thresholds as the alerts, for the worker that is asked.
+struct Diagnosis {
+    static let staleMilliseconds: Int64 = 60_000
+    static let freshnessMicroseconds: Int64 = 5_000_000
+    static let tokenAgeMilliseconds: Int64 = 3_300_000
+    static let busyMillionths: Int64 = 800_000
+    /// Answers in the window before their shares mean something.
+    static let answersMin: Int64 = 100
+
+    let labels: LabelSpace
+    let window: MetricWindow
+    let condition: WorkerCondition
+    let live: HealthReport
+    let process: ProcessReading
+
+    private var now: MetricTotals { window.now }
+
+    /// The worst first.
+    var findings: [Finding] {
+        (own + redis + kafka + partitions + pools + answers + records + load)
+            .enumerated()
+            .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
+            .map(\.element)
+    }
+
+    // MARK: - The worker
+
+    private var own: [Finding] {
+        var findings = live.checks.filter { !$0.isPassed }
+            .map { check in
+                Finding(
+                    severity: .broken,
+                    alert: "CausewayRestarting",
+                    sight: "The thread \(check.name) \(check.text).",
+                    meaning: "It is stuck. Kubernetes restarts this worker when /livez has failed long enough.",
+                    action: "If you can, take a stack first (gdb -p, thread apply all bt) and report it."
+                )
+            }
+        if condition.isDraining {
+            findings.append(
+                Finding(
+                    severity: .note,
+                    alert: "",
+                    sight: "This worker is draining.",
+                    meaning: "It was told to stop: it finishes what is under way and gives its partitions back.",
+                    action: "Nothing."
+                )
+            )
+        }
+        if let open = process.openDescriptors, let most = process.maxDescriptors, open * 5 > most * 4 {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "",
+                    sight: "\(Numeral.grouped(open)) of \(Numeral.grouped(most)) file descriptors are open.",
+                    meaning: "At the limit no connection can be made.",
+                    action: "Raise the limit; if the number only ever grows, report it."
+                )
+            )
+        }
+        return findings
+    }
+
+    private var load: [Finding] {
+        let busy = now.lanes.indices.filter { now.lane($0, .laneBusyRatio) > Self.busyMillionths }
+        guard !busy.isEmpty else { return [] }
+        return [
+            Finding(
+                severity: .attention,
+                alert: "CausewayLaneBusy",
+                sight: "\(busy.count) of \(now.lanes.count) lanes work more than 80 % of the time.",
+                meaning: "A lane at 100 % falls behind, and pushes come late.",
+                action: busy.count == now.lanes.count
+                    ? "Add workers, up to the number of partitions, or lanes where there are cores."
+                    : "Some partitions are hotter than others: look for one activity with very many commands, or few partitions."
+            )
+        ]
+    }
+
+    // MARK: - What it depends on
+
+    private var redis: [Finding] {
+        let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
+        guard away > 0 else { return [] }
+        return [
+            Finding(
+                severity: .broken,
+                alert: "CausewayRedisAway",
+                sight: away == now.lanes.count
+                    ? "Redis is away." : "Redis is away for \(away) of \(now.lanes.count) lanes.",
+                meaning:
+                    "Nothing is sent without it, since it knows what each phone shows. Commands wait in Kafka; none is lost.",
+                action:
+                    "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen."
+            )
+        ]
+    }
+
+    private var kafka: [Finding] {
+        guard now[.kafkaReady] == 0 else { return [] }
+        return [
+            Finding(
+                severity: .broken,
+                alert: "CausewayKafkaAway",
+                sight: "No Kafka broker is reachable.",
+                meaning: "Nothing is read, and results cannot be written. What is under way waits; none is lost.",
+                action:
+                    "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below."
+            )
+        ]
+    }
+
+    private var partitions: [Finding] {
+        var findings: [Finding] = []
+        if now[.partitionsAssigned] == 0, now[.kafkaReady] != 0, !condition.isDraining {
+            let isMember = condition.membership == .member
+            findings.append(
+                Finding(
+                    severity: isMember ? .note : .attention,
+                    alert: "CausewayNoPartitions",
+                    sight: "This worker reads no partition.",
+                    meaning: isMember ? "Others read them all: it stands by." : "It is not in its group yet.",
+                    action: isMember
+                        ? "Nothing, or fewer workers, or more partitions."
+                        : "Wait a minute; then check the group's name and its rights."
+                )
+            )
+        }
+        if let oldest = now.partitions.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
+            oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
+        {
+            let age = Numeral.duration(microseconds: oldest.oldestUnsettledMilliseconds * 1_000)
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "CausewayCommandsStale",
+                    sight: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
+                    meaning:
+                        "Nothing behind it is committed, and a restart begins again at it.",
+                    action:
+                        "See what the waiting records wait for, below. A restart does not mend it."
+                )
+            )
+        }
+        if let lag = lagGrowth { findings.append(lag) }
+        if now[.partitionsPaused] > 0 {
+            findings.append(
+                Finding(
+                    severity: .attention,
+                    alert: "",
+                    sight: "\(now[.partitionsPaused]) partitions are paused.",
+                    meaning: "A lane holds as many records as it may.",
+                    action: "See what the waiting records wait for; it is that which is slow."
+                )
+            )
+        }
+        return findings
+    }
+
+    private var lagGrowth: Finding? {
+        guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
+        let lagNow = Self.lag(now)
+        let lagBefore = Self.lag(before)
+        // A second's worth of records is how Kafka breathes.
+        let second = (window.count(.recordsReceived) ?? 0) * 1_000 / window.milliseconds
+        guard lagNow > lagBefore + max(1_000, second) else { return nil }
+        return Finding(
+            severity: .attention,
+            alert: "CausewayLagGrows",
+            sight: "The lag grew from \(Numeral.grouped(lagBefore)) to \(Numeral.grouped(lagNow)) records.",
+            meaning: "More is written than this worker reads.",
+            action: "If lanes are busy, add workers. If not, see what the waiting records wait for."
+        )
+    }
+
+    static func lag(_ totals: MetricTotals) -> Int64 { totals.partitions.reduce(0) { $0 + max(0, $1.lag) } }
+
+    func name(of partition: PartitionReading) -> String {
+        let topic = labels.topics.indices.contains(Int(partition.topic)) ? labels.topics[Int(partition.topic)] : "?"
+        return "\(topic)/\(partition.partition)"
+    }
+}

@@ -1,0 +1,80 @@
+import Logging
+
+extension StatusBuilder {
+    var threads: StatusTable {
+        StatusTable(
+            key: "threads",
+            title: "Threads",
+            explanation: "The busy share says when to scale: above 80 % for minutes, add workers or lanes.",
+            columns: [
+                .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
+                .init(key: "turnedSecondsAgo", title: "turned, ago"),
+            ],
+            rows: window.now.silences.enumerated()
+                .map { index, silence in
+                    let isLane = index < window.now.lanes.count
+                    let busy = isLane ? window.now.lane(index, .laneBusyRatio) : nil
+                    let age = StatusCell.duration(milliseconds: silence.milliseconds)
+                    let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMilliseconds
+                    return [
+                        .words(silence.thread),
+                        .share(millionths: busy).toned((busy ?? 0) > Diagnosis.busyMillionths ? .attention : .plain),
+                        isStuck ? age.toned(.broken) : age,
+                    ]
+                }
+        )
+    }
+
+    var processTable: StatusTable {
+        var share: Int64?
+        if let cpu = process.cpuMicroseconds, let before = processBefore?.cpuMicroseconds, window.milliseconds > 0 {
+            share = max(0, cpu - before) * 1_000 / window.milliseconds
+        }
+        return StatusTable(
+            key: "process",
+            title: "The process",
+            columns: [
+                .init(key: "cpuShare", title: "CPU, last minute (100 %: one core)"),
+                .init(key: "cpuSeconds", title: "CPU, all"), .init(key: "residentBytes", title: "memory"),
+                .init(key: "openDescriptors", title: "descriptors"), .init(key: "maxDescriptors", title: "of"),
+            ],
+            rows: [
+                [
+                    .share(millionths: share), .duration(microseconds: process.cpuMicroseconds),
+                    .bytes(process.residentBytes), process.openDescriptors.map { .count($0) } ?? .none,
+                    process.maxDescriptors.map { .count($0) } ?? .none,
+                ]
+            ]
+        )
+    }
+
+    var eventsTable: StatusTable {
+        StatusTable(
+            key: "events",
+            title: "What happened",
+            explanation: "The last of each kind, the latest first. The kinds are explained in METRICS.md.",
+            columns: [
+                .init(key: "secondsAgo", title: "ago"), .init(key: "kind", title: "kind"),
+                .init(key: "level", title: "level"), .init(key: "message", title: "message"),
+                .init(key: "detail", title: "the last one said"), .init(key: "count", title: "times"),
+            ],
+            rows: events.prefix(Self.eventsMax)
+                .map { event in
+                    let definition = event.kind.definition
+                    let tone: StatusCell.Tone =
+                        switch definition.level {
+                        case .critical, .error: .broken
+                        case .warning: .attention
+                        default: .plain
+                        }
+                    return [
+                        .duration(milliseconds: max(0, wallMilliseconds - event.lastWallMilliseconds)),
+                        .words(definition.identifier), .words(definition.level.rawValue).toned(tone),
+                        .words(definition.message), .words(event.lastDetail),
+                        .count(Int64(clamping: event.count)),
+                    ]
+                },
+            emptyText: "Nothing yet."
+        )
+    }
+}

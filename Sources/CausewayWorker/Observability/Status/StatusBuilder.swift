@@ -1,0 +1,278 @@
+/// Makes the status report of the numbers.
+struct StatusBuilder {
+    /// Partitions that are shown: those that lag or wait most.
+    static let partitionsMax = 12
+    static let eventsMax = 20
+
+    let labels: LabelSpace
+    let window: MetricWindow
+    let process: ProcessReading
+    let processBefore: ProcessReading?
+    let condition: WorkerCondition
+    let events: [EventBoard.Event]
+    let wallMilliseconds: Int64
+
+    private var now: MetricTotals { window.now }
+
+    func report(host: String, upMilliseconds: Int64) -> StatusReport {
+        let live = HealthReport.live(silences: now.silences, upMilliseconds: upMilliseconds)
+        let ready = HealthReport.ready(
+            condition,
+            isKafkaReady: now[.kafkaReady] != 0,
+            assigned: now[.partitionsAssigned],
+            upMilliseconds: upMilliseconds
+        )
+        let diagnosis = Diagnosis(labels: labels, window: window, condition: condition, live: live, process: process)
+        return StatusReport(
+            host: host,
+            version: labels.build.version,
+            wallMilliseconds: wallMilliseconds,
+            upMilliseconds: upMilliseconds,
+            summary: summary,
+            findings: diagnosis.findings,
+            live: live,
+            ready: ready,
+            tables: [
+                flow, outcomes, freshness, stages, waits, pools, answers, redis, partitions, threads, processTable,
+                eventsTable,
+            ]
+        )
+    }
+
+    /// One sentence: what is flowing.
+    private var summary: String {
+        guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
+        else { return "The worker has just started; rates come in a few seconds." }
+        let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.milliseconds).text }
+        var freshness = window.histogram(.freshness, 0)
+        for app in labels.apps.indices.dropFirst() { freshness = freshness + window.histogram(.freshness, app) }
+        var text = "\(rate(received)) records and \(rate(pushes)) pushes a second"
+        if let p99 = freshness.quantile(percent: 99) {
+            text += "; 99 of 100 accepted within \(Numeral.duration(microseconds: p99)) of their record's time"
+        }
+        return text + "."
+    }
+
+    // MARK: - What flows
+
+    private var flow: StatusTable {
+        let lines: [(String, Metric)] = [
+            ("records received", .recordsReceived), ("merged into a newer state", .coalesced),
+            ("commands settled", .outcomes), ("pushes", .pushes), ("pushes tried again", .pushRetries),
+            ("at priority 10", .budgetSpent), ("wished for 10, sent at 5", .budgetDemotions),
+            ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
+        ]
+        return StatusTable(
+            key: "flow",
+            title: "What flows",
+            columns: [
+                .init(key: "what", title: ""), .init(key: "perSecond", title: "a second, last minute"),
+                .init(key: "total", title: "since the start"),
+            ],
+            rows: lines.map { title, metric in
+                [
+                    .words(title), .rate(window.count(metric), windowMilliseconds: window.milliseconds),
+                    .count(now.sum(metric)),
+                ]
+            }
+        )
+    }
+
+    private var outcomes: StatusTable {
+        let rows = (labels.apps + ["none"]).enumerated()
+            .flatMap { app, name in
+                labels.outcomes.enumerated()
+                    .filter { now[.outcomes, app, $0.offset] > 0 }
+                    .map { outcome, text -> [StatusCell] in
+                        [
+                            .words(name), .words(text),
+                            .rate(window.count(.outcomes, app, outcome), windowMilliseconds: window.milliseconds),
+                            .count(now[.outcomes, app, outcome]),
+                        ]
+                    }
+            }
+        return StatusTable(
+            key: "outcomes",
+            title: "What became of commands",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
+                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+            ],
+            rows: rows,
+            emptyText: "No command was settled yet."
+        )
+    }
+
+    private var freshness: StatusTable {
+        StatusTable(
+            key: "freshness",
+            title: "Freshness",
+            explanation: "From a command's record time to APNs' 200, last minute.",
+            columns: [.init(key: "app", title: "app")] + Self.quantileColumns,
+            rows: labels.apps.enumerated().map { [.words($1)] + Self.quantiles(window.histogram(.freshness, $0)) }
+        )
+    }
+
+    private var stages: StatusTable {
+        let meanings: [DeliveryStage: String] = [
+            .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
+            .apns: "Apple and the network", .settle: "the result, until acknowledged",
+        ]
+        return StatusTable(
+            key: "stages",
+            title: "Where the time goes",
+            columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
+            rows: DeliveryStage.allCases.map { stage in
+                [.words(stage.name), .words(meanings[stage] ?? "").toned(.faint)]
+                    + Self.quantiles(window.histogram(.stage, Int(stage.rawValue)))
+            }
+        )
+    }
+
+    private static let quantileColumns: [StatusTable.Column] = [
+        .init(key: "p50Seconds", title: "p50"), .init(key: "p90Seconds", title: "p90"),
+        .init(key: "p99Seconds", title: "p99"), .init(key: "count", title: "of"),
+    ]
+
+    private static func quantiles(_ histogram: HistogramReading) -> [StatusCell] {
+        [50, 90, 99].map { .duration(microseconds: histogram.quantile(percent: $0)) } + [.count(histogram.count)]
+    }
+
+    // MARK: - What waits
+
+    private var waits: StatusTable {
+        let meanings: [RecordWait: String] = [
+            .redis: "a reply of Redis", .pace: "their activity's pace, budget or back-off",
+            .stream: "room on a connection",
+            .apns: "APNs' answer", .result: "Kafka's acknowledgement of the result",
+        ]
+        return StatusTable(
+            key: "waiting",
+            title: "What waits",
+            explanation:
+                "\(Numeral.grouped(now[.recordsHeld])) records are held between receipt and acknowledged result.",
+            columns: [
+                .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
+                .init(key: "records", title: "records"),
+            ],
+            rows: RecordWait.allCases.map { wait in
+                [
+                    .words(wait.name), .words(meanings[wait] ?? "").toned(.faint),
+                    .count(now[.recordsWaiting, Int(wait.rawValue)]),
+                ]
+            }
+        )
+    }
+
+    private var partitions: StatusTable {
+        let shown = now.partitions
+            .sorted {
+                (max($0.lag, 0), $0.oldestUnsettledMilliseconds) > (max($1.lag, 0), $1.oldestUnsettledMilliseconds)
+            }
+            .prefix(Self.partitionsMax)
+        let more = now.partitions.count - shown.count
+        let text =
+            "\(now[.partitionsAssigned]) assigned, \(now[.partitionsPaused]) paused, lag "
+            + "\(Numeral.grouped(Diagnosis.lag(now)))"
+        return StatusTable(
+            key: "partitions",
+            title: "Kafka: \(text)",
+            explanation: (now[.kafkaReady] != 0 ? "A broker is reachable." : "No broker is reachable.")
+                + (now[.readAheadActive] != 0 ? " Catching up: records are read ahead." : "")
+                + (more > 0 ? " The \(shown.count) partitions that lag most; \(more) more are not shown." : ""),
+            columns: [
+                .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
+                .init(key: "lag", title: "lag"), .init(key: "oldestUnsettledSeconds", title: "oldest unsettled"),
+                .init(key: "watermark", title: "settled up to"),
+            ],
+            rows: shown.map { reading in
+                let oldest = reading.oldestUnsettledMilliseconds
+                let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
+                return [
+                    .words(
+                        labels.topics.indices.contains(Int(reading.topic)) ? labels.topics[Int(reading.topic)] : "?"
+                    ),
+                    .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
+                    oldest > Diagnosis.staleMilliseconds ? age.toned(.attention) : age,
+                    reading.watermark >= 0 ? .count(reading.watermark) : .none,
+                ]
+            },
+            emptyText: "No partition is assigned."
+        )
+    }
+
+    // MARK: - APNs and Redis
+
+    private var pools: StatusTable {
+        StatusTable(
+            key: "pools",
+            title: "APNs",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
+                .init(key: "paused", title: "paused"), .init(key: "ready", title: "connections ready"),
+                .init(key: "opening", title: "opening"), .init(key: "draining", title: "draining"),
+                .init(key: "streams", title: "streams"), .init(key: "inFlight", title: "in flight"),
+                .init(key: "waiting", title: "waiting"),
+            ],
+            rows: labels.pools.enumerated()
+                .map { index, pool in
+                    let isOpen = now[.breakerOpen, index] != 0
+                    let connections = ConnectionState.allCases.map {
+                        StatusCell.count(now[.apnsConnections, index, Int($0.rawValue)])
+                    }
+                    return [
+                        .words(pool.app), .words(pool.environment), .flag(isOpen).toned(isOpen ? .broken : .plain),
+                    ] + connections + [
+                        .count(now[.apnsStreams, index]), .count(now[.pushesInFlight, index]),
+                        .count(now[.pushesWaiting, index]),
+                    ]
+                }
+        )
+    }
+
+    private var answers: StatusTable {
+        let rows = labels.pools.enumerated()
+            .flatMap { index, pool in
+                labels.answers.labels.enumerated()
+                    .filter { now[.pushes, index, $0.offset] > 0 }
+                    .map { answer, values -> [StatusCell] in
+                        [
+                            .words(pool.app), .words(pool.environment), .words(values[0]), .words(values[1]),
+                            .rate(window.count(.pushes, index, answer), windowMilliseconds: window.milliseconds),
+                            .count(now[.pushes, index, answer]),
+                        ]
+                    }
+            }
+        return StatusTable(
+            key: "answers",
+            title: "APNs' answers",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
+                .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
+                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+            ],
+            rows: rows,
+            emptyText: "No push was answered yet."
+        )
+    }
+
+    private var redis: StatusTable {
+        let lanes = now.lanes.indices.count { now.lane($0, .redisReady) != 0 }
+        let calls = window.histogram(.redisRoundTrip)
+        return StatusTable(
+            key: "redis",
+            title: "Redis",
+            columns: [
+                .init(key: "lanesReady", title: "lanes that have it"), .init(key: "lanes", title: "of"),
+            ] + Self.quantileColumns + [
+                .init(key: "reconnects", title: "reconnects"), .init(key: "errors", title: "errors"),
+            ],
+            rows: [
+                [
+                    .count(Int64(lanes)).toned(lanes < now.lanes.count ? .broken : .plain),
+                    .count(Int64(now.lanes.count)),
+                ] + Self.quantiles(calls) + [.count(now.sum(.redisReconnects)), .count(now.sum(.redisErrors))]
+            ]
+        )
+    }
+}

@@ -1,0 +1,187 @@
+import LiveActivity
+
+/// What becomes of a command by the word of the admit script.
+extension Delivery {
+    mutating func addressed(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
+        let record = call.record
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .addressing && activities[activity].current == record)
+        switch reply.verdict {
+        case .address:
+            setAddress(of: record, from: reply)
+            records[record].hasStartDraw = true
+            records[record].lacksStartBudget = false
+            activities[activity].phase = .admitting
+            self.call(.admit, record)
+        case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.number, now: now)
+        default: hold(record, of: activity)
+        }
+    }
+
+    /// The device's budget is empty. The start waits for it, by default for as long as the policy lets a start be stored.
+    private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
+        let policy = policies[records[record].policy]
+        records[record].lacksStartBudget = true
+        if records[record].expiration < 0 {
+            records[record].expiration = records[record].receivedMilliseconds / 1_000 + policy.startSeconds
+        }
+        let expiresInMilliseconds = (records[record].expiration + 1) * 1_000 - now.wallMilliseconds
+        let pause = min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds)
+        rest(activity, until: now.monotonicMilliseconds + max(1, pause))
+        putBackCurrent(of: activity, now: now)
+        endTurn(activity, now: now)
+    }
+
+    mutating func admitted(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
+        let record = call.record
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .admitting && activities[activity].current == record)
+        records[record].admittedMilliseconds = now.wallMilliseconds
+        switch reply.verdict {
+        case .send: admittedToSend(record, of: activity, reply, now: now)
+        case .wait:
+            let most = policies[records[record].policy].throttledSpacingMaxMilliseconds
+            rest(activity, until: now.monotonicMilliseconds + max(1, min(reply.number, most)))
+            putBackCurrent(of: activity, now: now)
+            endTurn(activity, now: now)
+        case .noToken:
+            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            hold(record, of: activity)
+        case .alertHeld where !records[record].answersForHeldAlert:
+            carryHeldAlert(of: reply, on: record)
+            self.call(.admit, record)
+        case .overtaken:
+            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            awaitCarrier(of: activity, now: now)
+        case .held: finishCurrent(call, .held, now: now)
+        case .unchanged: finishCurrent(call, .unchanged, now: now)
+        case .ended, .tooOld, .superseded, .duplicate, .unknown: notAdmitted(call, reply.verdict, now: now)
+        case .alertHeld, .address, .retry, .registered, .stale, .unregistered, .settled:
+            records[record].setReason("unexpected reply of the admit script")
+            refundStart(record)
+            finishCurrent(call, .failed, now: now)
+        }
+    }
+
+    private mutating func notAdmitted(_ call: RedisCall, _ verdict: ScriptReply.Verdict, now: Moment) {
+        refundStart(call.record)
+        switch verdict {
+        case .superseded: finishCurrent(call, .superseded, now: now)
+        case .duplicate: finishCurrent(call, .duplicate, now: now)
+        case .unknown:
+            // Another record of this start was admitted, and nobody has said what came of it. From now on it is a duplicate.
+            records[call.record].settlement = .unknown
+            finishCurrent(call, .unknown, now: now)
+        default:
+            if verdict == .tooOld { records[call.record].setReason("activityOver8Hours") }
+            finishCurrent(call, .ended, now: now)
+        }
+    }
+
+    /// The newer state that waits takes the current command's place.
+    mutating func overtakeCurrent(of activity: UInt32, now: Moment) {
+        supersede(activities[activity].current, by: activities[activity].head, now: now)
+        endTurn(activity, now: now)
+    }
+
+    /// A start that is not sent after all gives back what it drew on its device's budget.
+    mutating func refundStart(_ record: UInt32) {
+        guard records[record].hasStartDraw else { return }
+        records[record].hasStartDraw = false
+        call(.refundStart, record)
+    }
+
+    private mutating func admittedToSend(_ record: UInt32, of activity: UInt32, _ reply: ScriptReply, now: Moment) {
+        if records[record].event == .start {
+            records[record].sentPriority = records[record].priority
+        } else {
+            setAddress(of: record, from: reply)
+            setPriority(of: record, from: reply)
+        }
+        let slot = records[record]
+        rest(activity, until: now.monotonicMilliseconds + policies[slot.policy].spacingMilliseconds)
+        let pool = PoolIndex(application: slot.application, environment: slot.environment)
+        let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
+        guard pools.hasPool(pool), slot.token.count > 0, isTimestampValid else {
+            records[record].settlement = .final
+            let reason: StaticString =
+                pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
+            records[record].setReason(reason)
+            refundStart(record)
+            finish(record, .failed)
+            return endTurn(activity, now: now)
+        }
+        records[record].sentTimestamp = reply.number
+        setBodyTimestamp(reply.number, of: record)
+        if slot.event == .start { setSentExpiration(of: record, now: now) }
+        records[record].apnsIdentifier = randomness.nextIdentifier()
+        activities[activity].phase = .ready
+        pools.appendReady(record, to: pool)
+    }
+
+    private mutating func setAddress(of record: UInt32, from reply: ScriptReply) {
+        records[record].setToken(reply.token)
+        records[record].environment = reply.environment
+        records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
+    }
+
+    private mutating func setPriority(of record: UInt32, from reply: ScriptReply) {
+        let isKnown = reply.priority == 5 || reply.priority == 10
+        records[record].sentPriority = isKnown ? reply.priority : records[record].priority
+        records[record].isDemoted = reply.isDemoted
+        records[record].budgetLeft = Int32(clamping: reply.budgetLeft)
+        if reply.isDemoted { countDemoted() }
+    }
+
+    private func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
+        Body.setTimestamp(timestamp, in: body(of: record), records[record].layout)
+    }
+
+    func body(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+        let piece = records[record].body
+        return UnsafeMutableRawBufferPointer(
+            start: records[record].block.base + Int(piece.offset),
+            count: Int(piece.count)
+        )
+    }
+
+    private mutating func hold(_ record: UInt32, of activity: UInt32) {
+        // An attempt before this may have raised it. What is held must come back as the version that it is.
+        setBodyTimestamp(records[record].version.timestamp, of: record)
+        activities[activity].phase = .holding
+        call(.hold, record)
+    }
+
+    mutating func held(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
+        let activity = records[call.record].activity
+        precondition(activities[activity].phase == .holding && activities[activity].current == call.record)
+        switch reply.verdict {
+        case .held: finishCurrent(call, .held, now: now)
+        case .superseded: finishCurrent(call, .superseded, now: now)
+        // Another worker has sent it since it was admitted here.
+        case .duplicate: finishCurrent(call, .duplicate, now: now)
+        case .retry:
+            // A token registered between the two calls.
+            let isStart = records[call.record].event == .start
+            activities[activity].phase = isStart ? .addressing : .admitting
+            self.call(isStart ? .address : .admit, call.record)
+        default:
+            records[call.record].setReason("unexpected reply of the admit script")
+            finishCurrent(call, .failed, now: now)
+        }
+    }
+
+    mutating func rest(_ activity: UInt32, until monotonicMilliseconds: Int64) {
+        activities[activity].restsUntilMilliseconds = max(
+            activities[activity].restsUntilMilliseconds,
+            monotonicMilliseconds
+        )
+    }
+
+    mutating func finishCurrent(_ call: RedisCall, _ outcome: Outcome, now: Moment) {
+        let activity = records[call.record].activity
+        precondition(activities[activity].current == call.record)
+        finish(call.record, outcome)
+        endTurn(activity, now: now)
+    }
+}

@@ -1,0 +1,148 @@
+import LiveActivity
+
+/// The alert that rides on (design §3, rule 5): an alert that has not been sent is carried by the newer state that replaces it, and its
+/// command settles with that one.
+///
+/// What must hold:
+/// - a record has one rider at the most: the command whose alert it carries; a rider has none and waits in no list;
+/// - a rider is finished with its carrier, as `superseded`, or gets its own turn back when its carrier is let go without having been sent;
+/// - a body is changed only while its record waits or is being admitted, never when APNs may be reading it.
+extension Delivery {
+    /// A newer command takes the place of an older one that no phone has been told of. The older one's alert, or the one that it carries,
+    /// rides on with the newer; what rides gets its outcome later, everything else now.
+    mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) {
+        let isCarrier = records[older].rider != .max
+        let source = isCarrier ? records[older].rider : older
+        guard mayRide(source, on: newer, now: now) else { return finish(older, outcome) }
+        guard carry(records[source].alert, of: records[source].priority, on: newer) else {
+            records[source].setReason("alertDidNotFit")
+            return finish(older, outcome)
+        }
+        records[older].rider = .max
+        finishRider(of: newer)
+        records[source].carrier = newer
+        records[newer].rider = source
+        countAlertCarried()
+        guard isCarrier else { return }
+        // Were it settled now, its alert would count as done with, though the newer command may yet be let go with it.
+        records[older].settlement = .none
+        finish(older, outcome)
+    }
+
+    /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is newer than this.
+    private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
+        guard records[source].hasAlert, records[source].event != .start, records[newer].event != .start,
+            records[source].version < records[newer].version, !isExpired(source, now: now)
+        else { return false }
+        guard records[newer].hasAlert else { return true }
+        let rider = records[newer].rider
+        return rider != .max && records[rider].version < records[source].version
+    }
+
+    /// Puts an alert into a record's body, which moves into a block of its own for it.
+    /// - Returns: false if the body would be too large; then nothing is changed.
+    mutating func carry(_ alert: UnsafeRawBufferPointer, of priority: UInt8, on record: UInt32) -> Bool {
+        let slot = records[record]
+        let body = slot.bytes(slot.body)
+        let count = Body.count(body, slot.layout, carryingAlertOf: alert.count)
+        guard count <= Limits.bodyBytes else { return false }
+        let start = Int(slot.body.offset)
+        let block = arena.allocate(start + count)
+        block.base.copyMemory(from: slot.block.base, byteCount: start)
+        let room = UnsafeMutableRawBufferPointer(start: block.base + start, count: count)
+        let layout = Body.write(body, slot.layout, carrying: alert, into: room)
+        records[record].block = block
+        records[record].body.count = UInt32(count)
+        records[record].layout = layout
+        records[record].digest = Body.digest(UnsafeRawBufferPointer(room), layout)
+        records[record].priority = max(slot.priority, priority)
+        arena.free(slot.block)
+        return true
+    }
+
+    /// The command that Redis holds carries an alert: the one that is being admitted takes it over, and is admitted with it, or without
+    /// it where it does not fit.
+    mutating func carryHeldAlert(of reply: ScriptReply, on record: UInt32) {
+        records[record].answersForHeldAlert = true
+        do throws(Fault) {
+            let held = try Command.decode(reply.heldCommand)
+            guard held.hasAlert, !records[record].hasAlert else { return }
+            let priority = held.priority != 0 ? held.priority : 10
+            guard carry(held.alert.bytes(in: reply.heldCommand), of: priority, on: record) else {
+                records[record].lacksHeldAlert = true
+                return
+            }
+            countAlertCarried()
+        } catch {
+            // Only a hand other than ours can have put it there; the state itself goes on.
+        }
+    }
+
+    mutating func finishRider(of carrier: UInt32) {
+        guard let rider = removeRider(of: carrier) else { return }
+        finish(rider, .superseded)
+    }
+
+    /// Its carrier is let go, or is past its expiration: the rider's own turn comes again, unless its partition goes away too.
+    mutating func returnRider(of carrier: UInt32, now: Moment) {
+        guard let rider = removeRider(of: carrier) else { return }
+        if isRevoked(rider) { return abandon(rider, now: now) }
+        records[rider].settlement = .none
+        let activity = records[rider].activity
+        let head = activities[activity].head
+        let isOvertaken =
+            head != .max && replaces(records[head].event, records[rider].event)
+            && records[head].version > records[rider].version
+        if isOvertaken { supersede(rider, by: head, now: now) } else { prepend(rider, to: activity) }
+    }
+
+    private mutating func removeRider(of carrier: UInt32) -> UInt32? {
+        let rider = records[carrier].rider
+        guard rider != .max else { return nil }
+        records[carrier].rider = .max
+        records[rider].carrier = .max
+        return rider
+    }
+
+    // MARK: - Riders to be
+
+    /// The current command has an alert and was overtaken by one that another worker admitted and did not settle. That one will be read
+    /// here too, since nobody has committed it.
+    mutating func awaitCarrier(of activity: UInt32, now: Moment) {
+        let record = activities[activity].current
+        guard records[record].hasAlert, records[record].event != .start else {
+            finish(record, .superseded)
+            return endTurn(activity, now: now)
+        }
+        if isRevoked(record) { return abandonPush(of: activity, now: now) }
+        let other = activities[activity].riderToBe
+        if other != .max, records[other].version >= records[record].version {
+            finish(record, records[other].version == records[record].version ? .duplicate : .superseded)
+        } else {
+            if other != .max { finish(other, .superseded) }
+            activities[activity].riderToBe = record
+            activities[activity].riderWaitsUntilMilliseconds =
+                now.monotonicMilliseconds + configuration.riderPatienceMilliseconds
+        }
+        endTurn(activity, now: now)
+    }
+
+    /// A command has come to an activity of which a rider waits.
+    mutating func board(_ record: UInt32, of activity: UInt32, now: Moment) {
+        let rider = activities[activity].riderToBe
+        guard rider != .max, !records[record].isFinished, records[record].version > records[rider].version else {
+            return
+        }
+        activities[activity].riderToBe = .max
+        supersede(rider, by: record, now: now)
+    }
+
+    mutating func finishImpatientRider(of activity: UInt32, now: Moment) {
+        let rider = activities[activity].riderToBe
+        guard rider != .max, activities[activity].riderWaitsUntilMilliseconds <= now.monotonicMilliseconds else {
+            return
+        }
+        activities[activity].riderToBe = .max
+        finish(rider, .superseded)
+    }
+}

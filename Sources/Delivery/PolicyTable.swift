@@ -1,0 +1,44 @@
+import LiveActivity
+
+/// What the core itself needs of the policies: their names, and numbers that cost nothing to read. The rest of them goes to Redis.
+struct PolicyTable: Sendable {
+    struct Numbers: BitwiseCopyable {
+        var spacingMilliseconds: Int64
+        var throttledSpacingMaxMilliseconds: Int64
+        /// The longest that a start waits for its device's budget before it asks again.
+        var startIntervalMilliseconds: Int64
+        var startSeconds: Int64
+        var updateSeconds: Int64
+        var endSeconds: Int64
+    }
+
+    /// An update is not stored for longer, whatever its stale date: APNs updates no activity that is older (Apple, "ActivityKit").
+    static let updateSecondsMost: Int64 = 8 * 3_600
+
+    private let names: [[UInt8]]
+    private let numbers: [Numbers]
+
+    init(_ policies: [Policy]) {
+        names = policies.map { Array($0.name.utf8) }
+        numbers = policies.map {
+            Numbers(
+                spacingMilliseconds: $0.spacingMilliseconds,
+                throttledSpacingMaxMilliseconds: $0.throttledSpacingMaxMilliseconds,
+                startIntervalMilliseconds: $0.startBudget.intervalMilliseconds,
+                startSeconds: $0.expiration.startSeconds,
+                updateSeconds: $0.expiration.updateSeconds,
+                endSeconds: $0.expiration.endSeconds
+            )
+        }
+    }
+
+    subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
+
+    func index(of name: UnsafeRawBufferPointer) -> UInt8? {
+        for position in 0..<names.count {
+            let matches = names[position].withUnsafeBytes { isEqual($0, name) }
+            if matches { return UInt8(position) }
+        }
+        return nil
+    }
+}

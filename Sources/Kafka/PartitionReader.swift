@@ -1,0 +1,168 @@
+import CRdkafka
+import Glibc
+
+/// Reads ranges of a topic's partitions, for someone who looks and leaves no trace: it is no member of a group and
+/// commits nothing, so it needs no right to a group either.
+///
+/// One thread uses it, and every call waits, bounded, for the brokers.
+public final class PartitionReader {
+    private let handle: OpaquePointer
+    private let callbacks: ClientCallbacks
+    private var topics: SubscribedTopics
+    private var isOpen = true
+
+    /// What every reading rests on, whatever the consumer's own properties say.
+    private static let promises: [KafkaProperties.Property] = [
+        ("enable.auto.commit", "false"),
+        ("enable.auto.offset.store", "false"),
+        // The end of a partition can be a mark that is no record, so that the last record before `offsets` end never comes.
+        ("enable.partition.eof", "true"),
+        // Records that are gone are an error here, not another place to read from.
+        ("auto.offset.reset", "error"),
+    ]
+    /// What would make it a member.
+    private static let membership: Set<String> = ["group.id", "group.instance.id"]
+    /// The longest wait for one record before the limits are looked at again.
+    private static let waitMilliseconds: Int32 = 100
+
+    /// - Parameter properties: a consumer's; those of its membership are passed over. `bootstrap.servers` is required.
+    public init(properties: [(name: String, value: String)], topic: String) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: nil)
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: KafkaProperties.consumer,
+            overrides: properties.filter { !Self.membership.contains($0.name) } + Self.promises,
+            promises: KafkaProperties.commonPromises
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
+        callbacks.install(on: configuration)
+        let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
+        rd_kafka_set_log_queue(client, nil)
+        var topics = SubscribedTopics()
+        do throws(KafkaError) {
+            try topics.add(topic, to: client)
+        } catch {
+            withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
+            throw error
+        }
+        self.topics = topics
+        self.callbacks = callbacks
+        handle = client
+    }
+
+    deinit {
+        precondition(!isOpen, "a reader must be closed before it is let go")
+    }
+
+    private var topic: OpaquePointer { topics.handle(of: TopicIdentifier(index: 0)) }
+    private var topicName: UnsafeMutablePointer<CChar> { topics.name(of: TopicIdentifier(index: 0)) }
+
+    /// How many partitions the topic has.
+    public func partitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
+        precondition(isOpen)
+        var answer: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 0, topic, &answer, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw failure(code) }
+        defer { rd_kafka_metadata_destroy(answer) }
+        guard answer.pointee.topic_cnt == 1, let found = answer.pointee.topics else {
+            throw failure(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+        }
+        guard found.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(found.pointee.err) }
+        return found.pointee.partition_cnt
+    }
+
+    /// The partition that a producer's `partitioner` puts a key into; nil if it goes by chance, or is not known.
+    ///
+    /// - Parameter partitioner: the property's value; nil for the one of ``KafkaProperties/producer``.
+    public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
+        precondition(isOpen)
+        guard count > 0, !key.isEmpty else { return nil }
+        let name = partitioner ?? KafkaProperties.producer.last { $0.name == "partitioner" }?.value
+        return key.withUnsafeBytes { key in
+            switch name {
+            case "murmur2", "murmur2_random":
+                rd_kafka_msg_partitioner_murmur2(topic, key.baseAddress, key.count, count, nil, nil)
+            case "consistent", "consistent_random":
+                rd_kafka_msg_partitioner_consistent(topic, key.baseAddress, key.count, count, nil, nil)
+            case "fnv1a", "fnv1a_random":
+                rd_kafka_msg_partitioner_fnv1a(topic, key.baseAddress, key.count, count, nil, nil)
+            default:
+                nil
+            }
+        }
+    }
+
+    /// The offsets that the broker has of a partition now.
+    public func watermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
+        precondition(isOpen)
+        var watermarks = Watermarks(low: 0, high: 0)
+        let code = rd_kafka_query_watermark_offsets(
+            handle,
+            topicName,
+            partition,
+            &watermarks.low,
+            &watermarks.high,
+            timeoutMilliseconds
+        )
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(code) }
+        return watermarks
+    }
+
+    /// Passes on the records of `offsets`, in order.
+    ///
+    /// - Returns: false if the time was over before the range was.
+    public func read(
+        _ partition: Int32,
+        offsets: Range<Int64>,
+        timeoutMilliseconds: Int64,
+        _ body: (borrowing Message) -> Void
+    ) throws(KafkaError) -> Bool {
+        precondition(isOpen && offsets.lowerBound >= 0)
+        if offsets.isEmpty { return true }
+        let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
+        guard rd_kafka_consume_start(topic, partition, offsets.lowerBound) == 0 else {
+            throw failure(rd_kafka_last_error())
+        }
+        defer { rd_kafka_consume_stop(topic, partition) }
+        while !deadline.hasPassed {
+            let wait = deadline.wait(atMostMilliseconds: Self.waitMilliseconds)
+            guard let pointer = rd_kafka_consume(topic, partition, wait) else {
+                // Log lines and errors of the client as a whole, which nobody hears here.
+                rd_kafka_poll(handle, 0)
+                continue
+            }
+            let message = Message(taking: pointer)
+            switch pointer.pointee.err {
+            case RD_KAFKA_RESP_ERR_NO_ERROR:
+                guard message.offset < offsets.upperBound else { return true }
+                body(message)
+                if message.offset == offsets.upperBound - 1 { return true }
+            case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+                return true
+            case let code:
+                let error = KafkaError(code, "\(String(cString: topicName)) [\(partition)]: \(message.errorText)")
+                guard error.isRetriable else { throw error }
+            }
+        }
+        return false
+    }
+
+    /// Frees the client. Afterwards no other call is allowed.
+    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+        guard isOpen else { return .closed }
+        isOpen = false
+        topics.destroyHandles()
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        if outcome == .unfinished {
+            // The client's threads may go on and use the callbacks' context, so that is never freed.
+            _ = Unmanaged.passRetained(callbacks)
+        } else {
+            topics.freeNames()
+        }
+        return outcome
+    }
+
+    private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
+        KafkaError(code, "\(String(cString: topicName)): \(String(cString: rd_kafka_err2str(code)))")
+    }
+}

@@ -1,0 +1,55 @@
+/// How often one activity may be pushed to, and how urgently: numbers that Apple does not publish, so that they are the user's to set.
+///
+/// Apple documents that the device budgets pushes of priority 10 and not those of priority 5, that frequent updates widen that budget, and
+/// that starts have one of their own; it publishes none of the numbers ("Starting and updating Live Activities with ActivityKit push
+/// notifications"). `Config/causeway.yaml` says of each default where it comes from.
+public struct Policy: Sendable, Equatable {
+    /// A bucket of pushes that fills at a constant rate and starts full.
+    public struct Bucket: Sendable, Equatable {
+        /// Pushes that a full bucket holds. 1...``pushesMost``.
+        public var pushes: Int
+        /// Pushes that it gains in an hour. 1...``refillPerHourMost``.
+        public var refillPerHour: Int
+        /// How many of `pushes` only alerts and ends may take. 0...`pushes`.
+        public var reservedForAlerts: Int
+
+        public static let pushesMost = 10_000
+        public static let refillPerHourMost = 36_000
+
+        public init(pushes: Int, refillPerHour: Int, reservedForAlerts: Int) {
+            self.pushes = pushes
+            self.refillPerHour = refillPerHour
+            self.reservedForAlerts = reservedForAlerts
+        }
+
+        /// Milliseconds in which one push is gained.
+        public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
+    }
+
+    /// Seconds after which APNs no longer stores a push whose command names no expiration. 1...43,200, the life of an activity.
+    public struct Expiration: Sendable, Equatable {
+        public var startSeconds: Int64 = 600
+        /// An update without a stale date; with one it is stored until then.
+        public var updateSeconds: Int64 = 600
+        public var endSeconds: Int64 = 14_400
+        public init() {}
+    }
+
+    /// What a command calls it. 1...64 bytes of letters, digits, `-` and `_`.
+    public var name: String
+    /// The least time between two pushes of one activity. 1,000...3,600,000: Apple's timestamps count whole seconds.
+    public var spacingMilliseconds: Int64 = 1_000
+    /// Pushes of priority 10 to one activity.
+    public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
+    /// The same while the person allows frequent updates.
+    public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
+    /// Starts of one device, over all its activities; nothing of it is reserved.
+    public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
+    /// An activity whose token APNs limits (429) has its spacing doubled each time, up to this. `spacingMilliseconds`...3,600,000.
+    public var throttledSpacingMaxMilliseconds: Int64 = 60_000
+    /// Time without a 429 after which a doubling is taken back. 1,000...3,600,000.
+    public var throttleRecoveryMilliseconds: Int64 = 60_000
+    public var expiration = Expiration()
+
+    public init(name: String) { self.name = name }
+}

@@ -1,0 +1,37 @@
+import CHiredis
+import Glibc
+
+/// Formats a command by hiredis. It allocates, and is for what happens once per connection or on the control side; calls are
+/// written by ``CommandWriter``.
+///
+/// - Parameter body: gets the bytes, which are cleared afterwards: they may have been a password.
+/// - Returns: false if there was no memory.
+func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
+    let lengths = arguments.map(\.count)
+    var bytes = arguments.flatMap(\.self)
+    var formatted: UnsafeMutablePointer<CChar>?
+    let length = bytes.withUnsafeMutableBytes { memory -> Int32 in
+        defer { if let start = memory.baseAddress { explicit_bzero(start, memory.count) } }
+        var pointers: [UnsafePointer<CChar>?] = []
+        var offset = 0
+        for length in lengths {
+            pointers.append(memory.baseAddress.map { UnsafePointer(($0 + offset).assumingMemoryBound(to: CChar.self)) })
+            offset += length
+        }
+        return redisFormatCommandArgv(&formatted, Int32(arguments.count), &pointers, lengths)
+    }
+    guard let formatted, length > 0 else { return false }
+    body(UnsafeRawBufferPointer(start: formatted, count: Int(length)))
+    explicit_bzero(formatted, Int(length))
+    redisFreeCommand(formatted)
+    return true
+}
+
+func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
+    withCommandText(arguments.map { Array($0.utf8) }, body)
+}
+
+extension RedisCredentials {
+    /// The command that logs in with them.
+    var authentication: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
+}

@@ -1,0 +1,104 @@
+/// A field of a hash that does not hold what the scripts write.
+public struct InspectionError: Error, Equatable, CustomStringConvertible {
+    public var field: String
+
+    public var description: String { "the field '\(field)' does not hold what Causeway writes" }
+}
+
+/// A token as it stands in a hash. Not for logs.
+public struct InspectedToken: Sendable, Equatable {
+    /// As it was registered.
+    public var token: [UInt8]
+    public var environment: TokenEnvironment
+}
+
+/// What is left of a bucket.
+public struct InspectedBudget: Sendable, Equatable {
+    /// Pushes that could be drawn now, the reserve included.
+    public let left: Int
+    public let numbers: BucketNumbers
+    /// When it will be full; nil: it is.
+    public let fullAtMilliseconds: Int64?
+
+    init(_ numbers: BucketNumbers, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
+        self.numbers = numbers
+        // Both have at most 13 digits, or the clock's 63 bits.
+        let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
+        let interval = numbers.intervalMilliseconds
+        let pushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
+        left = max(0, numbers.pushes &- Int(clamping: pushes))
+        self.fullAtMilliseconds = missing > 0 ? fullAtMilliseconds : nil
+    }
+}
+
+/// The fields of a hash by their names; an empty one counts as absent.
+struct InspectedHash {
+    private let fields: [String: [UInt8]]
+
+    init(_ fields: [(field: [UInt8], value: [UInt8])]) {
+        var byName: [String: [UInt8]] = [:]
+        for (field, value) in fields where !value.isEmpty { byName[String(decoding: field, as: UTF8.self)] = value }
+        self.fields = byName
+    }
+
+    func reader(_ field: String) -> InspectedField? {
+        fields[field].map { InspectedField(name: field, bytes: $0[...]) }
+    }
+
+    /// What stands in `t` and `u`.
+    func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
+        guard var record = reader("t\(suffix)") else { return (nil, nil) }
+        let registeredAt = try record.milliseconds()
+        let stored = record.rest + (fields["u\(suffix)"] ?? [])
+        if record.rest.isEmpty { return (registeredAt, nil) }
+        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+        let decoded = memory.withUnsafeMutableBytes { memory in
+            stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
+        }
+        guard let decoded else { throw record.error }
+        return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
+    }
+
+    /// Of a device's hash: what follows the colon of a field's name.
+    func attributesTypes() -> [String] {
+        Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
+            .sorted()
+    }
+}
+
+/// Takes a value apart from its beginning.
+struct InspectedField {
+    let name: String
+    private var bytes: ArraySlice<UInt8>
+
+    init(name: String, bytes: ArraySlice<UInt8>) {
+        self.name = name
+        self.bytes = bytes
+    }
+
+    var rest: [UInt8] { Array(bytes) }
+    var error: InspectionError { InspectionError(field: name) }
+
+    mutating func byte() throws(InspectionError) -> UInt8 {
+        guard let byte = bytes.popFirst() else { throw error }
+        return byte
+    }
+
+    mutating func number(digits: Int) throws(InspectionError) -> UInt64 {
+        let text = bytes.prefix(digits)
+        bytes = bytes.dropFirst(digits)
+        guard text.count == digits, let number = text.withUnsafeBytes({ Decimal.parse($0) }) else { throw error }
+        return number
+    }
+
+    mutating func milliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try number(digits: StoredTime.digits))
+    }
+
+    mutating func version() throws(InspectionError) -> ScriptVersion {
+        let timestamp = try number(digits: ScriptVersion.timestampDigits)
+        let sequence = try number(digits: Decimal.digitsMax)
+        guard let version = ScriptVersion(timestampSeconds: timestamp, sequence: sequence) else { throw error }
+        return version
+    }
+}

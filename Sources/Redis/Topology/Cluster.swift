@@ -1,0 +1,312 @@
+import Reactor
+
+/// A Redis cluster: a connection to each primary, and which of them has which slot.
+///
+/// What is known of the slots is corrected by the servers themselves. MOVED points its slot at another server at once, and has all
+/// slots asked for anew; ASK sends the one call after it elsewhere. The slots are asked for at most once a second, with jitter so that a
+/// fleet does not ask together, and again and again for as long as a server that has slots is not to be reached: so the replica that
+/// takes its place is found.
+final class Cluster {
+    /// Between two look-ups of the slots, at least.
+    static let refreshSpacingMilliseconds: Int64 = 1_000
+    /// A look-up comes up to this much later than it could.
+    static let refreshJitterMilliseconds: Int64 = 250
+    /// A server that was named by ASK is kept for this long after it, though it may have no slots of its own yet.
+    static let askedServerMilliseconds: Int64 = 60_000
+    /// Servers that are connected to at a time: the primaries, and some that are coming or going.
+    static let nodesMax = SlotMap.primariesMax + 24
+
+    private struct Node {
+        let location: RedisURL.Location
+        /// Has slots by the last look-up, or was named by MOVED since.
+        var isMapped: Bool
+        /// Monotonic; named by ASK then.
+        var askedAtMilliseconds = Int64.min
+        /// Monotonic: from then on it may be let go, its last calls answered.
+        var retiresAtMilliseconds = Int64.max
+    }
+
+    private enum Timer: UInt64 {
+        case refresh, retirement
+    }
+
+    private let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private weak var handler: (any RedisHandler)?
+    private let lookup: SlotMapLookup
+
+    /// A place that is nil is free. Places do not move: the slots and the asked keys name them.
+    private var nodes: ContiguousArray<Node?> = []
+    /// By the same places, apart: what is looked at for each call.
+    private var connections: ContiguousArray<RedisConnection?> = []
+    private var owners: ContiguousArray<UInt16>
+    private var asks = AskTable()
+    private var replicas: [RedisURL.Location] = []
+
+    private var isClosed = false
+    private var hasMap = false
+    private var isRefreshWanted = false
+    private var refreshTimer = TimerIdentifier.none
+    private var retirementTimer = TimerIdentifier.none
+    private var refreshedAtMilliseconds = Int64.min
+    private var pause = ReconnectPause()
+
+    /// - Parameter handler: held weakly.
+    init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
+        precondition(configuration.url.database == 0, "a cluster has one database")
+        self.loop = loop
+        self.configuration = configuration
+        self.handler = handler
+        lookup = SlotMapLookup(loop: loop, configuration: configuration)
+        owners = ContiguousArray(repeating: SlotMap.unowned, count: KeyPlace.slotCount)
+    }
+
+    func connect() {
+        startLookup()
+    }
+
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        lookup.cancel()
+        loop.cancel(refreshTimer)
+        loop.cancel(retirementTimer)
+        for connection in connections { connection?.close() }
+    }
+
+    var isReady: Bool { connections.contains { $0?.isReady ?? false } }
+
+    var outstandingCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCount ?? 0) } }
+
+    // MARK: - Keys
+
+    func connection(for key: HashKey) -> RedisConnection? {
+        let place = KeyPlace(key)
+        if asks.count > 0, let node = asks.node(for: place.fingerprint) {
+            return askedConnection(node, place.fingerprint)
+        }
+        let owner = Int(owners[place.slot])
+        guard owner < connections.count, let connection = connections[owner], connection.isReady else {
+            // Whoever has the slot now may be somebody else.
+            requestRefresh()
+            return nil
+        }
+        connection.prepareCall(keyFingerprint: place.fingerprint)
+        return connection
+    }
+
+    private func askedConnection(_ node: Int, _ fingerprint: UInt64) -> RedisConnection? {
+        guard let connection = connections[node], connection.isReady, connection.hasRoomForAskedCall else {
+            return nil
+        }
+        asks.remove(fingerprint)
+        connection.prepareAskedCall(keyFingerprint: fingerprint)
+        return connection
+    }
+
+    // MARK: - Servers
+
+    private func position(of connection: RedisConnection) -> Int? {
+        connections.firstIndex { $0 === connection }
+    }
+
+    /// The place of the server, which is connected to if it is new. Nil if there are too many.
+    private func position(of location: RedisURL.Location) -> Int? {
+        if let known = nodes.firstIndex(where: { $0?.location == location }) {
+            nodes[known]?.retiresAtMilliseconds = .max
+            return known
+        }
+        var free = nodes.firstIndex { $0 == nil }
+        if free == nil && nodes.count < Self.nodesMax {
+            nodes.append(nil)
+            connections.append(nil)
+            free = nodes.count - 1
+        }
+        guard let free else { return nil }
+        var own = configuration
+        own.url = configuration.url.at(location)
+        let connection = RedisConnection(loop: loop, configuration: own, handler: handler, owner: self)
+        nodes[free] = Node(location: location, isMapped: false)
+        connections[free] = connection
+        connection.connect()
+        return free
+    }
+
+    /// Servers without slots are let go once their last calls must have been answered.
+    private func retireUnmapped() {
+        let now = loop.nowMilliseconds
+        let grace = 2 * configuration.responseDeadlineMilliseconds
+        for index in nodes.indices {
+            guard let node = nodes[index], !node.isMapped, node.retiresAtMilliseconds == .max else { continue }
+            let asked = node.askedAtMilliseconds
+            let isAsked = asked != .min && now - asked < Self.askedServerMilliseconds
+            nodes[index]?.retiresAtMilliseconds = isAsked ? asked + Self.askedServerMilliseconds : now + grace
+        }
+        armRetirement()
+    }
+
+    private func armRetirement() {
+        let due = nodes.reduce(Int64.max) { min($0, $1?.retiresAtMilliseconds ?? .max) }
+        loop.cancel(retirementTimer)
+        retirementTimer = .none
+        guard due != .max else { return }
+        retirementTimer = loop.schedule(
+            afterMilliseconds: due - loop.nowMilliseconds,
+            handler: self,
+            tag: Timer.retirement.rawValue
+        )
+    }
+
+    private func retire() {
+        for index in nodes.indices {
+            guard let node = nodes[index], node.retiresAtMilliseconds <= loop.nowMilliseconds else { continue }
+            remove(index)
+        }
+        armRetirement()
+    }
+
+    private func remove(_ index: Int) {
+        let connection = connections[index]
+        nodes[index] = nil
+        connections[index] = nil
+        asks.removeAll(for: index)
+        connection?.close()
+    }
+
+    // MARK: - The slots
+
+    /// Has the slots asked for, soon. Idempotent, and cheap when that is under way.
+    private func requestRefresh() {
+        guard !isRefreshWanted, !isClosed else { return }
+        isRefreshWanted = true
+        if !lookup.isRunning { scheduleRefresh() }
+    }
+
+    private func scheduleRefresh() {
+        guard refreshTimer == .none else { return }
+        var wait = Int64.random(in: 0...Self.refreshJitterMilliseconds)
+        if refreshedAtMilliseconds != .min {
+            wait += max(0, refreshedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds)
+        }
+        startTimer(wait)
+    }
+
+    private func startTimer(_ milliseconds: Int64) {
+        refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
+    }
+
+    private func startLookup() {
+        isRefreshWanted = false
+        refreshedAtMilliseconds = loop.nowMilliseconds
+        lookup.find(candidates: candidates()) { [weak self] result in
+            self?.take(result)
+        }
+    }
+
+    /// Those that work first, then all others that may; each group in chance's order, so that not always the same one answers.
+    private func candidates() -> [RedisURL.Location] {
+        let known = nodes.compactMap { $0?.location }
+        let ready = nodes.indices.filter { connections[$0]?.isReady ?? false }.compactMap { nodes[$0]?.location }
+            .shuffled()
+        let others = (known + replicas + configuration.url.locations).shuffled()
+        var seen: Set<RedisURL.Location> = []
+        return (ready + others).filter { seen.insert($0).inserted }
+    }
+
+    private func take(_ result: Result<SlotMap, RedisError>) {
+        switch result {
+        case .success(let map):
+            pause.reset()
+            apply(map)
+            // Until each slot has a server that works.
+            if isRefreshWanted || !isWhole { scheduleRefresh() }
+        case .failure(let error):
+            handler?.redisLost(error)
+            guard !isClosed else { return }
+            startTimer(max(pause.next(), hasMap ? Self.refreshSpacingMilliseconds : 0))
+        }
+    }
+
+    private func apply(_ map: SlotMap) {
+        hasMap = true
+        replicas = map.replicas
+        for index in nodes.indices { nodes[index]?.isMapped = false }
+        // No more primaries than there are places for, but some places may be taken by servers that go.
+        let positions = map.primaries.map { position(of: $0) }
+        for case let position? in positions { nodes[position]?.isMapped = true }
+        for slot in owners.indices {
+            let owner = map.owners[slot]
+            let position = owner == SlotMap.unowned ? nil : positions[Int(owner)]
+            owners[slot] = position.map { UInt16($0) } ?? SlotMap.unowned
+        }
+        retireUnmapped()
+    }
+
+    /// All slots have a server, and all servers with slots are ready.
+    private var isWhole: Bool {
+        !owners.contains(SlotMap.unowned)
+            && nodes.indices.allSatisfy { nodes[$0]?.isMapped != true || connections[$0]?.isReady == true }
+    }
+
+    private func follow(_ redirection: Redirection, keyFingerprint: UInt64) {
+        // Too many servers: then only the next look-up helps.
+        guard let position = position(of: redirection.location) else { return requestRefresh() }
+        if redirection.isAsk {
+            nodes[position]?.askedAtMilliseconds = loop.nowMilliseconds
+            if keyFingerprint != 0 { asks.insert(keyFingerprint, node: position) }
+        } else {
+            nodes[position]?.isMapped = true
+            owners[redirection.slot] = UInt16(position)
+            requestRefresh()
+        }
+    }
+}
+
+extension Cluster: ConnectionOwner, TimerHandler {
+    func locate(for connection: RedisConnection) { connection.located(connection.location) }
+
+    func becameReady(_ connection: RedisConnection) {}
+
+    func wasLost(_ connection: RedisConnection) {
+        guard let position = position(of: connection) else { return }
+        // A call that was sent there is best sent by the slot's owner again.
+        asks.removeAll(for: position)
+        if nodes[position]?.retiresAtMilliseconds != .max {
+            remove(position)
+        } else {
+            requestRefresh()
+        }
+    }
+
+    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
+        if let redirection = Redirection(error: error, answering: connection.location) {
+            follow(redirection, keyFingerprint: call.keyFingerprint)
+        } else if call.kind.script != nil, RedisError(reply: error).concernsSlots {
+            requestRefresh()
+        }
+    }
+
+    func timerFired(tag: UInt64) {
+        switch Timer(rawValue: tag) {
+        case .refresh:
+            refreshTimer = .none
+            // What was missing may have come by itself meanwhile.
+            if isRefreshWanted || !hasMap || !isWhole { startLookup() }
+        case .retirement:
+            retirementTimer = .none
+            retire()
+        case nil:
+            preconditionFailure("a timer that no cluster sets")
+        }
+    }
+}
+
+extension RedisError {
+    /// The server does not have the key's slot, or may not write it.
+    fileprivate var concernsSlots: Bool {
+        switch code {
+        case .clusterDown, .readOnly, .masterDown, .moved, .ask: true
+        default: false
+        }
+    }
+}

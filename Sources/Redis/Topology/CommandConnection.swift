@@ -1,0 +1,189 @@
+import Reactor
+
+/// A connection for a few commands with whole replies: to a Sentinel, for a cluster's slots, for ``RedisQueries``. It allocates, and is
+/// made for the occasion: it is not made anew when it is lost.
+///
+/// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` nothing is told any
+/// more.
+final class CommandConnection {
+    typealias Completion = (Result<RedisValue, RedisError>) -> Void
+
+    /// Commands that wait for their reply at a time.
+    static let commandsMax = 4_096
+
+    private let loop: EventLoop
+    private let url: RedisURL
+    private let configuration: RedisConfiguration
+    private var addresses: ArraySlice<SocketAddress> = []
+    private var stream: Stream?
+    private var reader: ValueReader?
+    private var waiting: ArraySlice<Completion> = []
+    /// What was sent before there was a connection.
+    private var unsent: [[[UInt8]]] = []
+    private var isConnected = false
+    /// Closed, or lost.
+    private(set) var isOver = false
+    private var deadlineTimer = TimerIdentifier.none
+
+    /// Connects at once. The first commands are the URL's: to log in, and to select its database.
+    ///
+    /// - Parameters:
+    ///   - url: its first location is connected to.
+    ///   - configuration: for the limits and TLS only.
+    init(loop: EventLoop, url: RedisURL, configuration: RedisConfiguration) {
+        precondition(!url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
+        self.loop = loop
+        self.url = url
+        self.configuration = configuration
+        // For the look-up as well, which has no limit of its own.
+        restartDeadline(configuration.connectTimeoutMilliseconds + configuration.responseDeadlineMilliseconds)
+        switch url.location {
+        case .unix(let path):
+            addresses = SocketAddress.unix(path: path).map { [$0] } ?? []
+            loop.atTurnEnd(self)
+        case .host(let host, let port):
+            loop.resolve(host: host, port: port) { [weak self] result in
+                switch result {
+                case .success(let found):
+                    self?.addresses = found[...]
+                    self?.connectToNextAddress()
+                case .failure(let error):
+                    self?.end(RedisError(.resolve, "Redis host: \(error.reason)"))
+                }
+            }
+        }
+    }
+
+    deinit {
+        stream?.close()
+    }
+
+    var location: RedisURL.Location { url.location }
+
+    func send(_ arguments: [String], _ completion: @escaping Completion) {
+        send(arguments.map { Array($0.utf8) }, completion)
+    }
+
+    func send(_ arguments: [[UInt8]], _ completion: @escaping Completion) {
+        precondition(waiting.count < Self.commandsMax, "more commands wait than the limit allows")
+        guard !isOver else { return completion(.failure(RedisError(.closed))) }
+        if isConnected && waiting.isEmpty { restartDeadline(configuration.responseDeadlineMilliseconds) }
+        waiting.append(completion)
+        if isConnected { write(arguments) } else { unsent.append(arguments) }
+    }
+
+    func close() {
+        isOver = true
+        waiting = []
+        unsent = []
+        release()
+    }
+
+    private func end(_ error: RedisError) {
+        guard !isOver else { return }
+        isOver = true
+        release()
+        let failed = waiting
+        waiting = []
+        unsent = []
+        let told = RedisError(error.code, "\(location): \(error.reason)")
+        for completion in failed { completion(.failure(told)) }
+    }
+
+    private func release() {
+        stream?.close()
+        stream = nil
+        reader = nil
+        loop.cancel(deadlineTimer)
+        deadlineTimer = .none
+    }
+
+    private func connectToNextAddress() {
+        guard !isOver else { return }
+        guard let address = addresses.popFirst() else { return end(RedisError(.resolve)) }
+        let stream = Stream(loop: loop, handler: self)
+        self.stream = stream
+        var serverName: String?
+        if case .host(let host, _) = url.location { serverName = host }
+        stream.connect(
+            to: address,
+            tls: url.usesTLS ? configuration.tls : nil,
+            serverName: serverName,
+            timeoutMilliseconds: configuration.connectTimeoutMilliseconds
+        )
+    }
+
+    private func write(_ arguments: [[UInt8]]) {
+        if !withCommandText(arguments, { stream?.write($0) }) { end(RedisError(.protocolViolation, "no memory")) }
+    }
+
+    /// The connection's own commands go first; that they fail ends it.
+    private func introduce() {
+        var commands: [[String]] = []
+        if let credentials = url.credentials { commands.append(credentials.authentication) }
+        if url.database != 0 { commands.append(["SELECT", String(url.database)]) }
+        let own: [Completion] = commands.map { command in
+            write(command.map { Array($0.utf8) })
+            return { [weak self] result in
+                guard case .success(.error(let text)) = result else { return }
+                let error = text.withUnsafeBytes { RedisError(reply: $0) }
+                // The text of an unknown error may repeat the password.
+                self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
+            }
+        }
+        waiting = (own + waiting)[...]
+        let commandsOfOthers = unsent
+        unsent = []
+        for arguments in commandsOfOthers { write(arguments) }
+    }
+
+    private func restartDeadline(_ milliseconds: Int64) {
+        loop.cancel(deadlineTimer)
+        deadlineTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: 0)
+    }
+}
+
+extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
+    func turnEnded() { connectToNextAddress() }
+
+    func timerFired(tag: UInt64) {
+        // An idle connection waits for nothing.
+        if isConnected && waiting.isEmpty { return }
+        end(RedisError(.deadline))
+    }
+
+    func streamConnected(_ stream: Stream) {
+        guard stream === self.stream else { return }
+        guard let reader = ValueReader() else { return end(RedisError(.protocolViolation, "no memory for the reader")) }
+        self.reader = reader
+        isConnected = true
+        restartDeadline(configuration.responseDeadlineMilliseconds)
+        introduce()
+    }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard stream === self.stream, let reader else { return }
+        guard reader.feed(bytes) else { return end(RedisError(.protocolViolation)) }
+        // A completion may close the connection.
+        while stream === self.stream {
+            switch reader.next() {
+            case .incomplete:
+                return
+            case .violation:
+                return end(RedisError(.protocolViolation))
+            case .value(let value):
+                guard let completion = waiting.popFirst() else { return end(RedisError(.protocolViolation)) }
+                restartDeadline(configuration.responseDeadlineMilliseconds)
+                completion(.success(value))
+            }
+        }
+    }
+
+    func streamDrained(_ stream: Stream) {}
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        guard stream === self.stream else { return }
+        if !isConnected && !addresses.isEmpty { return connectToNextAddress() }
+        end(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
+    }
+}

@@ -1,0 +1,98 @@
+/// Where a key stands in a cluster, and by what a single key is known again: both from one pass over its bytes.
+struct KeyPlace: Equatable {
+    /// Slots of a cluster, whatever its size.
+    static let slotCount = 16_384
+
+    /// 0 through 16,383: CRC16 of the hash tag.
+    var slot: Int
+    /// A hash of the whole key. Never 0, which stands for no key.
+    var fingerprint: UInt64
+
+    /// A key is `{app:identifier}`, so its hash tag begins with the first byte after the brace and ends at the first closing brace: the
+    /// key's own last byte, or one that the identifier holds. It is not empty: an app comes before anything that could be a brace.
+    init(_ key: HashKey) {
+        var checksum = CRC16()
+        checksum.take(key.app)
+        checksum.take(key.kind.rawValue)
+        let tagEnd = key.identifier.firstIndex(of: UInt8(ascii: "}")) ?? key.identifier.endIndex
+        checksum.take(UnsafeRawBufferPointer(rebasing: key.identifier[..<tagEnd]))
+        slot = Int(checksum.value) % Self.slotCount
+
+        var hash = Fingerprint()
+        hash.take(key.app)
+        hash.take(UInt64(key.kind.rawValue))
+        hash.take(key.identifier)
+        fingerprint = hash.value
+    }
+
+    /// The slot of any key, by the rule of the cluster specification: the hash tag if there is one and it is not empty, else all of it.
+    static func slot(of key: [UInt8]) -> Int {
+        var tag = key[...]
+        if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
+            let rest = key[(opening + 1)...]
+            if let closing = rest.firstIndex(of: UInt8(ascii: "}")), closing > rest.startIndex {
+                tag = rest[..<closing]
+            }
+        }
+        var checksum = CRC16()
+        tag.withUnsafeBytes { checksum.take($0) }
+        return Int(checksum.value) % slotCount
+    }
+}
+
+/// Tells keys apart that are asked for at about the same time: eight bytes in one step, each step one multiplication.
+private struct Fingerprint {
+    private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+
+    /// Never 0.
+    var value: UInt64 { hash == 0 ? 1 : hash }
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) {
+        var offset = 0
+        while bytes.count - offset >= 8 {
+            take(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            offset += 8
+        }
+        var rest: UInt64 = 0
+        while offset < bytes.count {
+            rest = rest << 8 | UInt64(bytes[offset])
+            offset += 1
+        }
+        // With the length, so that a zero byte counts.
+        take(rest ^ UInt64(bytes.count) << 56)
+    }
+
+    mutating func take(_ word: UInt64) {
+        let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        hash = product.high ^ product.low
+    }
+}
+
+/// CRC-16/XMODEM: polynomial 0x1021, initially 0, nothing reflected (the cluster specification's appendix A).
+private struct CRC16 {
+    private(set) var value: UInt16 = 0
+
+    /// Never changed once it is there, and never released.
+    nonisolated(unsafe) private static let table: UnsafePointer<UInt16> = {
+        let table = UnsafeMutablePointer<UInt16>.allocate(capacity: 256)
+        for index in 0..<256 {
+            var value = UInt16(index) << 8
+            for _ in 0..<8 { value = value & 0x8000 == 0 ? value << 1 : value << 1 ^ 0x1021 }
+            (table + index).initialize(to: value)
+        }
+        return UnsafePointer(table)
+    }()
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) {
+        let table = Self.table
+        var checksum = value
+        for byte in bytes {
+            checksum = checksum << 8 ^ table[Int(UInt8(truncatingIfNeeded: checksum >> 8) ^ byte)]
+        }
+        value = checksum
+    }
+
+    mutating func take(_ byte: UInt8) {
+        value = value << 8 ^ Self.table[Int(UInt8(truncatingIfNeeded: value >> 8) ^ byte)]
+    }
+}

@@ -1,0 +1,59 @@
+/// What MOVED and ASK say: which server has the slot, for good or for the one call.
+struct Redirection: Equatable {
+    var isAsk: Bool
+    var slot: Int
+    var location: RedisURL.Location
+
+    /// Reads `MOVED 3999 127.0.0.1:6381`. Nil if it is neither of the two errors, or not as they are written.
+    ///
+    /// - Parameter answering: who said it. A cluster that does not know its own addresses leaves the host out, or says `?`: then the
+    ///   other server is where this one is, at the port.
+    init?(error text: UnsafeRawBufferPointer, answering: RedisURL.Location) {
+        let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
+        guard words.count >= 3 else { return nil }
+        if words[0].elementsEqual("MOVED".utf8) {
+            isAsk = false
+        } else if words[0].elementsEqual("ASK".utf8) {
+            isAsk = true
+        } else {
+            return nil
+        }
+        guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeyPlace.slotCount,
+            // The host may be an IPv6 address, without brackets.
+            let colon = words[2].lastIndex(of: UInt8(ascii: ":")),
+            let port = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[2][(colon + 1)...])),
+            let location = RedisURL.Location(
+                announced: String(decoding: words[2][..<colon], as: UTF8.self),
+                port: port,
+                by: answering
+            )
+        else { return nil }
+        self.slot = Int(slot)
+        self.location = location
+    }
+}
+
+extension RedisURL.Location {
+    private static let hostBytesMax = 255
+
+    /// A server as another one names it. Nil if the host or the port cannot be.
+    init?(announced host: String, port: UInt64, by answering: RedisURL.Location) {
+        guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
+        else { return nil }
+        guard host.isEmpty || host == "?" else {
+            self = .host(host, port: port)
+            return
+        }
+        guard case .host(let own, _) = answering else { return nil }
+        self = .host(own, port: port)
+    }
+}
+
+extension RedisURL.Location: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .unix(let path): path
+        }
+    }
+}

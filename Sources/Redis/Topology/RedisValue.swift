@@ -1,0 +1,171 @@
+import CHiredis
+
+/// A whole reply, for the commands of the control side: Sentinel's and the cluster's answers, and what ``RedisQueries`` reads.
+enum RedisValue: Equatable {
+    case string([UInt8])
+    case integer(Int64)
+    case null
+    case array([RedisValue])
+    /// The error's text.
+    case error([UInt8])
+
+    /// A string's bytes as text; nil for anything else.
+    var text: String? {
+        if case .string(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { nil }
+    }
+
+    var elements: [RedisValue]? {
+        if case .array(let elements) = self { elements } else { nil }
+    }
+
+    var integer: Int64? {
+        if case .integer(let number) = self { number } else { nil }
+    }
+}
+
+/// hiredis' parser with limits on all that the peer can make long. It allocates; for calls there is ``ReplyReader``.
+final class ValueReader {
+    /// A large cluster with its slots in many pieces tells less than this.
+    static let elementsMax = 1 << 20
+    static let replyBytesMax = 16 * 1024 * 1024
+
+    private let reader: UnsafeMutablePointer<redisReader>
+    private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+    private let partial: UnsafeMutablePointer<PartialValue>
+
+    /// Nil if there is no memory.
+    init?() {
+        functions = .allocate(capacity: 1)
+        functions.initialize(
+            to: redisReplyObjectFunctions(
+                createString: takeString,
+                createArray: takeArray,
+                createInteger: takeInteger,
+                createNil: takeNull,
+                freeObject: { _ in }
+            )
+        )
+        partial = .allocate(capacity: 1)
+        partial.initialize(to: PartialValue())
+        guard let reader = redisReaderCreateWithFunctions(functions) else {
+            partial.deinitialize(count: 1)
+            partial.deallocate()
+            functions.deallocate()
+            return nil
+        }
+        reader.pointee.privdata = UnsafeMutableRawPointer(partial)
+        self.reader = reader
+    }
+
+    deinit {
+        redisReaderFree(reader)
+        partial.deinitialize(count: 1)
+        partial.deallocate()
+        functions.deallocate()
+    }
+
+    /// False if the reader has failed.
+    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count > 0 else { return true }
+        return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
+    }
+
+    enum Next {
+        case value(RedisValue)
+        case incomplete
+        case violation
+    }
+
+    func next() -> Next {
+        var object: UnsafeMutableRawPointer?
+        guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
+        guard object != nil else {
+            let waiting = Int(reader.pointee.len) - Int(reader.pointee.pos)
+            return waiting > Self.replyBytesMax ? .violation : .incomplete
+        }
+        return partial.pointee.takeWhole().map { .value($0) } ?? .violation
+    }
+}
+
+/// A reply under way: its parts in the order they came, an array before its elements.
+private struct PartialValue {
+    private enum Part {
+        case value(RedisValue)
+        case array(count: Int)
+    }
+
+    private var parts: [Part] = []
+    private var byteCount = 0
+
+    /// False if a limit is passed.
+    mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
+        byteCount += count
+        guard parts.count < ValueReader.elementsMax, byteCount <= ValueReader.replyBytesMax else { return false }
+        parts.append(.value(value))
+        return true
+    }
+
+    mutating func appendArray(count: Int) -> Bool {
+        guard parts.count < ValueReader.elementsMax, (0...ValueReader.elementsMax).contains(count) else { return false }
+        parts.append(.array(count: count))
+        return true
+    }
+
+    mutating func takeWhole() -> RedisValue? {
+        var position = 0
+        let whole = value(at: &position)
+        let isWhole = position == parts.count
+        parts = []
+        byteCount = 0
+        return isWhole ? whole : nil
+    }
+
+    /// As deep as the parser goes: nine arrays.
+    private func value(at position: inout Int) -> RedisValue? {
+        guard position < parts.count else { return nil }
+        let part = parts[position]
+        position += 1
+        guard case .array(let count) = part else {
+            if case .value(let value) = part { return value }
+            return nil
+        }
+        var elements: [RedisValue] = []
+        for _ in 0..<count {
+            guard let element = value(at: &position) else { return nil }
+            elements.append(element)
+        }
+        return .array(elements)
+    }
+}
+
+// The parser's calls, as in `ReplyReader`: null makes the parser fail.
+
+private func append(
+    _ task: UnsafePointer<redisReadTask>?,
+    _ add: (inout PartialValue) -> Bool
+) -> UnsafeMutableRawPointer? {
+    guard let context = task?.pointee.privdata else { return nil }
+    return add(&context.assumingMemoryBound(to: PartialValue.self).pointee) ? context : nil
+}
+
+private func takeString(
+    _ task: UnsafePointer<redisReadTask>?,
+    _ bytes: UnsafeMutablePointer<CChar>?,
+    _ count: Int
+) -> UnsafeMutableRawPointer? {
+    let copy = [UInt8](UnsafeRawBufferPointer(start: bytes, count: count))
+    let value: RedisValue = task?.pointee.type == REDIS_REPLY_ERROR ? .error(copy) : .string(copy)
+    return append(task) { $0.append(value, byteCount: count) }
+}
+
+private func takeArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
+    append(task) { $0.appendArray(count: Int(count)) }
+}
+
+private func takeInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {
+    append(task) { $0.append(.integer(value)) }
+}
+
+private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
+    append(task) { $0.append(.null) }
+}

@@ -1,0 +1,137 @@
+import Reactor
+
+/// Finds the primary that the Sentinels know by a name, and makes sure that it is one.
+///
+/// The Sentinels are asked one after the other, beginning with the one that was right last, each on a connection of its own: so a
+/// Sentinel that is away or has been cut off is passed over (the guidelines for Sentinel clients, steps 1 to 3). One look-up at a time.
+final class SentinelLookup {
+    typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
+
+    private let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private let sentinels: RedisURL
+    private let primaryName: String
+    /// Of the Sentinel that is asked first.
+    private var position = 0
+    private var sentinelsLeft = 0
+    private var connection: CommandConnection?
+    private var completion: Completion?
+
+    /// - Parameter configuration: its URL's host is the primary's name.
+    init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
+        self.loop = loop
+        self.configuration = configuration
+        self.sentinels = sentinels
+        if case .host(let name, _) = configuration.url.location { primaryName = name } else { primaryName = "" }
+    }
+
+    /// - Parameter completion: comes from the loop, once, unless the look-up is cancelled.
+    func find(_ completion: @escaping Completion) {
+        precondition(self.completion == nil, "one look-up at a time")
+        self.completion = completion
+        sentinelsLeft = sentinels.locations.count
+        askSentinel()
+    }
+
+    func cancel() {
+        completion = nil
+        connection?.close()
+        connection = nil
+    }
+
+    private func askSentinel() {
+        sentinelsLeft -= 1
+        let url = sentinels.at(sentinels.locations[position])
+        ask(url, ["SENTINEL", "get-master-addr-by-name", primaryName]) { lookup, reply in
+            lookup.takeAddress(reply, from: url.location)
+        }
+    }
+
+    private func ask(
+        _ url: RedisURL,
+        _ command: [String],
+        _ take: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
+    ) {
+        let connection = CommandConnection(loop: loop, url: url, configuration: configuration)
+        self.connection = connection
+        connection.send(command) { [weak self] reply in
+            guard let self, completion != nil else { return }
+            connection.close()
+            take(self, reply)
+        }
+    }
+
+    private func takeAddress(_ reply: Result<RedisValue, RedisError>, from sentinel: RedisURL.Location) {
+        switch reply {
+        case .success(.array(let parts)):
+            guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ UInt64($0) }),
+                let location = RedisURL.Location(announced: host, port: port, by: sentinel)
+            else { return askNextSentinel(after: RedisError(.protocolViolation)) }
+            checkRole(of: location)
+        case .success(.error(let text)):
+            askNextSentinel(after: text.withUnsafeBytes { RedisError(reply: $0) })
+        case .success:
+            askNextSentinel(after: RedisError(.resolve, "\(sentinel): this Sentinel knows no primary \(primaryName)"))
+        case .failure(let error):
+            askNextSentinel(after: error)
+        }
+    }
+
+    private func askNextSentinel(after error: RedisError) {
+        position = (position + 1) % sentinels.locations.count
+        if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
+    }
+
+    /// While a failover is under way, Sentinels may still name the server that was.
+    private func checkRole(of location: RedisURL.Location) {
+        ask(configuration.url.at(location), ["ROLE"]) { lookup, reply in
+            switch reply {
+            case .success(.array(let parts)) where parts.first?.text == "master":
+                lookup.finish(.success(location))
+            case .success(.array):
+                lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
+            case .success(.error(let text)):
+                let error = text.withUnsafeBytes { RedisError(reply: $0) }
+                // A user who may not ask: then the first write will say.
+                lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
+            case .success:
+                lookup.finish(.failure(RedisError(.protocolViolation)))
+            case .failure(let error):
+                // The Sentinel may be one that has been cut off.
+                lookup.askNextSentinel(after: error)
+            }
+        }
+    }
+
+    private func finish(_ result: Result<RedisURL.Location, RedisError>) {
+        let completion = completion
+        cancel()
+        completion?(result)
+    }
+}
+
+/// The connection to the primary that Sentinels name, looked up afresh for each attempt: so it follows a failover by itself, when the
+/// old primary's connections break or it says READONLY.
+final class SentinelOwner: ConnectionOwner {
+    private let lookup: SentinelLookup
+
+    init(_ lookup: SentinelLookup) {
+        self.lookup = lookup
+    }
+
+    func close() { lookup.cancel() }
+
+    func locate(for connection: RedisConnection) {
+        lookup.cancel()
+        lookup.find { [weak connection] result in
+            switch result {
+            case .success(let location): connection?.located(location)
+            case .failure(let error): connection?.lose(error)
+            }
+        }
+    }
+
+    func becameReady(_ connection: RedisConnection) {}
+    func wasLost(_ connection: RedisConnection) {}
+    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {}
+}

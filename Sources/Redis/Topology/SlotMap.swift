@@ -1,0 +1,124 @@
+import Reactor
+
+/// Which server has each slot, as one server of a cluster tells it.
+struct SlotMap: Equatable {
+    /// More primaries than Redis recommends for a cluster.
+    static let primariesMax = 1_000
+    static let unowned = UInt16.max
+
+    private(set) var primaries: [RedisURL.Location] = []
+    /// Servers that can be asked too, when a primary cannot.
+    private(set) var replicas: [RedisURL.Location] = []
+    /// By slot: a position in `primaries`, or `unowned`.
+    private(set) var owners = [UInt16](repeating: unowned, count: KeyPlace.slotCount)
+
+    /// Reads the reply to CLUSTER SLOTS: ranges of slots, each with its first and last slot, its primary and its replicas; a server is a
+    /// host and a port, and more that is not needed here. Nil if it is anything else.
+    ///
+    /// - Parameter answering: who said it. What has no host, or `?`, is where this one is.
+    init?(slots reply: RedisValue, answering: RedisURL.Location) {
+        guard let ranges = reply.elements else { return nil }
+        var positions: [RedisURL.Location: UInt16] = [:]
+        for range in ranges {
+            guard let parts = range.elements, parts.count >= 3,
+                let first = parts[0].integer, let last = parts[1].integer,
+                first >= 0, first <= last, last < Int64(KeyPlace.slotCount),
+                let primary = Self.location(parts[2], answering)
+            else { return nil }
+            let position = positions[primary] ?? UInt16(clamping: primaries.count)
+            if positions.updateValue(position, forKey: primary) == nil {
+                guard primaries.count < Self.primariesMax else { return nil }
+                primaries.append(primary)
+            }
+            for slot in Int(first)...Int(last) { owners[slot] = position }
+            for replica in parts[3...].compactMap({ Self.location($0, answering) })
+            where replicas.count < Self.primariesMax && !replicas.contains(replica) {
+                replicas.append(replica)
+            }
+        }
+    }
+
+    private static func location(_ server: RedisValue, _ answering: RedisURL.Location) -> RedisURL.Location? {
+        guard let parts = server.elements, parts.count >= 2, let port = parts[1].integer.flatMap(UInt64.init(exactly:))
+        else { return nil }
+        if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: answering) }
+        return parts[0].text.flatMap { RedisURL.Location(announced: $0, port: port, by: answering) }
+    }
+}
+
+/// Asks servers of a cluster for the slots, one after the other, until one answers. One look-up at a time.
+final class SlotMapLookup {
+    typealias Completion = (Result<SlotMap, RedisError>) -> Void
+
+    /// Servers asked in one look-up.
+    static let attemptsMax = 8
+
+    private let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private var candidates: ArraySlice<RedisURL.Location> = []
+    private var connection: CommandConnection?
+    private var completion: Completion?
+
+    init(loop: EventLoop, configuration: RedisConfiguration) {
+        self.loop = loop
+        self.configuration = configuration
+    }
+
+    var isRunning: Bool { completion != nil }
+
+    /// - Parameters:
+    ///   - candidates: not empty; the likeliest first.
+    ///   - completion: comes from the loop, once, unless the look-up is cancelled.
+    func find(candidates: [RedisURL.Location], _ completion: @escaping Completion) {
+        precondition(!isRunning, "one look-up at a time")
+        self.candidates = candidates.prefix(Self.attemptsMax)
+        self.completion = completion
+        askNext(after: RedisError(.clusterDown))
+    }
+
+    func cancel() {
+        completion = nil
+        connection?.close()
+        connection = nil
+    }
+
+    private func askNext(after error: RedisError) {
+        guard let candidate = candidates.popFirst() else { return finish(.failure(error)) }
+        let connection = CommandConnection(
+            loop: loop,
+            url: configuration.url.at(candidate),
+            configuration: configuration
+        )
+        self.connection = connection
+        connection.send(["CLUSTER", "SLOTS"]) { [weak self] reply in
+            guard let self, completion != nil else { return }
+            connection.close()
+            take(reply, from: candidate)
+        }
+    }
+
+    private func take(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
+        switch reply {
+        case .success(.error(let text)):
+            let error = text.withUnsafeBytes { RedisError(reply: $0) }
+            askNext(after: RedisError(error.code, "\(candidate): \(error.reason)"))
+        case .success(let value):
+            guard let map = SlotMap(slots: value, answering: candidate) else {
+                return askNext(after: RedisError(.protocolViolation, "\(candidate): these are no slots of a cluster"))
+            }
+            // A server that has just come to a cluster, or was sent away from it.
+            guard !map.primaries.isEmpty else {
+                return askNext(after: RedisError(.clusterDown, "\(candidate): this server's cluster has no slots"))
+            }
+            finish(.success(map))
+        case .failure(let error):
+            askNext(after: error)
+        }
+    }
+
+    private func finish(_ result: Result<SlotMap, RedisError>) {
+        let completion = completion
+        cancel()
+        completion?(result)
+    }
+}

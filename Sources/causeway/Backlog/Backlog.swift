@@ -1,0 +1,202 @@
+import CausewayWorker
+import Foundation
+import Kafka
+
+/// Commands that pile up while no worker runs, and what one makes of them when it comes.
+final class Backlog {
+    /// Of the season: enough for partitions to be evenly filled.
+    static let matches = 20
+    /// Balls of the shortest match that may be asked for.
+    static let commandsPerActivityMax = 200
+    /// The embedded broker keeps 5 MiB of a partition, compressed. Commands of a season come to some 50 bytes each in a batch, results to
+    /// less, so that two million of them fit without one being dropped; if one were, the reading would not end.
+    static let partitions = 64
+    private static let registrationsMilliseconds: Int64 = 120_000
+    private static let patienceMilliseconds: Int64 = 300_000
+    private static let lookMilliseconds: UInt32 = 50
+
+    private let stage: Stage
+    private let interruption: Interruption
+    private let feed: SeasonFeed
+    private var records: [MatchRecords]
+    private let commandsPerActivity: Int
+
+    init(
+        season: Season,
+        activities: Int,
+        commandsPerActivity: Int,
+        stage: Stage,
+        interruption: Interruption
+    ) throws(DemoError) {
+        let matches = Array(season.matches.prefix(Self.matches))
+        guard matches.count == Self.matches else { throw DemoError("the season has only \(matches.count) matches") }
+        feed = SeasonFeed(
+            matches: matches,
+            followers: activities / Self.matches,
+            durationMilliseconds: 1,
+            startsByPush: false
+        )
+        records = matches.map { match in
+            MatchRecords(match, frames: Self.thinned(match.frames(), to: commandsPerActivity))
+        }
+        self.stage = stage
+        self.interruption = interruption
+        self.commandsPerActivity = commandsPerActivity
+    }
+
+    /// So many frames of a match, evenly taken, the last of all among them.
+    private static func thinned(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
+        precondition(count <= frames.count, "a match has more balls than that")
+        return (1...count).map { frames[frames.count * $0 / count - 1] }
+    }
+
+    func run(shapesFile: String, lanes: Int) throws(DemoError) -> BacklogFigures {
+        try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
+        try stage.startRedis()
+        try stage.startSimulator(shapes: [shapesFile])
+        let configuration = WorkerConfigurationText.text(
+            stage: stage,
+            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
+            lanes: lanes
+        )
+        try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        defer { wire.close() }
+
+        try register(phones, wire)
+        try pileUp(wire)
+        let reading = try readAlone()
+        try stage.startWorker()
+        try awaitFinalScores(phones)
+        let usage = stage.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+        return try figures(phones, reading: reading, usage: usage)
+    }
+
+    /// Phones with an activity each, whose tokens a worker has taken in and is stopped again.
+    private func register(_ phones: SimulatedPhones, _ wire: CommandWire) throws(DemoError) {
+        try phones.make(for: feed)
+        var relay = RegistrationRelay(phones: phones)
+        // A push-to-start token and an update token for each.
+        while relay.count < 2 * feed.phones { try relay.turn(to: wire) }
+        try stage.startWorker()
+        try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(DemoError) in
+            wire.takeReports()
+            return try stage.redisKeys() >= 2 * feed.phones
+        }
+        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+    }
+
+    /// Round by round, as the season would have written them.
+    private func pileUp(_ wire: CommandWire) throws(DemoError) {
+        for frame in 0..<commandsPerActivity {
+            for match in records.indices {
+                records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+                for follower in 1...feed.followers {
+                    records[match].frames[frame].setFollower(follower)
+                    try produce(records[match].frames[frame], to: wire)
+                }
+            }
+            try look()
+        }
+        while wire.producer.outstanding > 0 {
+            wire.takeReports()
+            try look()
+            usleep(1_000)
+        }
+        guard wire.failed == 0 else { throw DemoError("\(wire.failed) commands did not reach the broker") }
+    }
+
+    private func produce(_ template: CommandTemplate, to wire: CommandWire) throws(DemoError) {
+        while true {
+            let outcome = template.withRecord { key, value in
+                wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
+            }
+            switch outcome {
+            case .queued: return
+            case .queueFull:
+                wire.takeReports()
+                usleep(1_000)
+            case .failed(let error): throw DemoError("a command could not be produced: \(error)")
+            }
+        }
+    }
+
+    private func readAlone() throws(DemoError) -> (milliseconds: Int64, cpuMilliseconds: Int64) {
+        let configuration: WorkerConfiguration
+        do {
+            configuration = try ConfigurationLoader(environment: [:], requiresFiles: false)
+                .load(path: stage.path("causeway.yaml"))
+        } catch {
+            throw DemoError("causeway.yaml: \(error)")
+        }
+        let reading = try TopicReading(
+            properties: configuration.kafka.consumerProperties,
+            topic: CommandWire.commandsTopic
+        )
+        defer { reading.close() }
+        let before = ProcessUsage(identifier: getpid()) ?? .none
+        let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(DemoError) in try look() }
+        let after = ProcessUsage(identifier: getpid()) ?? .none
+        return (milliseconds, after.cpuMilliseconds - before.cpuMilliseconds)
+    }
+
+    /// Asks the phones alone: whoever read the results meanwhile would take the cores that the worker is measured on.
+    private func awaitFinalScores(_ phones: SimulatedPhones) throws(DemoError) {
+        try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(DemoError) in
+            guard try phones.pushesAccepted() >= feed.phones else { return false }
+            return try phones.compare(with: feed).matching == feed.phones
+        }
+    }
+
+    private func figures(
+        _ phones: SimulatedPhones,
+        reading: (milliseconds: Int64, cpuMilliseconds: Int64),
+        usage: ProcessUsage
+    ) throws(DemoError) -> BacklogFigures {
+        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        defer { reader.close() }
+        let commands = feed.phones * commandsPerActivity
+        try wait(Self.patienceMilliseconds, "results") { () throws(DemoError) in
+            while try reader.drain(limit: Demo.resultsPerTurn) {}
+            return reader.tally.commands == commands
+        }
+        let tally = reader.tally
+        return BacklogFigures(
+            commands: commands,
+            activities: feed.phones,
+            outcomes: DemoFigures.OutcomeCount.all(of: tally),
+            pushes: try phones.pushesAccepted(),
+            phonesWithFinalScore: try phones.compare(with: feed).matching,
+            readingMilliseconds: reading.milliseconds,
+            readingCPUMilliseconds: reading.cpuMilliseconds,
+            pushingMilliseconds: tally.lastAnsweredMilliseconds - tally.firstReceivedMilliseconds,
+            resultsMilliseconds: reader.newestMilliseconds - tally.firstReceivedMilliseconds,
+            worker: usage
+        )
+    }
+
+    private func wait(
+        _ milliseconds: Int64,
+        _ what: String,
+        until isDone: () throws(DemoError) -> Bool
+    ) throws(DemoError) {
+        let deadline = Clock.milliseconds + milliseconds
+        while try !isDone() {
+            guard Clock.milliseconds < deadline else {
+                throw DemoError(
+                    "waited \(milliseconds / 1_000) s in vain for \(what); the worker's log ends with",
+                    logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+                )
+            }
+            try look()
+            usleep(Self.lookMilliseconds * 1_000)
+        }
+    }
+
+    private func look() throws(DemoError) {
+        if let signal = interruption.pending { throw DemoError("interrupted (signal \(signal))") }
+        try stage.check()
+    }
+}

@@ -1,0 +1,43 @@
+/// What a backlog came to.
+struct BacklogFigures: Codable, Equatable {
+    var commands: Int
+    var activities: Int
+    /// Commands by the outcome of their result.
+    var outcomes: [DemoFigures.OutcomeCount]
+    /// Accepted by APNs, as its service counts them.
+    var pushes: Int
+    var phonesWithFinalScore: Int
+    /// From the first record to the last, by a client that does nothing with them.
+    var readingMilliseconds: Int64
+    /// What that took of CPU, all threads of the client together.
+    var readingCPUMilliseconds: Int64
+    /// From the worker's receipt of the first command to APNs' last answer.
+    var pushingMilliseconds: Int64
+    /// From the same to the last result's record.
+    var resultsMilliseconds: Int64
+    /// Of the worker, from its start.
+    var worker: ProcessUsage
+
+    var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && resultsAreComplete }
+
+    private var resultsAreComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
+
+    var text: String {
+        let outcomes = outcomes.map { "\(Numeral.grouped($0.count)) \($0.outcome)" }.joined(separator: ", ")
+        return """
+            \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
+            \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
+            reading the topic alone        \(seconds(readingMilliseconds))
+            to the last push's answer      \(seconds(pushingMilliseconds)), \(times(pushingMilliseconds)) times as long
+            to the last command's result   \(seconds(resultsMilliseconds)), \(times(resultsMilliseconds)) times as long
+            CPU of the reading alone       \(seconds(readingCPUMilliseconds))
+            CPU of the worker              \(seconds(worker.cpuMilliseconds))
+            """
+    }
+
+    private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
+
+    private func times(_ milliseconds: Int64) -> String {
+        readingMilliseconds > 0 ? Numeral.oneDecimal(Double(milliseconds) / Double(readingMilliseconds)) : "?"
+    }
+}

@@ -1,0 +1,181 @@
+import ArgumentParser
+import CausewayWorker
+import Kafka
+import LiveActivity
+import Redis
+
+/// `causeway inspect`: what Redis and the results topic know, without a trace.
+struct InspectCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inspect",
+        abstract: "Show what is known of an activity, of a device or of a whole app. Reads only.",
+        discussion: """
+            Of an activity: its token, what it shows, what waits, pace, budget, life, and its last results. Of a device: \
+            its push-to-start tokens and how many starts it has left. Of an app: counts, and the busiest activities.
+
+            Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
+            to Kafka, and no group is joined. A Redis user needs ~{* and +hgetall +scan +time (and +cluster|slots in a \
+            cluster); a Kafka user needs to read the results topic.
+
+            Examples:
+              causeway inspect -c causeway.yaml --app com.example.match final-2026
+              causeway inspect -c causeway.yaml --app com.example.match
+              causeway inspect -c causeway.yaml --device phone-7
+              causeway inspect -c causeway.yaml --json final-2026
+
+            Exit codes: 0 it is shown; 1 it is not known, or Redis cannot be asked; 64 the command line is wrong; 78 the \
+            configuration is wrong.
+            """
+    )
+
+    @Argument(help: ArgumentHelp("The activity; left out, the whole app.", valueName: "activity"))
+    var activity: String?
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+    )
+    var config: String?
+
+    @Option(help: ArgumentHelp("The app; may be left out where there is one.", valueName: "bundle id"))
+    var app: String?
+
+    @Option(help: ArgumentHelp("A device instead of an activity.", valueName: "id"))
+    var device: String?
+
+    @Option(help: ArgumentHelp("The most results to show, 0 to 100; with 0 Kafka is not asked.", valueName: "number"))
+    var results = 5
+
+    @Flag(help: "Print one line of JSON, for machines. Times are UNIX milliseconds.")
+    var json = false
+
+    func validate() throws {
+        guard activity == nil || device == nil else {
+            throw ValidationError("name an activity or --device, not both")
+        }
+        guard (0...100).contains(results) else { throw ValidationError("--results must be 0 to 100") }
+        for name in [activity, device] where name?.isEmpty == true {
+            throw ValidationError("the name is empty")
+        }
+    }
+
+    func run() throws {
+        let configuration = try ConfigurationOption.load(path: config, requiresFiles: false)
+        let subject = try subject(in: configuration)
+        let queries: RedisQueries
+        do {
+            queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
+        } catch {
+            StandardStreams.printError("causeway inspect: \(error)")
+            throw ExitCode.configuration
+        }
+        defer { queries.close() }
+        do {
+            if let device {
+                try show(device: device, of: subject, queries)
+            } else if let activity {
+                try show(activity: activity, of: subject, queries, configuration.kafka)
+            } else {
+                try showOverview(of: subject, queries)
+            }
+        } catch let error as RedisError {
+            StandardStreams.printError("causeway inspect: \(error)")
+            if error.code == .noPermission {
+                StandardStreams.printError("its Redis user needs +hgetall +scan +time ~{*")
+            }
+            throw ExitCode.failure
+        } catch let error as InspectionError {
+            StandardStreams.printError("causeway inspect: \(error)")
+            throw ExitCode.failure
+        }
+    }
+
+    private func subject(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
+        let bundles = configuration.apps.map(\.bundleId).joined(separator: ", ")
+        guard let app = app ?? (configuration.apps.count == 1 ? configuration.apps[0].bundleId : nil) else {
+            throw ValidationError("say which app with --app: \(bundles)")
+        }
+        guard let found = configuration.apps.first(where: { $0.bundleId == app }) else {
+            throw ValidationError("--app \(app): the configuration has \(bundles)")
+        }
+        return InspectedApp(bundleIdentifier: app, policyName: found.policy, policies: configuration.policies)
+    }
+
+    private func show(
+        activity: String,
+        of app: InspectedApp,
+        _ queries: RedisQueries,
+        _ kafka: WorkerConfiguration.Kafka
+    ) throws {
+        let key = app.activityKey(activity)
+        let fields = try queries.hash(key)
+        let now = try queries.serverTimeMilliseconds(for: key)
+        let tail =
+            results == 0 ? nil : ResultSection(of: activity, app: app.bundleIdentifier, count: results, kafka: kafka)
+        if fields.isEmpty {
+            if let tail, !json { print(tail.lines(now: now)) }
+            throw unknown("activity", activity, of: app)
+        }
+        let report = ActivityReport(
+            try ActivityInspection(fields: fields),
+            app: app,
+            activity: activity,
+            policy: app.policy(named: tail?.policyName),
+            nowMilliseconds: now
+        )
+        print(json ? [report.json(results: tail?.json).line] : report.lines() + (tail?.lines(now: now) ?? []))
+    }
+
+    private func show(device: String, of app: InspectedApp, _ queries: RedisQueries) throws {
+        let key = app.deviceKey(device)
+        let fields = try queries.hash(key)
+        if fields.isEmpty { throw unknown("device", device, of: app) }
+        let report = DeviceReport(
+            try DeviceInspection(fields: fields),
+            app: app,
+            device: device,
+            policy: app.policy(named: nil),
+            nowMilliseconds: try queries.serverTimeMilliseconds(for: key)
+        )
+        print(json ? [report.json.line] : report.lines())
+    }
+
+    private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
+        let policy = app.policy(named: nil)
+        let found = try queries.scan(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
+        let now = try queries.serverTimeMilliseconds()
+        var overview = AppOverview()
+        for start in stride(from: 0, to: found.keys.count, by: AppOverview.activitiesPerStep) {
+            let keys = Array(found.keys[start..<min(start + AppOverview.activitiesPerStep, found.keys.count)])
+            for (key, fields) in zip(keys, try queries.hashes(keys)) where !fields.isEmpty {
+                guard let inspection = try? ActivityInspection(fields: fields) else {
+                    overview.addUnreadable()
+                    continue
+                }
+                overview.add(
+                    ActivityReport(
+                        inspection,
+                        app: app,
+                        activity: app.activity(ofKey: key),
+                        policy: policy,
+                        nowMilliseconds: now
+                    )
+                )
+            }
+        }
+        print(
+            json
+                ? [overview.json(app: app, policy: policy, now: now, isComplete: found.isComplete).line]
+                : overview.lines(app: app, policy: policy, now: now, isComplete: found.isComplete)
+        )
+    }
+
+    private func print(_ lines: [String]) {
+        for line in lines { StandardStreams.printOutput(line) }
+    }
+
+    private func unknown(_ kind: String, _ name: String, of app: InspectedApp) -> ExitCode {
+        StandardStreams.printError("causeway inspect: Redis knows no \(kind) \(name) of \(app.bundleIdentifier)")
+        return .failure
+    }
+}

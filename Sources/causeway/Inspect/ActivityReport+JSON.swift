@@ -1,0 +1,47 @@
+import LiveActivity
+
+extension ActivityReport {
+    /// For machines: the same, whole. Times are UNIX milliseconds.
+    func json(results: JSONValue?) -> JSONValue {
+        .members([
+            "app": .string(app), "activity": .string(activity), "now": .integer(nowMilliseconds),
+            "policy": .string(policy),
+            "token": token.map {
+                .members([
+                    "sha256": .string($0.fingerprint), "environment": .string("\($0.environment.name)"),
+                    "registeredAt": registeredAtMilliseconds.map(JSONValue.integer),
+                ])
+            } ?? .null,
+            "frequentUpdates": .bool(allowsFrequentUpdates),
+            "newest": newest.map {
+                .members([
+                    "timestamp": .integer($0.version.timestamp),
+                    "sequence": .integer(Int64(clamping: $0.version.sequence)),
+                    "isEnd": .bool($0.isEnd), "state": .string($0.state.rawValue),
+                ])
+            } ?? .null,
+            "sent": sent.map {
+                .members(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
+            } ?? .null,
+            "shownDigest": shownDigest.map { .string(Self.hexadecimal($0)) } ?? .null,
+            "held": held?.record ?? .null,
+            "pace": .members([
+                "spacingMilliseconds": .integer(pace.spacingMilliseconds),
+                "stretchLevel": .integer(Int64(pace.stretchLevel)),
+                "nextPushAt": pace.nextPushAtMilliseconds.map(JSONValue.integer) ?? .null,
+            ]),
+            "budget": budget.json,
+            "updatesUntil": updatesUntilMilliseconds.map(JSONValue.integer) ?? .null,
+            "results": results,
+        ])
+    }
+}
+
+extension ActivityReport.Budget {
+    var json: JSONValue {
+        .members([
+            "left": .integer(Int64(left)), "of": .integer(Int64(pushes)), "reserved": .integer(Int64(reserved)),
+            "fullAt": fullAtMilliseconds.map(JSONValue.integer) ?? .null,
+        ])
+    }
+}

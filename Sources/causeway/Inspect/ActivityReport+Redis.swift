@@ -1,0 +1,124 @@
+import CausewayWorker
+import LiveActivity
+import Redis
+
+extension ActivityReport {
+    /// What the activity's hash says, by a policy's numbers.
+    init(
+        _ inspection: ActivityInspection,
+        app: InspectedApp,
+        activity: String,
+        policy: Policy,
+        nowMilliseconds now: Int64
+    ) {
+        let numbers = PaceNumbers(policy)
+        self.init(
+            app: app.bundleIdentifier,
+            activity: activity,
+            nowMilliseconds: now,
+            policy: policy.name,
+            token: inspection.token.map(Token.init),
+            registeredAtMilliseconds: inspection.registeredAtMilliseconds,
+            allowsFrequentUpdates: inspection.allowsFrequentUpdates,
+            newest: inspection.newest.map(Newest.init),
+            sent: inspection.sent.map {
+                Sent(timestamp: Int64(clamping: $0.timestampSeconds), atMilliseconds: $0.atMilliseconds)
+            },
+            shownDigest: inspection.shownDigest,
+            held: inspection.held.map {
+                HeldCommand(
+                    version: Version($0.version),
+                    record: JSONValue(parsing: $0.command) ?? .null,
+                    carriesAlert: $0.carriesAlert
+                )
+            },
+            pace: Pace(
+                spacingMilliseconds: inspection.spacingMilliseconds(numbers, nowMilliseconds: now),
+                stretchLevel: inspection.stretchLevel(numbers, nowMilliseconds: now),
+                nextPushAtMilliseconds: inspection.waitUntilMilliseconds(numbers, nowMilliseconds: now)
+            ),
+            budget: Budget(inspection.budget(numbers, nowMilliseconds: now)),
+            updatesUntilMilliseconds: inspection.updatesUntilMilliseconds
+        )
+    }
+}
+
+extension DeviceReport {
+    /// What the device's hash says, by a policy's numbers.
+    init(
+        _ inspection: DeviceInspection,
+        app: InspectedApp,
+        device: String,
+        policy: Policy,
+        nowMilliseconds now: Int64
+    ) {
+        self.init(
+            app: app.bundleIdentifier,
+            device: device,
+            nowMilliseconds: now,
+            policy: policy.name,
+            starts: ActivityReport.Budget(
+                inspection.startBudget(BucketNumbers(policy.startBudget), nowMilliseconds: now)
+            ),
+            addresses: inspection.slots.map { slot in
+                Address(
+                    attributesType: slot.attributesType,
+                    token: slot.token.map(ActivityReport.Token.init),
+                    registeredAtMilliseconds: slot.registeredAtMilliseconds,
+                    held: slot.heldVersion.map {
+                        HeldCommand(
+                            version: Version($0),
+                            record: JSONValue(parsing: slot.heldCommand) ?? .null,
+                            carriesAlert: true
+                        )
+                    }
+                )
+            }
+        )
+    }
+}
+
+extension Version {
+    fileprivate init(_ version: ScriptVersion) {
+        self.init(timestamp: Int64(clamping: version.timestampSeconds), sequence: version.sequence)
+    }
+}
+
+extension ActivityReport.Token {
+    fileprivate init(_ token: InspectedToken) {
+        self.init(
+            fingerprint: TokenFingerprint.text(of: token.token),
+            environment: token.environment == .production ? .production : .sandbox
+        )
+    }
+}
+
+extension ActivityReport.Newest {
+    fileprivate init(_ newest: ActivityInspection.Newest) {
+        self.init(version: Version(newest.version), isEnd: newest.isEnd, state: ActivityReport.State(newest.state))
+    }
+}
+
+extension ActivityReport.State {
+    fileprivate init(_ state: ActivityInspection.State) {
+        switch state {
+        case .waiting: self = .waiting
+        case .sending: self = .sending
+        case .startSending: self = .startSending
+        case .held: self = .held
+        case .settled: self = .settled
+        case .notShown: self = .notShown
+        }
+    }
+}
+
+extension ActivityReport.Budget {
+    fileprivate init(_ budget: InspectedBudget) {
+        self.init(
+            left: budget.left,
+            pushes: budget.numbers.pushes,
+            reserved: budget.numbers.reserved,
+            fullAtMilliseconds: budget.fullAtMilliseconds
+        )
+    }
+}

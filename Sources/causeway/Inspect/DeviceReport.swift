@@ -1,0 +1,62 @@
+import LiveActivity
+
+/// What is known of one device: where activities can be started on it, and how many more just now.
+struct DeviceReport {
+    struct Address {
+        var attributesType: String
+        /// Nil if the last was unregistered or retired.
+        var token: ActivityReport.Token?
+        var registeredAtMilliseconds: Int64?
+        /// A start that waits for a token.
+        var held: HeldCommand?
+    }
+
+    var app: String
+    var device: String
+    var nowMilliseconds: Int64
+    var policy: String
+    var starts: ActivityReport.Budget
+    /// In the order of the attributes types.
+    var addresses: [Address]
+
+    /// For people.
+    func lines() -> [String] {
+        var lines = LabelledLines()
+        lines.add("device", "\(device) of \(app)")
+        lines.add("starts", "\(starts.text(of: "starts", now: nowMilliseconds)); policy \(policy)")
+        lines.add("")
+        lines.addTable(
+            header: ["attributes type", "push-to-start token", "environment", "registered", "waits"],
+            rows: addresses.map { address in
+                [
+                    address.attributesType, address.token.map { "sha256 \($0.fingerprint)" } ?? "none",
+                    address.token.map { "\($0.environment.name)" } ?? "-",
+                    address.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
+                    address.held.map { "start of \(TimeText.relative($0.timestampMilliseconds, to: nowMilliseconds))" }
+                        ?? "nothing",
+                ]
+            },
+            rightAligned: []
+        )
+        return lines.lines
+    }
+
+    /// For machines.
+    var json: JSONValue {
+        .members([
+            "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),
+            "policy": .string(policy), "starts": starts.json,
+            "tokens": .array(
+                addresses.map { address in
+                    .members([
+                        "attributesType": .string(address.attributesType),
+                        "sha256": address.token.map { .string($0.fingerprint) } ?? .null,
+                        "environment": address.token.map { .string("\($0.environment.name)") },
+                        "registeredAt": address.registeredAtMilliseconds.map(JSONValue.integer),
+                        "held": address.held?.record,
+                    ])
+                }
+            ),
+        ])
+    }
+}

@@ -1,0 +1,26 @@
+import LiveActivity
+
+/// An app of the configuration, and the numbers that its activities are paced by.
+struct InspectedApp {
+    var bundleIdentifier: String
+    /// Of the policy that it names.
+    var policyName: String
+    var policies: [Policy]
+
+    /// The policy of this name, or else the app's own.
+    func policy(named name: String?) -> Policy {
+        policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
+    }
+
+    func activityKey(_ activity: String) -> [UInt8] { Array("{\(bundleIdentifier):\(activity)}".utf8) }
+
+    func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
+
+    /// A glob pattern for the keys of all activities: a bundle id has none of its special characters.
+    var activityPattern: String { "{\(bundleIdentifier):*}" }
+
+    /// The activity of a key that matches the pattern.
+    func activity(ofKey key: [UInt8]) -> String {
+        String(decoding: key.dropFirst(bundleIdentifier.utf8.count + 2).dropLast(), as: UTF8.self)
+    }
+}

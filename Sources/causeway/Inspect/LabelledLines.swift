@@ -1,0 +1,43 @@
+/// Lines with a label each, aligned, for a screen that a person reads in a hurry.
+struct LabelledLines {
+    private(set) var lines: [String] = []
+    private let labelWidth: Int
+
+    init(labelWidth: Int = 10) {
+        self.labelWidth = labelWidth
+    }
+
+    /// What does not fit the first line stands below it, indented.
+    mutating func add(_ label: String, _ texts: String...) {
+        for (index, text) in texts.enumerated() where !text.isEmpty {
+            lines.append(Self.padded(index == 0 ? label : "", labelWidth) + text)
+        }
+    }
+
+    mutating func add(_ line: String) {
+        lines.append(line)
+    }
+
+    /// Rows with columns as wide as their widest cell; columns of numbers are aligned at their right.
+    mutating func addTable(header: [String], rows: [[String]], rightAligned: Set<Int>) {
+        let widths = header.indices.map { column in
+            ([header] + rows).map { $0[column].count }.max() ?? 0
+        }
+        for row in [header] + rows {
+            let cells = row.indices.map { column in
+                rightAligned.contains(column)
+                    ? String(repeating: " ", count: widths[column] - row[column].count) + row[column]
+                    : Self.padded(row[column], widths[column])
+            }
+            lines.append(Self.trimmed(cells.joined(separator: "  ")))
+        }
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+
+    private static func trimmed(_ line: String) -> String {
+        String(line.reversed().drop { $0 == " " }.reversed())
+    }
+}

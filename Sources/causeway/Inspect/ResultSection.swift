@@ -1,0 +1,36 @@
+import CausewayWorker
+import Kafka
+
+/// The results beside what Redis says: Kafka may be away while Redis is looked at.
+struct ResultSection {
+    private let tail: Result<ResultTail, KafkaError>
+
+    init(of activity: String, app: String, count: Int, kafka: WorkerConfiguration.Kafka) {
+        tail = Result { () throws(KafkaError) in
+            try ResultTail(of: activity, app: app, count: count, kafka: kafka)
+        }
+    }
+
+    /// The policy that the newest command named whose push is known.
+    var policyName: String? {
+        (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
+    }
+
+    func lines(now: Int64) -> [String] {
+        switch tail {
+        case .success(let tail):
+            return tail.lines(now: now)
+        case .failure(let error):
+            var lines = LabelledLines()
+            lines.add("results", "cannot be read: \(error)")
+            return lines.lines
+        }
+    }
+
+    var json: JSONValue {
+        switch tail {
+        case .success(let tail): tail.json
+        case .failure(let error): .members(["error": .string("\(error)")])
+        }
+    }
+}

@@ -1,0 +1,39 @@
+extension ResultTail {
+    /// A table for people, newest first; if it is empty, how far it was looked.
+    func lines(now: Int64) -> [String] {
+        var lines = LabelledLines()
+        guard !records.isEmpty else {
+            lines.add("results", isComplete ? "none" : "none among the last \(recordsRead) of all activities")
+            return lines.lines
+        }
+        lines.add("")
+        lines.addTable(
+            header: ["last results", "", "outcome", "priority", "timestamp", "command"],
+            rows: records.map { Self.row($0, now: now) },
+            rightAligned: []
+        )
+        return lines.lines
+    }
+
+    private static func row(_ record: JSONValue, now: Int64) -> [String] {
+        let times = record["times"]
+        let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.whole }.first
+        let reason = record["reason"]?.text.map { " (\($0))" } ?? ""
+        let priority = record["priority"]?.whole
+            .map { record["demoted"] == .bool(true) ? "10, sent at \($0)" : "\($0)" }
+        return [
+            moment.map { TimeText.clock($0, now: now) } ?? "-",
+            moment.map { TimeText.relative($0, to: now) } ?? "",
+            (record["outcome"]?.text ?? "?") + reason,
+            priority ?? "-",
+            record["timestamp"]?.whole.map { "\($0)" } ?? "-",
+            record["command"]?.text ?? "-",
+        ]
+    }
+
+    var json: JSONValue {
+        .members([
+            "records": .array(records), "read": .integer(recordsRead), "isComplete": .bool(isComplete),
+        ])
+    }
+}

@@ -1,0 +1,94 @@
+import CausewayWorker
+import Foundation
+import Kafka
+
+/// The newest results of one activity, read backwards from the end of the partition that its id falls into.
+///
+/// The reading goes in windows, each several times as long as the one before, until enough is found, so that whoever was
+/// pushed to a moment ago costs one short fetch. It is bounded by ``recordsMax`` and ``timeMilliseconds``.
+struct ResultTail {
+    static let recordsMax: Int64 = 200_000
+    static let timeMilliseconds: Int64 = 5_000
+    private static let firstWindowRecords: Int64 = 2_000
+    private static let windowGrowth: Int64 = 5
+    private static let requestMilliseconds: Int32 = 3_000
+
+    /// As they stand in the topic, newest first.
+    private(set) var records: [JSONValue] = []
+    /// How many records of any activity were looked at.
+    private(set) var recordsRead: Int64 = 0
+    /// Nothing older is left in the topic.
+    private(set) var isComplete = false
+
+    /// - Parameter count: how many results are wanted at most.
+    init(
+        of activity: String,
+        app: String,
+        count: Int,
+        kafka: WorkerConfiguration.Kafka
+    ) throws(KafkaError) {
+        let reader = try PartitionReader(properties: kafka.consumerProperties, topic: kafka.topics.results)
+        defer { _ = reader.close(deadlineMilliseconds: 1_000) }
+        let key = Array(activity.utf8)
+        let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
+        let partitioner = kafka.producerProperties.last { $0.name == "partitioner" }?.value
+        let place = reader.partition(of: key, among: partitions, partitioner: partitioner)
+        let deadline = ContinuousClock.now + .milliseconds(Self.timeMilliseconds)
+        var found: [(timestamp: Int64, record: JSONValue)] = []
+        isComplete = true
+        for partition in place.map({ $0..<$0 + 1 }) ?? 0..<partitions {
+            guard Self.milliseconds(until: deadline) > 0 else {
+                isComplete = false
+                break
+            }
+            found += try search(reader, partition, count: count, until: deadline) { message in
+                guard message.key?.elementsEqual(key) == true, let value = message.value,
+                    let record = JSONValue(parsing: value), record["app"]?.text == app
+                else { return nil }
+                return record
+            }
+        }
+        records = found.enumerated()
+            .sorted { ($1.element.timestamp, $0.offset) < ($0.element.timestamp, $1.offset) }
+            .prefix(count).map(\.element.record)
+    }
+
+    /// Newest first.
+    private mutating func search(
+        _ reader: PartitionReader,
+        _ partition: Int32,
+        count: Int,
+        until deadline: ContinuousClock.Instant,
+        _ match: (borrowing Message) -> JSONValue?
+    ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
+        let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
+        let begin = max(watermarks.low, watermarks.high - Self.recordsMax, 0)
+        var end = max(begin, watermarks.high)
+        var window = Self.firstWindowRecords
+        var found: [(timestamp: Int64, record: JSONValue)] = []
+        while end > begin, found.count < count {
+            let start = max(begin, end - window)
+            var inWindow: [(timestamp: Int64, record: JSONValue)] = []
+            let isRead = try reader.read(
+                partition,
+                offsets: start..<end,
+                timeoutMilliseconds: Self.milliseconds(until: deadline)
+            ) { message in
+                if let record = match(message) { inWindow.append((message.timestampMilliseconds, record)) }
+            }
+            // Half a window has its older half: newer results would be missing.
+            guard isRead else { break }
+            recordsRead += end - start
+            found += inWindow.reversed()
+            end = start
+            window *= Self.windowGrowth
+        }
+        if end > watermarks.low { isComplete = false }
+        return found
+    }
+
+    private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int64 {
+        let left = ContinuousClock.now.duration(to: deadline).components
+        return max(0, left.seconds * 1_000 + left.attoseconds / 1_000_000_000_000_000)
+    }
+}

@@ -1,0 +1,57 @@
+import Glibc
+
+/// Moments and spans for people. Moments are UNIX milliseconds and printed in UTC, as the logs are.
+enum TimeText {
+    /// In at most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
+    static func span(_ milliseconds: Int64) -> String {
+        let seconds = max(0, milliseconds) / 1_000
+        switch seconds {
+        case 0: return milliseconds > 0 ? "\(milliseconds) ms" : "0 s"
+        case ..<60: return "\(seconds) s"
+        case ..<3_600: return joined(seconds / 60, "min", seconds < 600 ? seconds % 60 : 0, "s")
+        case ..<86_400: return joined(seconds / 3_600, "h", seconds % 3_600 / 60, "min")
+        default: return joined(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h")
+        }
+    }
+
+    /// `3 s ago`, or `in 3 s` for what lies ahead.
+    static func relative(_ moment: Int64, to now: Int64) -> String {
+        let (difference, overflows) = now.subtractingReportingOverflow(moment)
+        guard !overflows else { return moment < now ? "long ago" : "far ahead" }
+        let span = span(Int64(clamping: difference.magnitude))
+        return difference >= 0 ? "\(span) ago" : "in \(span)"
+    }
+
+    /// The time of day, and the date before it unless that is today's.
+    static func clock(_ moment: Int64, now: Int64) -> String {
+        let parts = utc(moment)
+        let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
+        let today = utc(now)
+        guard (parts.tm_year, parts.tm_yday) != (today.tm_year, today.tm_yday) else { return time }
+        return "\(digits(parts.tm_year + 1900, 4))-\(digits(parts.tm_mon + 1, 2))-\(digits(parts.tm_mday, 2)) \(time)"
+    }
+
+    private static func joined(_ large: Int64, _ largeUnit: String, _ small: Int64, _ smallUnit: String) -> String {
+        small == 0 ? "\(large) \(largeUnit)" : "\(large) \(largeUnit) \(small) \(smallUnit)"
+    }
+
+    private static func utc(_ milliseconds: Int64) -> tm {
+        var seconds = time_t(milliseconds / 1_000)
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        return parts
+    }
+
+    private static func digits(_ number: Int32, _ count: Int) -> String {
+        let text = String(number)
+        return String(repeating: "0", count: max(0, count - text.count)) + text
+    }
+}
+
+/// Seconds that came from outside may be any number: what has no milliseconds counts as the nearest that has.
+enum UnixTime {
+    static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
+        let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
+        return overflows ? (seconds < 0 ? .min : .max) : product
+    }
+}

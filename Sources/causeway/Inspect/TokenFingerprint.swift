@@ -1,0 +1,17 @@
+import COpenSSL
+
+/// What stands for a token wherever people read: it tells tokens apart and cannot be sent to.
+enum TokenFingerprint {
+    /// Hexadecimal digits of the hash that are shown.
+    static let digits = 12
+
+    /// The beginning of the token's SHA-256, as `printf %s TOKEN | sha256sum` has it.
+    static func text(of token: some Collection<UInt8>) -> String {
+        let bytes = Array(token)
+        var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        guard EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha256(), nil) == 1 else { return "not available" }
+        let alphabet = Array("0123456789abcdef")
+        return String(digest.prefix(digits / 2).flatMap { [alphabet[Int($0 >> 4)], alphabet[Int($0 & 15)]] })
+    }
+}

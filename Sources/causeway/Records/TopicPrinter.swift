@@ -1,0 +1,84 @@
+import Glibc
+import Kafka
+
+/// Writes the records of a topic to standard output, one a line, from the beginning.
+final class TopicPrinter: ConsumerHandler {
+    /// How long a broker may stay silent before the first record, when there is an end to reach.
+    static let patienceMilliseconds: Int64 = 30_000
+    static let closeMilliseconds: Int64 = 5_000
+    private static let pauseMicroseconds: UInt32 = 2_000
+    /// Written out before nothing more is there.
+    private static let bufferBytesMax = 1 << 20
+
+    /// RD_KAFKA_RESP_ERR__TIMED_OUT, said of the whole.
+    private static let silence = KafkaError(
+        code: -185,
+        reason: "no broker has given this reader a partition within \(patienceMilliseconds / 1_000) s"
+    )
+
+    private let follows: Bool
+    private var consumer: Consumer?
+    private var buffer: [UInt8] = []
+    /// Partitions whose end has not been reached.
+    private var open: Set<TopicPartition> = []
+    private var isAssigned = false
+
+    /// - Parameter follows: false: the end of the topic, as it is when it is reached, is the end.
+    init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
+        self.follows = follows
+        consumer = try Consumer(
+            properties: properties + [
+                ("auto.offset.reset", "earliest"), ("enable.partition.eof", "true"), ("session.timeout.ms", "6000"),
+                ("heartbeat.interval.ms", "1000"), ("fetch.wait.max.ms", "10"),
+            ],
+            topics: [topic],
+            handler: self
+        )
+    }
+
+    /// - Throws: when the topic cannot be read any more, or its end not be reached.
+    func run() throws(KafkaError) {
+        guard let consumer else { return }
+        defer {
+            flush()
+            _ = consumer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            self.consumer = nil
+        }
+        let deadline = Clock.milliseconds + Self.patienceMilliseconds
+        while follows || !isAssigned || !open.isEmpty {
+            switch consumer.poll() {
+            case .message(let message):
+                if let value = message.value { append(value) }
+            case .partitionEnd(let partition):
+                open.remove(partition)
+            case .error(let error):
+                StandardStreams.printError("causeway results: \(error)")
+                if error.isFatal || (!follows && !error.isRetriable) { throw error }
+            case .none:
+                flush()
+                usleep(Self.pauseMicroseconds)
+            }
+            if !follows, !isAssigned, Clock.milliseconds > deadline { throw Self.silence }
+        }
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {
+        isAssigned = true
+        open.formUnion(partitions)
+    }
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {
+        open.subtract(partitions)
+    }
+
+    private func append(_ value: UnsafeRawBufferPointer) {
+        buffer.append(contentsOf: value)
+        buffer.append(UInt8(ascii: "\n"))
+        if buffer.count >= Self.bufferBytesMax { flush() }
+    }
+
+    private func flush() {
+        StandardStreams.writeOutput(buffer)
+        buffer.removeAll(keepingCapacity: true)
+    }
+}

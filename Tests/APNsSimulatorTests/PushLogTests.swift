@@ -1,0 +1,123 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+/// What the log says of each push, over TLS and HTTP/2.
+@Suite struct PushLogTests {
+    private typealias Line = [String: Any]
+
+    /// Runs a scene with a log, and gives the log's lines.
+    private func log(_ body: (Scene) async throws -> Void) async throws -> [Line] {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("pushes-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try await Scene.run(\.pushLog, file.path) { scene in
+            try await body(scene)
+            // Asked of the service's thread, in a later turn than that of the last push.
+            #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
+        }
+        return try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? Line) }
+    }
+
+    private func digest(_ text: String) -> String {
+        Array(text.utf8).withUnsafeBytes { Digest.hexadecimal($0) }
+    }
+
+    @Test func everyMember() async throws {
+        let now = time(nil)
+        let state = #"{"home":3,"away":1}"#
+        let body =
+            #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"alert":{"title":"3–1 \"!\"","body":"b"}}}"#
+        var token = ""
+        let lines = try await log { scene in
+            token = scene.token
+            let headers = scene.headers(["apns-priority": "10", "apns-expiration": "\(now + 60)"])
+            let answer = try scene.connect().perform(headers, body: body)
+            #expect(answer.status == 200)
+        }
+        let line = try #require(lines.first)
+        #expect(lines.count == 1)
+        #expect(line["status"] as? Int == 200 && line["reason"] == nil && line["effect"] as? String == "shown")
+        #expect(line["app"] as? String == Scene.app && line["activity"] as? String == "m1")
+        #expect(line["device"] as? String == "phone" && line["priority"] as? Int == 10)
+        #expect(line["apnsId"] as? String == "11111111-2222-3333-4444-555555555555")
+        #expect(line["expiration"] as? Int == now + 60 && line["timestamp"] as? Int == now)
+        #expect(line["event"] as? String == "update" && line["alert"] as? String == "3–1 \"!\"")
+        #expect(line["state"] as? String == digest(state))
+        let bytes = stride(from: 0, to: token.count, by: 2)
+            .map { place in UInt8(token.dropFirst(place).prefix(2), radix: 16) ?? 0 }
+        #expect(line["token"] as? String == bytes.withUnsafeBytes { Digest.hexadecimal($0) })
+        #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 60)
+    }
+
+    /// Against values of the hash's own authors.
+    @Test func theDigestIsFNV1a() {
+        #expect(digest("") == "cbf29ce484222325")
+        #expect(digest("a") == "af63dc4c8601ec8c")
+        #expect(digest("foobar") == "85944171f73967e8")
+    }
+
+    @Test func whatIsRefusedStandsThereToo() async throws {
+        let lines = try await log { scene in
+            let client = try scene.connect()
+            let update = scene.update(home: 1)
+            _ = try client.perform(scene.headers(["apns-expiration": nil as String?]), body: update)
+            _ = try client.perform(scene.headers(token: String(repeating: "ab", count: 80)), body: update)
+            _ = try client.perform(scene.headers(["apns-priority": "1"]), body: update)
+            _ = try client.perform(scene.headers(), body: "nonsense")
+            var faults = Faults()
+            faults.tooManyRequestsShare = 1
+            try await scene.simulator.setFaults(faults)
+            _ = try client.perform(scene.headers(), body: update)
+            faults.tooManyRequestsShare = 0
+            faults.resetShare = 1
+            try await scene.simulator.setFaults(faults)
+            _ = try client.perform(scene.headers(), body: update)
+            faults.resetShare = 0
+            faults.refusedShare = 1
+            try await scene.simulator.setFaults(faults)
+            _ = try client.perform(scene.headers(), body: update)
+        }
+        let expected = [
+            "200 - shown m1", "400 BadDeviceToken - -", "400 BadPriority - m1", "200 - malformed m1",
+            "429 TooManyRequests - m1", "0 reset shown m1", "0 refused - m1",
+        ]
+        let found = lines.map { line in
+            "\(line["status"] ?? "?") "
+                + ["reason", "effect", "activity"].map { line[$0] as? String ?? "-" }.joined(separator: " ")
+        }
+        #expect(found == expected)
+        #expect(lines[0]["expiration"] as? Int == -1)
+        #expect(lines[3]["event"] is NSNull && lines[3]["timestamp"] is NSNull)
+    }
+
+    @Test func aStartNamesTheActivityThatIsBorn() async throws {
+        let lines = try await log { scene in
+            let start = """
+                {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
+                "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}
+                """
+            let client = try scene.connect()
+            #expect(try client.perform(scene.headers(token: scene.startToken), body: start).status == 200)
+            let incomplete = start.replacing(#","alert":{"title":"t","body":"b"}"#, with: "")
+            #expect(try client.perform(scene.headers(token: scene.startToken), body: incomplete).status == 200)
+        }
+        #expect(lines.map { $0["activity"] as? String } == ["m2", nil])
+        #expect(lines.map { $0["alert"] as? String } == ["t", nil])
+        #expect(lines.map { $0["effect"] as? String } == ["started", "incompleteAlert"])
+    }
+
+    @Test func aFileThatCannotBeWrittenStopsTheStart() async throws {
+        await #expect(throws: SimulatorError.self) {
+            try await Scene.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }
+        }
+    }
+
+    @Test func withoutOneNothingIsWritten() async throws {
+        try await Scene.run { scene in
+            #expect(scene.simulator.configuration.pushLog == nil)
+            let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+            #expect(answer.status == 200)
+        }
+    }
+}

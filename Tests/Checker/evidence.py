@@ -1,0 +1,175 @@
+"""The evidence of one run, read and put in order. Nothing here comes from the program that is judged but its output."""
+
+import json
+from dataclasses import dataclass, field
+
+# Outcomes after which a command's content is to be on its phone, or is already.
+SHOWN = {"accepted", "unchanged"}
+# Outcomes that let a command go without its content, or something newer, having to reach a phone.
+LET_GO = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
+
+
+class Unreadable(Exception):
+    """A file that is not there, or holds what it should not."""
+
+
+def lines(path):
+    """Each line of a file as an object. A last line without its end is one that is being written, and is no evidence."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    raise Unreadable(f"{path}:{number}: the line has no end")
+                try:
+                    value = json.loads(line)
+                except ValueError as error:
+                    raise Unreadable(f"{path}:{number}: {error}") from None
+                if not isinstance(value, dict):
+                    raise Unreadable(f"{path}:{number}: no JSON object")
+                yield number, value
+    except OSError as error:
+        raise Unreadable(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{path}: {error}") from None
+
+
+@dataclass
+class Bucket:
+    pushes: int
+    interval: float
+    """Milliseconds in which one push is gained."""
+    reserved: int
+
+
+@dataclass
+class Policy:
+    spacing: int
+    bucket: Bucket
+
+    @staticmethod
+    def read(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                value = json.load(file)
+            bucket = value["budget"]
+            return Policy(
+                value["spacingMilliseconds"],
+                Bucket(bucket["pushes"], 3_600_000 / bucket["refillPerHour"], bucket["reservedForAlerts"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+            raise Unreadable(f"{path}: {error!r}") from None
+
+
+@dataclass(slots=True)
+class Command:
+    identifier: str
+    activity: str
+    event: str
+    time: int
+    """When its producer wrote it, UNIX milliseconds."""
+    alert: str | None
+    state: str
+    order: int = 0
+    """Its place among the commands of its activity."""
+    outcomes: list = field(default_factory=list)
+
+    @property
+    def outcome(self):
+        """The last word; a command that was held gets one when it is let go."""
+        return self.outcomes[-1]["outcome"] if self.outcomes else None
+
+
+@dataclass(slots=True)
+class Push:
+    line: int
+    time: int
+    status: int
+    activity: str | None
+    token: str
+    identifier: str | None
+    priority: int
+    event: str | None
+    timestamp: int | None
+    alert: str | None
+    state: str | None
+    effect: str | None
+    command: Command | None = None
+    """Whose push it was."""
+
+    @property
+    def reached(self):
+        """Whether a phone got it, answered or not."""
+        return self.effect is not None
+
+
+class Evidence:
+    """Commands, results and pushes, tied to each other by the commands' ids and by `apns-id`."""
+
+    def __init__(self, commands, results, pushes, policy):
+        self.policy = Policy.read(policy)
+        self.commands = {}
+        self.by_activity = {}
+        for number, value in lines(commands):
+            try:
+                command = Command(
+                    value["command"], value["activity"], value["event"], value["time"], value["alert"], value["state"]
+                )
+            except KeyError as missing:
+                raise Unreadable(f"{commands}:{number}: no {missing}") from None
+            if command.identifier in self.commands:
+                raise Unreadable(f"{commands}:{number}: the id {command.identifier} is there twice")
+            own = self.by_activity.setdefault(command.activity, [])
+            command.order = len(own)
+            own.append(command)
+            self.commands[command.identifier] = command
+        self.foreign_results = []
+        self.results_read = 0
+        accepted = {}
+        self.accepted = []
+        for number, value in lines(results):
+            self.results_read += 1
+            command = self.commands.get(value.get("command"))
+            if command is None:
+                self.foreign_results.append(f"line {number}: {value.get('command')}")
+                continue
+            command.outcomes.append(value)
+            if value.get("outcome") == "accepted":
+                self.accepted.append((command, value))
+                accepted.setdefault(value.get("apnsId"), command)
+        self.pushes = []
+        for number, value in lines(pushes):
+            try:
+                push = Push(
+                    number, value["time"], value["status"], value.get("activity"), value["token"], value.get("apnsId"),
+                    value["priority"], value["event"], value["timestamp"], value["alert"], value["state"],
+                    value.get("effect"),
+                )
+            except KeyError as missing:
+                raise Unreadable(f"{pushes}:{number}: no {missing}") from None
+            push.command = accepted.get(push.identifier) if push.status == 200 else None
+            self.pushes.append(push)
+        # Several threads of a service write in turns; of one activity and one thread the order stays as it is.
+        self.pushes.sort(key=lambda push: push.time)
+        self.pushes_of = {}
+        for push in self.pushes:
+            if push.activity is not None:
+                self.pushes_of.setdefault(push.activity, []).append(push)
+        self._find_commands()
+
+    def _find_commands(self):
+        """A push whose worker died, or never heard the answer, has no result: then its content says whose it was."""
+        for activity, pushes in self.pushes_of.items():
+            least = 0
+            for push in pushes:
+                if push.command is None and push.reached:
+                    own = self.by_activity.get(activity, [])
+                    push.command = next(
+                        (c for c in own[least:] if c.state == push.state and c.event == push.event and c.time <= push.time),
+                        None,
+                    )
+                if push.command is not None and push.reached:
+                    least = max(least, push.command.order)
+
+    def reached(self, activity):
+        """The pushes that an activity's phone got, in their order."""
+        return [push for push in self.pushes_of.get(activity, []) if push.reached]

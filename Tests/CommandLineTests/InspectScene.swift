@@ -1,0 +1,176 @@
+import Foundation
+import Kafka
+import Testing
+
+/// What `causeway inspect` is pointed at: an activity that was started and updated on a phone, another that waits for its
+/// token, and a worker that has gone, so that nobody but the inspection touches anything.
+final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`, and its suite is serialized.
+    /// Made once for the suite that has ``InspectSceneTrait``.
+    @TaskLocal static var current: InspectScene?
+
+    static let app = "com.example.ride"
+    static let started = "phone-7-RideAttributes-0"
+    static let held = "order-9"
+
+    let directory: TemporaryDirectory
+    let broker: EmbeddedBroker
+    let redisPort: UInt16
+    /// The tokens of the phone, none of which may be printed.
+    private(set) var tokens: [String] = []
+    private let redis: RunningProgram
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        broker = try EmbeddedBroker()
+        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters"] {
+            try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
+        }
+        (redis, redisPort) = try RunningProgram.redis(directory: directory)
+        let simulator = try RunningProgram(
+            ProgramRun.process(
+                ["simulator", "--directory", directory.path("apns")]
+                    + ["--shapes", repository.appendingPathComponent("Config/examples/ride/shapes.json").path]
+                    + ["--bootstrap-servers", broker.bootstrapServers]
+            )
+        )
+        let place = try simulator.readiness()
+        let control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
+        try writeConfiguration(apnsPort: try #require(place["apnsPort"] as? Int))
+        let process = ProgramRun.process(["worker", "--config", directory.path("causeway.yaml")])
+        process.standardError = try FileHandle(forWritingTo: directory.write("", to: "worker.log"))
+        let worker = try RunningProgram(process)
+        _ = try curl("--data", #"{"app":"\#(Self.app)","devices":["phone-7"]}"#, "\(control)/phones")
+        let registrations = try TopicReader(broker, topic: "causeway.registrations")
+        let results = try TopicReader(broker, topic: "causeway.results")
+        var values = try registrations.read(1).map(\.value)
+
+        try send(Self.start)
+        try Self.awaitOutcome("accepted", in: results)
+        values += try registrations.read(1).map(\.value)
+        tokens = try values.map { String(try #require($0.firstMatch(of: /"token":"([0-9a-f]+)"/)).1) }
+        try send(Self.update(Self.started, sequence: 1, status: "driverEnRoute", priority: 10))
+        try Self.awaitOutcome("accepted", in: results)
+        try send(Self.update(Self.held, sequence: 2, status: "driverArrived", priority: nil))
+        try Self.awaitOutcome("held", in: results)
+        #expect(worker.terminate() == 0)
+    }
+
+    private func writeConfiguration(apnsPort: Int) throws {
+        try directory.write(
+            """
+            log: {format: text}
+            kafka:
+              bootstrapServers: "\(broker.bootstrapServers)"
+              consumer: {fetch.wait.max.ms: 10}
+            redis: {url: "redis://127.0.0.1:\(redisPort)"}
+            apns:
+              sandbox: {host: localhost, port: \(apnsPort)}
+              caFile: \(directory.path("apns/ca.pem"))
+            apps:
+              ride:
+                bundleId: \(Self.app)
+                teamId: SIMULATION
+                keyId: SIMULATION
+                keyFile: \(directory.path("apns/AuthKey_SIMULATION.p8"))
+                environments: [sandbox]
+                policy: rides
+            policies:
+              rides:
+                budget: {pushes: 12, refillPerHour: 1, reservedForAlerts: 4}
+                startBudget: {pushes: 6, refillPerHour: 6}
+            worker: {lanes: 1}
+
+            """,
+            to: "causeway.yaml"
+        )
+    }
+
+    /// The worker may settle what waits for a token twice, or late: whatever comes before is passed over.
+    private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
+        for _ in 0..<10 {
+            let value = try results.read(1)[0].value
+            if value.contains("\"outcome\":\"\(outcome)\"") { return }
+        }
+        Issue.record("no result is \(outcome)")
+    }
+
+    private func send(_ record: String) throws {
+        let sent = try ProgramRun.run("send", "-b", broker.bootstrapServers, "--now", input: record)
+        #expect(sent.output.hasPrefix("1 sent, 1 acknowledged"))
+    }
+
+    /// Runs the inspection with the scene's configuration.
+    func inspect(_ arguments: String..., environment: [String: String] = [:]) throws -> ProgramRun {
+        try inspect(arguments, environment: environment)
+    }
+
+    func inspect(_ arguments: [String], environment: [String: String]) throws -> ProgramRun {
+        try ProgramRun.run(
+            ProgramRun.process(
+                ["inspect", "--config", directory.path("causeway.yaml")] + arguments,
+                environment: environment
+            )
+        )
+    }
+
+    /// What `redis-cli` answers.
+    func redisCommand(_ arguments: [String]) throws -> String {
+        let process = redisClient(arguments)
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        return text.trimmingCharacters(in: .newlines)
+    }
+
+    func redisClient(_ arguments: [String]) -> Process {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
+        process.arguments = ["-p", "\(redisPort)"] + arguments
+        return process
+    }
+
+    /// Every key with its content and the moment at which it expires.
+    func contents() throws -> [String: String] {
+        let keys = try redisCommand(["--raw", "KEYS", "*"]).split(separator: "\n").map(String.init)
+        return try Dictionary(
+            uniqueKeysWithValues: keys.map { key in
+                (key, try redisCommand(["DUMP", key]) + (try redisCommand(["PEXPIRETIME", key])))
+            }
+        )
+    }
+
+    private static let content = """
+        "driverName": "Tomasz", "driverPhoto": "person.crop.circle", "vehicleDescription": "White Prius", \
+        "eta": [811693400, 811693520], "distanceRemaining": 3.1
+        """
+
+    private static let start = """
+        {"app": "\(app)", "activity": "\(started)", "device": "phone-7",
+         "aps": {"timestamp": 1790000000, "event": "start", "attributes-type": "RideAttributes",
+          "attributes": {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"},
+          "content-state": {\(content), "status": "driverAssigned"},
+          "alert": {"title": "Your driver is assigned", "body": "Tomasz comes"}, "input-push-token": 1}}
+        """
+
+    private static func update(_ activity: String, sequence: Int, status: String, priority: Int?) -> String {
+        let urgency = priority.map { "\"priority\": \($0), " } ?? ""
+        return """
+            {"id": "update-\(sequence)", "app": "\(app)", "activity": "\(activity)", "sequence": \(sequence), \(urgency)
+             "aps": {"timestamp": 1790000000, "event": "update", "content-state": {\(content), "status": "\(status)"},
+              "alert": {"title": "Tomasz is on his way", "body": "White Prius"}}}
+            """
+    }
+}
+
+/// One scene for all tests of a suite, gone with the last of them.
+struct InspectSceneTrait: SuiteTrait, TestScoping {
+    func provideScope(
+        for test: Test,
+        testCase: Test.Case?,
+        performing function: @Sendable () async throws -> Void
+    ) async throws {
+        try await InspectScene.$current.withValue(InspectScene(), operation: function)
+    }
+}

@@ -1,0 +1,245 @@
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("What causeway inspect says")
+struct InspectTextTests {
+    /// 2026-09-21 14:13:20 UTC.
+    private static let now: Int64 = 1_790_000_000_000
+
+    private func report(_ change: (inout ActivityReport) -> Void = { _ in }) -> ActivityReport {
+        var report = ActivityReport(
+            app: "com.example.match",
+            activity: "final",
+            nowMilliseconds: Self.now,
+            policy: "sports",
+            pace: .init(spacingMilliseconds: 5_000, stretchLevel: 0, nextPushAtMilliseconds: nil),
+            budget: .init(left: 15, pushes: 15, reserved: 5, fullAtMilliseconds: nil)
+        )
+        change(&report)
+        return report
+    }
+
+    private func line(_ label: String, _ change: (inout ActivityReport) -> Void = { _ in }) -> String {
+        report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
+    }
+
+    private func held(_ version: Version, expiration: Int64? = nil, carriesAlert: Bool = true) -> HeldCommand {
+        let limit = expiration.map { ",\"expiration\":\($0)" } ?? ""
+        let text = """
+            {"activity":"final"\(limit),"aps":{"event":"update","timestamp":\(version.timestamp),
+             "content-state":{"home":2,"note":"\(String(repeating: "é", count: 300))"},"alert":{"title":"Goal"}}}
+            """
+        return HeldCommand(version: version, record: JSONValue(parsing: text.utf8) ?? .null, carriesAlert: carriesAlert)
+    }
+
+    @Test("An activity of which nothing is known but that it is there")
+    func empty() {
+        #expect(
+            report().lines() == [
+                "activity  final of com.example.match",
+                "token     none has been registered",
+                "newest    no command has been admitted",
+                "shows     nothing that was sent from here",
+                "waits     nothing",
+                "pace      one push in 5 s; the next may go now",
+                "budget    15 of 15 pushes of priority 10 left, 5 of them for alerts and ends; policy sports",
+                "life      not begun",
+            ]
+        )
+    }
+
+    @Test("The token: which, where, since when; or since when there is none")
+    func token() {
+        #expect(
+            line("token") {
+                $0.token = .init(fingerprint: "00ff", environment: .production)
+                $0.registeredAtMilliseconds = Self.now - 90_000
+                $0.allowsFrequentUpdates = true
+            } == "sha256 00ff, production, registered 1 min 30 s ago (14:11:50), frequent updates allowed"
+        )
+        #expect(
+            line("token") { $0.registeredAtMilliseconds = Self.now - 86_400_000 }
+                == "none; the last was unregistered or retired 1 d ago (2026-09-20 14:13:20)"
+        )
+    }
+
+    @Test("The newest version and its state")
+    func newest() {
+        func newest(_ state: ActivityReport.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+            line("newest") {
+                $0.newest = .init(
+                    version: Version(timestamp: 1_789_999_996, sequence: sequence),
+                    isEnd: isEnd,
+                    state: state
+                )
+            }
+        }
+        #expect(newest(.settled) == "1789999996, 4 s ago: settled")
+        #expect(newest(.held, sequence: 7) == "1789999996, 4 s ago, sequence 7: held until a token registers")
+        #expect(
+            newest(.sending, isEnd: true)
+                == "1789999996, 4 s ago, an end: given out to be sent, the answer is not known yet"
+        )
+    }
+
+    @Test("What is shown, and what waits")
+    func shownAndWaiting() {
+        #expect(
+            line("shows") {
+                $0.sent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.now - 800)
+                $0.shownDigest = 0xAB
+            } == "last push 800 ms ago (14:13:19) as 1789999999; digest 00000000000000ab"
+        )
+        #expect(
+            line("shows") { $0.sent = .init(timestamp: 1, atMilliseconds: Self.now) }
+                .hasSuffix("; what is shown is not known")
+        )
+        let version = Version(timestamp: 1_789_999_900, sequence: 0)
+        func waiting(_ state: ActivityReport.State, _ held: HeldCommand) -> String {
+            line("waits") {
+                $0.newest = .init(version: version, isEnd: false, state: state)
+                $0.held = held
+            }
+        }
+        #expect(
+            waiting(.held, held(version, expiration: 1_790_000_060))
+                == "update of 1 min 40 s ago with an alert: until a token registers, or expires in 1 min (14:14:20)"
+        )
+        #expect(
+            waiting(.sending, held(version, carriesAlert: false))
+                == "update of 1 min 40 s ago: being sent, kept until the answer is known"
+        )
+        #expect(
+            waiting(.waiting, held(Version(timestamp: 1_789_999_800, sequence: 0)))
+                == "update of 3 min 20 s ago with an alert: until the newest, which carries its alert, is known to have been sent"
+        )
+        #expect(
+            line("waits") { $0.newest = .init(version: version, isEnd: false, state: .waiting) }
+                == "the newest, in a worker"
+        )
+        let lines = report { $0.held = held(version) }.lines()
+        #expect(lines.contains { $0.contains("content-state {\"home\":2") && $0.hasSuffix("all with --json)") })
+        #expect(lines.contains("          alert {\"title\":\"Goal\"}"))
+        #expect(lines.allSatisfy { $0.count < 260 })
+    }
+
+    @Test("Pace, budget and life")
+    func numbers() {
+        #expect(
+            line("pace") {
+                $0.pace = .init(
+                    spacingMilliseconds: 40_000,
+                    stretchLevel: 3,
+                    nextPushAtMilliseconds: Self.now + 12_000
+                )
+            } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
+        )
+        func budget(_ left: Int, reserved: Int = 5) -> String {
+            line("budget") {
+                $0.budget = .init(left: left, pushes: 15, reserved: reserved, fullAtMilliseconds: Self.now + 3_660_000)
+            }
+        }
+        let end = "; full in 1 h 1 min; policy sports"
+        #expect(budget(9) == "9 of 15 pushes of priority 10 left, 5 of them for alerts and ends" + end)
+        #expect(budget(5) == "5 of 15 pushes of priority 10 left, all for alerts and ends" + end)
+        #expect(budget(0) == "0 of 15 pushes of priority 10 left" + end)
+        #expect(budget(3, reserved: 0) == "3 of 15 pushes of priority 10 left" + end)
+        #expect(
+            line("life") { $0.updatesUntilMilliseconds = Self.now + 28_740_000 }
+                == "began 1 min ago (14:12:20); updates until 22:12:20, for 7 h 59 min"
+        )
+        #expect(
+            line("life") { $0.updatesUntilMilliseconds = Self.now - 1 }
+                == "began 8 h ago (06:13:19); its 8 hours are over, only an end is sent"
+        )
+        #expect(
+            line("life") {
+                $0.updatesUntilMilliseconds = Self.now + 1_000
+                $0.newest = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
+            } == "began 7 h 59 min ago (06:13:21); ended, only a start opens it again"
+        )
+    }
+
+    @Test("Spans and moments, the absurd included")
+    func times() {
+        for (milliseconds, text) in [
+            (Int64(0), "0 s"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (60_000, "1 min"),
+            (61_000, "1 min 1 s"), (601_000, "10 min"), (3_600_000, "1 h"), (86_399_000, "23 h 59 min"),
+            (90_000_000, "1 d 1 h"), (-5, "0 s"),
+        ] {
+            #expect(TimeText.span(milliseconds) == text)
+        }
+        for moment in [Int64.min, -1, 0, .max, UnixTime.milliseconds(ofSeconds: .max)] {
+            #expect(!TimeText.relative(moment, to: Self.now).isEmpty)
+            #expect(!TimeText.clock(moment, now: Self.now).isEmpty)
+        }
+        #expect(TimeText.relative(.max, to: -1).hasPrefix("in "))
+        #expect(UnixTime.milliseconds(ofSeconds: .min) == .min)
+    }
+
+    @Test("The overview counts, and keeps the ten that spent most, the last pushed to first among equals")
+    func overview() {
+        var overview = AppOverview()
+        for index in 0..<30 {
+            overview.add(
+                report {
+                    $0.activity = "a\(index)"
+                    $0.budget.left = 15 - index % 16
+                    if index < 28 { $0.sent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
+                    if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
+                    if index % 10 == 0 { $0.pace.stretchLevel = 1 }
+                    if index == 3 { $0.held = held(Version(timestamp: 1, sequence: 0)) }
+                    if index < 4 {
+                        $0.newest = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
+                    }
+                }
+            )
+        }
+        overview.addUnreadable()
+        #expect(overview.activities == 31)
+        #expect(overview.withToken == 15)
+        #expect(overview.throttled == 3)
+        #expect(overview.held == 1)
+        #expect(overview.ended == 4)
+        #expect(overview.outOfBudget == 10)
+        #expect(
+            overview.busiest.map(\.activity)
+                == ["a15", "a14", "a13", "a12", "a11", "a27", "a10", "a26", "a9", "a25"]
+        )
+        let app = InspectedApp(bundleIdentifier: "com.example.match", policyName: "sports", policies: [])
+        let lines = overview.lines(app: app, policy: Policy(name: "sports"), now: Self.now, isComplete: false)
+        #expect(lines[1] == "activities     31, and more: counting stopped here")
+        #expect(lines.contains("unreadable     1"))
+        #expect(lines.contains("a15                 15 of 15  15 s ago   -"))
+    }
+
+    @Test("A token's fingerprint is the beginning of its SHA-256")
+    func fingerprint() {
+        // FIPS 180-2, appendix B.1.
+        #expect(TokenFingerprint.text(of: Array("abc".utf8)) == "ba7816bf8f01")
+    }
+
+    @Test("Keys of an app, there and back")
+    func keys() {
+        let app = InspectedApp(
+            bundleIdentifier: "com.example.match",
+            policyName: "b",
+            policies: [Policy(name: "a"), Policy(name: "b")]
+        )
+        #expect(app.activityKey("x:{y}") == Array("{com.example.match:x:{y}}".utf8))
+        #expect(app.activity(ofKey: app.activityKey("x:{y}")) == "x:{y}")
+        #expect(app.deviceKey("d") == Array("{com.example.match/d}".utf8))
+        #expect(app.policy(named: nil).name == "b")
+        #expect(app.policy(named: "a").name == "a")
+        #expect(app.policy(named: "gone").name == "b")
+    }
+
+    @Test("JSON goes through as it came")
+    func json() {
+        let text = #"{"a":[1,2.5,true,null,"x/y"],"b":{"c":-9007199254740993}}"#
+        #expect(JSONValue(parsing: text.utf8)?.line == text)
+        #expect(JSONValue(parsing: "nonsense".utf8) == nil)
+    }
+}

@@ -1,0 +1,124 @@
+import CausewayWorker
+import Kafka
+import Testing
+
+@testable import causeway
+
+@Suite("The last results of an activity")
+struct ResultTailTests {
+    private func record(_ activity: String, _ number: Int, app: String = "m") -> (key: String, value: String) {
+        (activity, #"{"command":"\#(number)","app":"\#(app)","activity":"\#(activity)","outcome":"accepted"}"#)
+    }
+
+    private func produce(
+        _ records: [(key: String, value: String)],
+        to broker: EmbeddedBroker,
+        _ properties: [(name: String, value: String)] = []
+    ) throws {
+        let producer = try Producer(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "5")] + properties
+        )
+        let topic = try producer.topic("causeway.results")
+        for record in records {
+            var (key, value) = record
+            key.withUTF8 { key in
+                value.withUTF8 { value in
+                    _ = producer.produce(topic: topic, key: .init(key), value: .init(value), opaque: 0)
+                }
+            }
+        }
+        var acknowledged = 0
+        _ = producer.flush(timeoutMilliseconds: 20_000) { _, error, _ in acknowledged += error == 0 ? 1 : 0 }
+        #expect(acknowledged == records.count)
+        _ = producer.close(deadlineMilliseconds: 5_000)
+    }
+
+    private func kafka(_ broker: EmbeddedBroker) -> WorkerConfiguration.Kafka {
+        var kafka = WorkerConfiguration.Kafka()
+        kafka.bootstrapServers = broker.bootstrapServers
+        kafka.consumer = [KafkaProperty(name: "fetch.wait.max.ms", value: "10")]
+        return kafka
+    }
+
+    private func commands(_ tail: ResultTail) -> [String] { tail.records.compactMap { $0["command"]?.text } }
+
+    @Test("Newest first, of this app only, over several windows, and no more than asked for")
+    func newestFirst() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.results", partitions: 2)
+        var records: [(key: String, value: String)] = []
+        for number in 0..<15_000 {
+            records.append(record("noise-\(number % 100)", number))
+            if number % 3_000 == 0 { records.append(record("final", number)) }
+            if number % 5_000 == 0 { records.append(record("final", number, app: "other")) }
+        }
+        records.append((key: "final", value: "nonsense"))
+        try produce(records, to: broker)
+        let last = try ResultTail(of: "final", app: "m", count: 1, kafka: kafka(broker))
+        #expect(commands(last) == ["12000"])
+        #expect(last.recordsRead == 2_000)
+        #expect(!last.isComplete)
+        let three = try ResultTail(of: "final", app: "m", count: 3, kafka: kafka(broker))
+        #expect(commands(three) == ["12000", "9000", "6000"])
+        let all = try ResultTail(of: "final", app: "m", count: 50, kafka: kafka(broker))
+        #expect(commands(all) == ["12000", "9000", "6000", "3000", "0"])
+        #expect(all.isComplete)
+        #expect(try ResultTail(of: "nobody", app: "m", count: 3, kafka: kafka(broker)).records.isEmpty)
+    }
+
+    @Test("Another partitioner of the producer is gone by; with one that goes by chance every partition is looked at")
+    func partitioners() throws {
+        for partitioner in ["consistent_random", "fnv1a", "random"] {
+            let broker = try EmbeddedBroker()
+            try broker.createTopic("causeway.results", partitions: 5)
+            try produce((0..<40).map { record("a\($0)", $0) }, to: broker, [("partitioner", partitioner)])
+            var kafka = kafka(broker)
+            kafka.producer = [KafkaProperty(name: "partitioner", value: partitioner)]
+            for number in 0..<10 {
+                let tail = try ResultTail(of: "a\(number)", app: "m", count: 1, kafka: kafka)
+                #expect(commands(tail) == ["\(number)"], "\(partitioner)")
+            }
+        }
+    }
+
+    @Test("The policy that the last push was sent by; none if Kafka is away, which is said")
+    func policy() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.results", partitions: 1)
+        let texts = [#""priority":10,"policy":"slow""#, #""priority":5,"policy":"sports""#, #""attempts":0"#]
+        try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted",\#($0)}"#) }, to: broker)
+        let section = ResultSection(of: "a", app: "m", count: 5, kafka: kafka(broker))
+        #expect(section.policyName == "sports")
+        #expect(section.lines(now: 0).count == 5)
+        var away = kafka(broker)
+        away.bootstrapServers = "127.0.0.1:1"
+        let silent = ResultSection(of: "a", app: "m", count: 5, kafka: away)
+        #expect(silent.policyName == nil)
+        #expect(silent.lines(now: 0)[0].hasPrefix("results   cannot be read: "))
+        #expect(silent.json["error"] != nil)
+    }
+
+    @Test("Nothing is committed for the workers' group")
+    func commitsNothing() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.results", partitions: 1)
+        try produce((0..<100).map { record("a", $0) }, to: broker)
+        var kafka = kafka(broker)
+        kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
+        #expect(commands(try ResultTail(of: "a", app: "m", count: 1, kafka: kafka)) == ["99"])
+        let handler = NoRebalance()
+        let consumer = try Consumer(
+            properties: kafka.consumerProperties,
+            topics: ["causeway.results"],
+            handler: handler
+        )
+        let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+        #expect(try consumer.committed([partition]) == [nil])
+        _ = consumer.close(deadlineMilliseconds: 10_000)
+    }
+}
+
+private final class NoRebalance: ConsumerHandler {
+    func assigned(_ partitions: [TopicPartition]) {}
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+}

@@ -1,0 +1,76 @@
+import Foundation
+import Kafka
+import Testing
+
+@Suite("causeway results")
+struct ResultsTests {
+    private let broker: EmbeddedBroker
+
+    init() throws {
+        broker = try EmbeddedBroker()
+        for topic in ["causeway.results", "mine"] { try broker.createTopic(topic, partitions: 3) }
+    }
+
+    private func send(_ lines: [String], to topic: String) throws {
+        let run = try ProgramRun.run(
+            "send",
+            "--bootstrap-servers",
+            broker.bootstrapServers,
+            "--topic",
+            topic,
+            input: lines.joined(separator: "\n")
+        )
+        #expect(run.exitCode == 0, "\(run.errors)")
+    }
+
+    private func result(_ activity: String, _ number: Int) -> String {
+        "{\"command\":\"\(number)\",\"activity\":\"\(activity)\",\"outcome\":\"accepted\"}"
+    }
+
+    @Test("All of them, an activity's in order, and the end")
+    func toTheEnd() throws {
+        let lines = (0..<300).map { result("a\($0 % 7)", $0) }
+        try send(lines, to: "causeway.results")
+        let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers)
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(run.outputLines.sorted() == lines.sorted())
+        for activity in 0..<7 {
+            let mark = "\"a\(activity)\""
+            #expect(run.outputLines.filter { $0.contains(mark) } == lines.filter { $0.contains(mark) })
+        }
+    }
+
+    @Test("A topic with nothing in it is printed too")
+    func empty() throws {
+        let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers, "--topic", "mine")
+        #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
+    }
+
+    @Test("--follow goes on with what comes")
+    func follow() throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write("", to: "out")
+        let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])
+        process.standardOutput = try FileHandle(forWritingTo: file)
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        defer {
+            process.terminate()
+            process.waitUntilExit()
+        }
+        for number in 0..<3 {
+            try send([result("a", number)], to: "mine")
+            let deadline = Date(timeIntervalSinceNow: 60)
+            let wanted = (0...number).map { result("a", $0) + "\n" }.joined()
+            while try String(contentsOf: file, encoding: .utf8) != wanted, Date() < deadline { usleep(10_000) }
+            #expect(try String(contentsOf: file, encoding: .utf8) == wanted)
+        }
+        #expect(process.isRunning)
+    }
+
+    @Test("It must be told where Kafka is")
+    func noServers() throws {
+        let run = try ProgramRun.run("results")
+        #expect(run.exitCode == 64 && run.errors.contains("--bootstrap-servers or --config"))
+    }
+}

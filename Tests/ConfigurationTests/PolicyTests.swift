@@ -1,0 +1,179 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("Policies")
+struct PolicyTests {
+    @Test("The policy default is there without being written, and every app has it")
+    func standard() throws {
+        let configuration = try load(smallestFile)
+        #expect(configuration.policies == [Policy(name: "default")])
+        #expect(configuration.apps[0].policy == "default")
+    }
+
+    @Test("Every number comes through, to the policy that has it, and the rest has the built-in default")
+    func everyNumber() throws {
+        for key in ConfigurationSchema.policyKeys {
+            guard case .integer(let range) = key.shape else {
+                Issue.record("\(key.name) is no number")
+                continue
+            }
+            // The least value, unless another key forbids it; and different from the default.
+            let value = key.name == "throttledSpacingMaxMilliseconds" ? 1_001 : range.lowerBound + 1
+            let path = key.name.split(separator: ".")
+            let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
+            var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
+            // A bucket this small holds no default reserve.
+            if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
+                text.removeLast(1)
+                text += ", reservedForAlerts: 0}"
+            }
+            let policies = try load(text + "}\n").policies
+            #expect(policies.map(\.name) == ["default", "odd"])
+            #expect(key.display(policies[1]) == "\(value)", "\(key.name)")
+            #expect(key.display(policies[1]) != key.display(Policy(name: "x")), "\(key.name)")
+            for other in ConfigurationSchema.policyKeys
+            where other.name != key.name && !other.name.hasSuffix("reservedForAlerts") {
+                #expect(other.display(policies[1]) == other.display(Policy(name: "x")), "\(key.name), \(other.name)")
+            }
+            #expect(policies[0].startBudget.pushes == 7)
+        }
+    }
+
+    @Test("Variables reach the numbers of policies with any name, written or not")
+    func variables() throws {
+        let configuration = try load(
+            smallestFile + "policies:\n  cricketT20-fast_one: {budget: {pushes: 30}}\n",
+            environment: [
+                "CAUSEWAY_POLICIES": "sports, courier",
+                "CAUSEWAY_POLICIES_DEFAULT_SPACING_MILLISECONDS": "2000",
+                "CAUSEWAY_POLICIES_SPORTS_FREQUENT_BUDGET_RESERVED_FOR_ALERTS": "0",
+                "CAUSEWAY_POLICIES_CRICKET_T20_FAST_ONE_BUDGET_PUSHES": "31",
+                "CAUSEWAY_APPS_MATCH_POLICY": "sports",
+            ]
+        )
+        #expect(configuration.policies.map(\.name) == ["default", "courier", "cricketT20-fast_one", "sports"])
+        #expect(configuration.policies[0].spacingMilliseconds == 2_000)
+        #expect(configuration.policies[1] == Policy(name: "courier"))
+        #expect(configuration.policies[2].budget.pushes == 31)
+        #expect(configuration.policies[3].frequentBudget.reservedForAlerts == 0)
+        #expect(configuration.apps[0].policy == "sports")
+    }
+
+    @Test(
+        "One fault, its place and its words",
+        arguments: [
+            (
+                "spacingMilliseconds: 999",
+                "c.yaml:13:26: policies.fast.spacingMilliseconds: 999 is not in 1000...3600000"
+            ),
+            ("budget: {pushes: 0}", "c.yaml:13:22: policies.fast.budget.pushes: 0 is not in 1...10000"),
+            (
+                "budget: {pushes: 10, reservedForAlerts: 11}",
+                "c.yaml:13:45: policies.fast.budget.reservedForAlerts: 11 is more than budget.pushes, which is 10"
+            ),
+            (
+                "budget: {pushes: 4}",
+                "c.yaml:13:22: policies.fast.budget.pushes: 4 is less than budget.reservedForAlerts, which is 5"
+            ),
+            (
+                "frequentBudget: {reservedForAlerts: 201}",
+                "c.yaml:13:41: policies.fast.frequentBudget.reservedForAlerts: 201 is more than frequentBudget.pushes, which is 200"
+            ),
+            (
+                "spacingMilliseconds: 60001",
+                "c.yaml:13:26: policies.fast.spacingMilliseconds: 60001 is more than throttledSpacingMaxMilliseconds, which is 60000"
+            ),
+            (
+                "throttledSpacingMaxMilliseconds: 1000\n    spacingMilliseconds: 1001",
+                "c.yaml:14:26: policies.fast.spacingMilliseconds: 1001 is more than throttledSpacingMaxMilliseconds, which is 1000"
+            ),
+            (
+                "expiration: {updateSeconds: 43201}",
+                "c.yaml:13:33: policies.fast.expiration.updateSeconds: 43201 is not in 1...43200"
+            ),
+            (
+                "startBudget: {reservedForAlerts: 1}",
+                "c.yaml:13:19: policies.fast.startBudget.reservedForAlerts: is not a key"
+            ),
+            ("budged: {}", "c.yaml:13:5: policies.fast.budged: is not a key; did you mean budget?"),
+            ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: its keys stand indented below it"),
+        ]
+    )
+    func oneFault(yaml: String, line: String) {
+        #expect(faults(of: smallestFile + "policies:\n  fast:\n    \(yaml)\n") == [line])
+    }
+
+    @Test(
+        "Names: what they may be, and that an app's must be there",
+        arguments: [
+            (
+                "policies: {'a b': {}}\n",
+                "c.yaml:11:12: policies.a b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+            ),
+            (
+                "policies: {a.b: {}}\n",
+                "c.yaml:11:12: policies.a.b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+            ),
+            ("policies: 5\n", "c.yaml:11:11: policies: is a section: its keys stand indented below it"),
+            (
+                "    policy: sport\npolicies: {sports: {}}\n",
+                "c.yaml:11:13: apps.match.policy: sport is no policy; did you mean sports?"
+            ),
+            ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is no policy"),
+            (
+                "    policy: a/b\n",
+                "c.yaml:11:13: apps.match.policy: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+            ),
+            (
+                "policies: {a-b: {}, a_b: {}}\n",
+                "c.yaml:11:21: policies.a_b: has the same environment variables as a-b"
+            ),
+            (
+                "policies: {live: {}, live-start: {}}\n",
+                "c.yaml:11:22: policies.live-start: has the same environment variables as live"
+            ),
+        ]
+    )
+    func names(yaml: String, line: String) {
+        #expect(faults(of: smallestFile + yaml) == [line])
+    }
+
+    @Test("More policies than may be")
+    func tooMany() {
+        func file(_ count: Int) -> String {
+            smallestFile + "policies: {\((0..<count).map { "p\($0): {}" }.joined(separator: ", "))}\n"
+        }
+        #expect(faults(of: file(63)).isEmpty)
+        #expect(
+            faults(of: file(64)) == [
+                "c.yaml: policies: must have 1 to 64 policies (or CAUSEWAY_POLICIES in the environment)"
+            ]
+        )
+    }
+
+    @Test("Keys that have moved say where to, in the file and in the environment")
+    func moved() {
+        #expect(
+            faults(
+                of: smallestFile + "worker:\n  spacingMilliseconds: 2000\n  defaultExpirationSeconds:\n    end: 60\n",
+                environment: [
+                    "CAUSEWAY_WORKER_SPACING_MILLISECONDS": "2000",
+                    "CAUSEWAY_WORKER_DEFAULT_EXPIRATION_SECONDS_START": "60",
+                ]
+            ) == [
+                "c.yaml:12:3: worker.spacingMilliseconds: has moved to policies.default.spacingMilliseconds",
+                "c.yaml:13:3: worker.defaultExpirationSeconds: has moved to policies.default.expiration",
+                "CAUSEWAY_WORKER_DEFAULT_EXPIRATION_SECONDS_START: worker.defaultExpirationSeconds.start: "
+                    + "has moved to CAUSEWAY_POLICIES_DEFAULT_EXPIRATION_START_SECONDS",
+                "CAUSEWAY_WORKER_SPACING_MILLISECONDS: worker.spacingMilliseconds: "
+                    + "has moved to CAUSEWAY_POLICIES_DEFAULT_SPACING_MILLISECONDS",
+            ]
+        )
+        let policyKeys = Set(ConfigurationSchema.policyKeys.map { "policies.default.\($0.name)" })
+        for target in ConfigurationSchema.movedKeys.values {
+            #expect(policyKeys.contains { $0 == target || $0.hasPrefix(target + ".") }, "\(target)")
+        }
+    }
+}

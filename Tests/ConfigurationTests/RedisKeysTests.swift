@@ -1,0 +1,122 @@
+import Foundation
+import Redis
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("Keys of Redis")
+struct RedisKeysTests {
+    private func file(_ redis: String) -> String {
+        smallestFile.replacing(
+            "  url: redis://cache\n",
+            with: redis.split(separator: "\n").map { "  \($0)\n" }.joined()
+        )
+    }
+
+    private func redis(_ text: String) throws -> RedisConfiguration {
+        try RedisConfiguration(load(file(text)).redis)
+    }
+
+    @Test("One server, by host or by socket")
+    func single() throws {
+        let server = try redis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
+        guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
+        #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
+        #expect(server.responseDeadlineMilliseconds == 250 && server.tls == nil)
+        #expect(try redis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
+        #expect(try redis("url: rediss://cache").tls != nil)
+    }
+
+    @Test("A cluster, by some of its servers")
+    func cluster() throws {
+        let cluster = try redis("mode: cluster\nurl: rediss://:p@a,b:7001,[::1]:7002")
+        guard case .cluster = cluster.topology else { return #expect(Bool(false), "\(cluster)") }
+        #expect(
+            cluster.url.locations == [.host("a", port: 6_379), .host("b", port: 7_001), .host("::1", port: 7_002)]
+        )
+        #expect(cluster.tls != nil)
+    }
+
+    @Test("Sentinels, with a password of their own")
+    func sentinel() throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let passwords = try ["data", "watch"]
+            .map { word in
+                let path = directory.appendingPathComponent(word).path
+                try "\(word)-secret\n".write(toFile: path, atomically: true, encoding: .utf8)
+                return path
+            }
+        let watched = try redis(
+            """
+            mode: sentinel
+            url: redis://user@mymaster
+            sentinelURL: rediss://s1,s2:7000
+            passwordFile: \(passwords[0])
+            sentinelPasswordFile: \(passwords[1])
+            """
+        )
+        guard case .sentinel(let sentinels) = watched.topology else { return #expect(Bool(false), "\(watched)") }
+        #expect(sentinels.locations == [.host("s1", port: 26_379), .host("s2", port: 7_000)])
+        #expect(watched.url.location == .host("mymaster", port: 6_379))
+        #expect(watched.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
+        // The Sentinels' TLS is reason enough for one.
+        #expect(!watched.url.usesTLS && sentinels.usesTLS && watched.tls != nil)
+        #expect(!"\(watched)".contains("secret"))
+    }
+
+    @Test(
+        "What the mode does not allow is a fault at its place",
+        arguments: [
+            (
+                "url: redis://a,b",
+                "c.yaml:4:8: redis.url: names several hosts, which only a cluster has (redis.mode: cluster)"
+            ),
+            ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is none of single, sentinel, cluster"),
+            ("url: redis://m\nmode: sentinel", "c.yaml: redis.sentinelURL: is required with redis.mode: sentinel"),
+            (
+                "url: redis://m,n\nmode: sentinel\nsentinelURL: redis://s",
+                "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+            ),
+            (
+                "url: unix:///s\nmode: sentinel\nsentinelURL: redis://s",
+                "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+            ),
+            (
+                "url: unix:///s\nmode: cluster",
+                "c.yaml:4:8: redis.url: must name hosts: a cluster is not reached by a Unix socket"
+            ),
+            (
+                "url: redis://a/1\nmode: cluster",
+                "c.yaml:4:8: redis.url: names a database other than 0, and a cluster has no other"
+            ),
+            (
+                "url: redis://a\nsentinelURL: redis://s",
+                "c.yaml:5:16: redis.sentinelURL: is only for redis.mode: sentinel"
+            ),
+            (
+                "url: redis://a\nmode: cluster\nsentinelPasswordFile: f",
+                "c.yaml:6:25: redis.sentinelPasswordFile: is only for redis.mode: sentinel"
+            ),
+            (
+                "url: redis://m\nmode: sentinel\nsentinelURL: unix:///s",
+                "c.yaml:6:16: redis.sentinelURL: Sentinels are reached by host and port"
+            ),
+            (
+                "url: redis://m\nmode: sentinel\nsentinelURL: redis://s/1",
+                "c.yaml:6:16: redis.sentinelURL: Sentinels have no databases"
+            ),
+        ]
+    )
+    func modes(redis: String, line: String) {
+        #expect(faults(of: file(redis)) == [line])
+    }
+
+    @Test("A wrong Sentinel URL is not repeated")
+    func quiet() {
+        let lines = faults(of: file("url: redis://m\nmode: sentinel\nsentinelURL: redis://:hunter2@s:port"))
+        #expect(lines.count == 1 && lines[0].hasPrefix("c.yaml:6:16: redis.sentinelURL: Redis URL: port must be"))
+        #expect(!lines[0].contains("hunter2"))
+    }
+}

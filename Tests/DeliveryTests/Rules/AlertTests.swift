@@ -1,0 +1,267 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Rule 5, its second half: an alert that has not been sent rides on with the newer state, and its record settles with that one.
+@Suite struct AlertTests {
+    static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
+
+    @Test func anAlertRidesOnWithTheNewerStateOfItsBatch() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
+        #expect(core.waiting == ["admit u2"])
+        #expect(try core.calledView.carriesAlert)
+        #expect(try core.calledView.asksForHighPriority)
+        #expect(try core.calledView.mayUseReserve)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "u2")
+        #expect(push.body.hasPrefix(Self.carried(1) + #""timestamp":1790000002,"#))
+        #expect(push.body.contains(#""content-state":{"n":2}"#))
+        #expect(push.priority == 10)
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
+        #expect(core.settlements == ["u2 accepted"], "what was never admitted has nothing to settle")
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+        #expect(core.counters.alertsCarried == 1)
+    }
+
+    @Test func theBodyIsTheSameAsIfTheProducerHadWrittenIt() throws {
+        let core = CoreHarness()
+        core.receive(
+            CommandText.update(1, alert: true),
+            CommandText.update(2, beside: #""payload":{"x":[1]},"#, inside: #","stale-date":1790000100"#)
+        )
+        core.reply(.send, number: CoreHarness.startSeconds + 7)
+        let push = try #require(core.push())
+        #expect(
+            push.body == #"{"aps":{"alert":\#(CommandText.alert(1)),"timestamp":1790000007,"event":"update","#
+                + #""content-state":{"n":2},"stale-date":1790000100},"x":[1]}"#
+        )
+        #expect(push.expiration == 1_790_000_100)
+    }
+
+    @Test func aNewerAlertWins() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .alert(2), .update(3))
+        #expect(core.outcomes == ["u1 superseded"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+    }
+
+    @Test func anAlertRidesThroughSeveralStates() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2), .update(3))
+        core.receive(.update(4))
+        #expect(core.outcomes == ["u2 superseded"])
+        core.reply(.wait, number: 100)
+        #expect(core.outcomes == ["u2 superseded", "u3 superseded"])
+        core.elapse(110)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "u4" && push.body.hasPrefix(Self.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
+    }
+
+    @Test func anAlertThatComesLateRidesOnTheStateThatWaits() throws {
+        let core = CoreHarness()
+        core.receive(.update(2), .alert(1))
+        #expect(core.outcomes == [])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+    }
+
+    @Test func ofTwoAlertsThatComeLateTheNewerRides() throws {
+        let core = CoreHarness()
+        core.receive(.update(4), .alert(2), .alert(1), .alert(3))
+        #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.hasPrefix(Self.carried(3)) && !push.body.contains("2 : 0"))
+        core.answer(.accepted)
+        #expect(core.outcomes.suffix(2) == ["u4 accepted", "u3 superseded"])
+    }
+
+    @Test func anAlertRidesOnWithTheEnd() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .end(2))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "e2" && push.body.hasPrefix(Self.carried(1)))
+    }
+
+    @Test func anUpdateAfterTheEndTakesItsAlertWithIt() {
+        let core = CoreHarness()
+        core.receive(.end(1), .alert(2))
+        #expect(core.outcomes == ["u2 ended"])
+    }
+
+    @Test func aLateEndTakesOverWhatTheStateCarried() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(5), .end(3))
+        #expect(core.outcomes == ["u5 ended"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+    }
+
+    @Test func aStartNeitherCarriesNorRides() throws {
+        let core = CoreHarness()
+        core.receive(.start(1), .start(2))
+        #expect(core.outcomes == ["s1 superseded"])
+        core.receive(.alert(3))
+        core.reply(.address)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("Kick-off"))
+    }
+
+    // MARK: - Where the alert is when it is overtaken
+
+    @Test func anAlertThatWaitsForAStreamRidesOn() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send)
+        core.receive(.update(2))
+        core.elapse(1_000)
+        #expect(core.push() == nil)
+        #expect(core.waiting == ["admit u2"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
+        #expect(core.settlements == ["u2 accepted", "u1 final"])
+    }
+
+    /// The alert that it carried goes on with a newer state, which may be let go: Redis must not take the alert for done with.
+    @Test func aCarrierThatWasAdmittedAndIsOvertakenIsNotSettled() {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        core.reply(.send)
+        core.receive(.update(3))
+        core.elapse(1_000)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["u2 superseded"])
+        core.carry()
+        #expect(core.outcomes == ["u2 superseded", "u3 accepted", "u1 superseded"])
+        #expect(core.settlements == ["u3 accepted"])
+    }
+
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    func anAlertWhosePushFailedRidesOn(disposition: PushResult.Disposition) throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.carry(disposition)
+        core.receive(.update(2))
+        core.elapse(1_010)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "u2" && push.body.hasPrefix(Self.carried(1)))
+    }
+
+    @Test func anAlertThatComesLateRidesOnAStateThatGoesAgain() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.send)
+        core.push()
+        core.receive(.alert(1))
+        core.answer(.retryLater)
+        #expect(core.outcomes == [])
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u2"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
+    }
+
+    @Test func anAlertThatWasSentDoesNotGoAgain() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send)
+        core.push()
+        core.receive(.update(2))
+        core.answer(.accepted)
+        core.elapse(1_010)
+        core.reply(.send)
+        #expect(try !#require(core.push()).body.contains("alert"))
+    }
+
+    @Test func anAlertWithoutATokenIsHeldInsideTheNewerState() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.receive(.update(2))
+        core.reply(.noToken)
+        #expect(core.waiting == ["admit u2"])
+        core.reply(.noToken)
+        #expect(core.waiting == ["hold u2"])
+        #expect(try core.calledView.carriesAlert)
+        core.reply(.held)
+        #expect(core.outcomes == ["u2 held", "u1 superseded"])
+    }
+
+    @Test func aStateIsNoLongerUnchangedWhenItCarriesAnAlert() throws {
+        let plain = CoreHarness()
+        plain.receive(.update(2))
+        let carrying = CoreHarness()
+        carrying.receive(.alert(1), .update(2))
+        #expect(try plain.calledView.digest != carrying.calledView.digest)
+        let written = CoreHarness()
+        let aps = #""aps":{"alert":\#(CommandText.alert(1)),"#
+        written.receive(String.update(2).replacing(#""aps":{"#, with: aps))
+        #expect(try written.calledView.digest == carrying.calledView.digest)
+    }
+
+    // MARK: - What does not fit, or is past
+
+    @Test func aStateGoesWithoutAnAlertThatDoesNotFit() throws {
+        let core = CoreHarness()
+        let long = String(repeating: "x", count: 3_990)
+        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.results.first?.reason == "alertDidNotFit")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && push.priority == 5)
+    }
+
+    @Test func anAlertThatJustFitsRides() throws {
+        let core = CoreHarness()
+        let update = String.update(2, beside: #""payload":{"x":""},"#)
+        let empty = CoreHarness()
+        empty.receive(.alert(1), update)
+        let room = try Limits.bodyBytes - empty.calledView.body.count
+        core.receive(.alert(1), update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room))""#))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.utf8.count == Limits.bodyBytes)
+        let over = CoreHarness()
+        over.receive(
+            .alert(1),
+            update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room + 1))""#)
+        )
+        #expect(over.results.first?.reason == "alertDidNotFit")
+    }
+
+    @Test func anAlertPastItsExpirationDoesNotRide() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.receive(.alert(3, beside: ExpirationTests.untilStart))
+        core.elapse(1_000)
+        core.receive(.update(4))
+        core.reply(.send)
+        #expect(core.outcomes == ["u3 superseded"])
+        #expect(try !#require(core.push()).body.contains("alert"))
+    }
+
+    @Test func anAlertWhoseCarrierExpiresHasItsOwnTurn() throws {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.receive(.alert(2))
+        core.receive(.update(3, beside: ExpirationTests.untilStart))
+        core.elapse(1_000)
+        core.reply(.unchanged)
+        #expect(core.outcomes == ["u1 unchanged", "u3 expired"])
+        #expect(core.waiting == ["admit u2"])
+    }
+}

@@ -1,0 +1,243 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Pace and budget (design §4): what is asked of Redis, and what its word comes to.
+@Suite struct BudgetTests {
+    @Test(
+        arguments: [
+            (.update(1), false, false), (.alert(1), true, true), (.end(1), true, true),
+            (.update(1, beside: #""priority":10,"#), true, false), (.end(1, beside: #""priority":5,"#), false, true),
+            (.alert(1, beside: #""priority":5,"#), false, true),
+        ] as [(String, Bool, Bool)]
+    )
+    func whatACommandAsksOfTheBudget(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
+        let core = CoreHarness()
+        core.receive(record)
+        #expect(try core.calledView.asksForHighPriority == isHigh)
+        #expect(try core.calledView.mayUseReserve == mayUseReserve)
+    }
+
+    @Test func aPushThatTheBudgetDoesNotAllowGoesAtFive() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send, priority: 5, isDemoted: true, budgetLeft: 0)
+        #expect(try #require(core.push()).priority == 5)
+        core.answer(.accepted)
+        let result = try #require(core.results.first)
+        #expect(result.priority == 5 && result.isDemoted && result.budgetLeft == 0)
+        #expect(core.counters.demoted == 1)
+    }
+
+    @Test func theSpendIsInTheResult() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send, priority: 10, budgetLeft: 14)
+        #expect(try #require(core.push()).priority == 10)
+        core.answer(.accepted)
+        let result = try #require(core.results.first)
+        #expect(result.priority == 10 && !result.isDemoted && result.budgetLeft == 14)
+    }
+
+    @Test func aResultThatDrewOnNothingNamesNoBudget() {
+        let core = CoreHarness()
+        core.receive(.update(1), .start(1, of: "b"))
+        core.reply(.unchanged)
+        core.reply(.address)
+        core.carry()
+        #expect(core.results.map(\.budgetLeft) == [-1, -1])
+    }
+
+    @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])
+    func aPriorityThatIsNoneIsTheOneAskedFor(answered: UInt8, priority: UInt8) throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send, priority: answered, budgetLeft: .max)
+        #expect(try #require(core.push()).priority == priority)
+    }
+
+    @Test func aStateThatWasDemotedAsksForItsPriorityAgain() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.send, priority: 5, isDemoted: true)
+        core.push()
+        core.answer(.retryLater)
+        core.elapse(1_010)
+        #expect(try core.calledView.asksForHighPriority)
+        core.reply(.send, priority: 10)
+        #expect(try #require(core.push()).priority == 10)
+    }
+
+    // MARK: - 429
+
+    @Test func aLimitedTokenIsWrittenDownBeforeTheCommandIsAdmittedAgain() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry(.limited)
+        #expect(core.settlements == ["u1 limited"])
+        core.elapse(10_000)
+        #expect(core.waiting == [], "Redis has not said that it knows")
+        core.acknowledgeSettlements()
+        core.elapse(410)
+        #expect(core.waiting == ["admit u1"])
+        core.reply(.wait, number: 3_000)
+        core.elapse(3_010)
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.counters.limited == 1)
+    }
+
+    @Test func aLimitedStateIsReplacedByANewerOne() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry(.limited)
+        core.receive(.update(2))
+        #expect(core.outcomes == [])
+        core.acknowledgeSettlements()
+        #expect(core.outcomes == ["u1 superseded"])
+    }
+
+    @Test func theLastAttemptIsWrittenDownToo() {
+        let core = CoreHarness { $0.attemptsMax = 1 }
+        core.receive(.update(1))
+        core.carry(.limited)
+        core.acknowledgeSettlements()
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.settlements == ["u1 limited", "u1 final"])
+    }
+
+    @Test func aLimitThatRedisRefusesStopsNothing() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry(.limited)
+        core.refuse("NOPERM")
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func aLimitOfAPartitionThatGoesIsWrittenDownBeforeIt() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.carry(.limited)
+        core.beginRevoking(core.commands)
+        #expect(!core.isDrained(core.commands))
+        core.acknowledgeSettlements()
+        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.outcomes == [])
+    }
+
+    /// Its activity is not born yet: there is no spacing to stretch.
+    @Test func aLimitedStartOnlyBacksOff() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry(.limited)
+        #expect(core.settlements == [])
+        core.elapse(410)
+        #expect(core.push()?.command == "s1")
+    }
+
+    // MARK: - An activity that is too old
+
+    @Test func anActivityThatIsTooOldIsToldOfNothingButItsEnd() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.tooOld)
+        #expect(core.outcomes == ["u1 ended"])
+        #expect(core.results.first?.reason == "activityOver8Hours")
+        #expect(core.settlements == [])
+    }
+
+    // MARK: - Starts of a device
+
+    @Test func aStartWaitsForItsDevicesBudget() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.wait, number: 200_000)
+        core.elapse(199_990)
+        #expect(core.waiting == [])
+        core.elapse(10 + PaceTests.precision)
+        #expect(core.waiting == ["address s1"])
+        core.reply(.address)
+        core.carry()
+        #expect(core.outcomes == ["s1 accepted"])
+        #expect(core.results.first?.reason == "")
+    }
+
+    @Test(arguments: [Int64.min, 0, .max]) func aWaitForTheBudgetIsBounded(milliseconds: Int64) {
+        let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
+        core.receive(.start(1))
+        core.reply(.wait, number: milliseconds)
+        core.elapse(100 + PaceTests.precision)
+        #expect(core.waiting == ["address s1"])
+    }
+
+    @Test func aStartThatWaitsForTheBudgetExpiresByItsPolicy() {
+        let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 1 }
+        core.receive(.start(1), .update(2))
+        core.reply(.wait, number: 3_600_000)
+        core.elapse(600_990)
+        #expect(core.outcomes == [])
+        core.elapse(20)
+        #expect(core.outcomes == ["s1 expired"])
+        #expect(core.results.first?.reason == "startBudget")
+        #expect(core.waiting == ["admit u2"], "what waits behind it goes on")
+        #expect(core.settlements == [])
+    }
+
+    @Test func aStartThatWaitsForTheBudgetExpiresByItsOwnWord() {
+        let core = CoreHarness()
+        core.receive(.start(1, beside: #""expiration":1790000030,"#))
+        core.reply(.wait, number: 3_600_000)
+        core.elapse(31_010)
+        #expect(core.results.first?.outcome == "expired")
+        #expect(core.results.first?.reason == "startBudget")
+    }
+
+    @Test(arguments: [ScriptReply.Verdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
+    func aStartThatIsNotSentGivesItsDrawBack(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(verdict)
+        #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aStartThatIsSentKeepsItsDraw() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry()
+        #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
+    }
+
+    @Test func aStartWithoutAKeyForItsTokenGivesItsDrawBack() {
+        let core = CoreHarness(hasSandbox: false)
+        core.receive(.start(1))
+        core.reply(.address, environment: .sandbox)
+        core.reply(.send)
+        #expect(core.outcomes == ["s1 failed"])
+        #expect(core.settlements.contains("s1 refunded"))
+    }
+
+    @Test func aDrawIsGivenBackOnceEvenIfTheReplyIsLost() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.superseded)
+        core.loseRedis()
+        #expect(core.calls.isEmpty)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aRedeliveredStartThatWaitsIsADuplicate() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.wait, number: 200_000)
+        core.receive(CommandText.start(1, id: "again"))
+        #expect(core.outcomes == ["again duplicate"])
+    }
+}

@@ -1,0 +1,79 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Policies: named sets of numbers, one for each app, another one by a command's own word.
+@Suite struct PolicyTests {
+    private static func core() -> CoreHarness {
+        CoreHarness {
+            var slow = Policy(name: "slow")
+            slow.spacingMilliseconds = 30_000
+            slow.expiration.updateSeconds = 77
+            $0.policies.append(slow)
+        }
+    }
+
+    private static let slow = #""policy":"slow","#
+
+    @Test func anAppsPolicyHoldsForItsCommands() throws {
+        let core = CoreHarness {
+            $0.policies.append(Policy(name: "slow"))
+            $0.applications[0].policy = 1
+        }
+        core.receive(.update(1))
+        #expect(try core.calledView.policy == 1)
+        #expect(try core.calledView.policyName.isEmpty)
+    }
+
+    @Test func aCommandMayNameAnotherPolicy() throws {
+        let core = Self.core()
+        core.receive(.update(1, beside: Self.slow))
+        #expect(try core.calledView.policy == 1)
+        core.reply(.send)
+        #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 77)
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.results.first?.policy == "slow")
+        core.receive(.update(2))
+        core.elapse(29_999)
+        #expect(core.waiting == [])
+        core.elapse(1 + PaceTests.precision)
+        #expect(try core.calledView.policy == 0, "each command has its own")
+    }
+
+    @Test func aPolicyThatIsNotConfiguredIsInvalid() {
+        let core = Self.core()
+        core.receive(.update(1, beside: #""policy":"fast","#))
+        #expect(core.results.first?.outcome == "invalid")
+        #expect(core.deadLetters.first?.error == "unknownPolicy")
+        #expect(core.deadLetters.first?.detail == "policy: is not configured")
+    }
+
+    @Test func aHeldCommandKeepsItsPolicyItsPriorityAndItsOwnExpiration() throws {
+        let core = Self.core()
+        core.receive(.update(1, beside: Self.slow + #""priority":10,"#))
+        core.reply(.send, priority: 5, isDemoted: true)
+        core.push()
+        core.answer(.retryLater)
+        core.elapse(30_010)
+        core.reply(.noToken)
+        let held = try heldCommand(of: core)
+        #expect(held.contains(Self.slow) && held.contains(#""priority":10"#))
+        #expect(!held.contains("expiration"), "what it was sent with by default is not its own")
+    }
+
+    @Test func aHeldCommandWhosePolicyIsGoneFallsBackOnItsApps() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .update(1, beside: Self.slow))
+        #expect(core.waiting == ["admit u1"])
+        #expect(try core.calledView.policy == 0)
+    }
+
+    private func heldCommand(of core: CoreHarness) throws -> String {
+        var writer = JSONWriter()
+        let view = try core.calledView
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,205 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Far behind, a lane reads ahead and keeps the newest of each activity before it admits anything (design §10).
+@Suite struct ReadAheadTests {
+    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+        CoreHarness {
+            $0.readAheadLagRecords = 100
+            change(&$0)
+        }
+    }
+
+    @Test func aLaneThatIsFarBehindBeginsNothingUntilItHasCaughtUp() {
+        let core = Self.core()
+        core.lag(101)
+        core.receive(.update(1), .update(1, of: "b"))
+        core.receive(.update(2))
+        core.elapse(1_000)
+        #expect(core.waiting == [])
+        #expect(core.outcomes == ["u1 superseded"], "what is replaced is done at once")
+        core.lag(50)
+        #expect(core.waiting == [], "half of the limit is not below it")
+        core.lag(1)
+        #expect(core.waiting == [], "what is left may be news of either")
+        core.lag(0)
+        #expect(core.waiting == ["admit u2", "admit b.u1"])
+        core.receive(.update(1, of: "c"))
+        #expect(core.waiting.last == "admit c.u1")
+    }
+
+    @Test func aLaneThatIsNearlyThereWaitsForTheRestButNotForLong() throws {
+        let core = Self.core()
+        core.lag(1_000)
+        core.receive(.update(1))
+        core.lag(49)
+        core.elapse(1_999)
+        #expect(core.waiting == [])
+        core.lag(50)
+        core.elapse(10)
+        #expect(core.waiting == [], "half of the limit is not near")
+        core.lag(49)
+        core.elapse(1_999)
+        core.lag(3)
+        #expect(core.waiting == [])
+        #expect(try #require(core.nextDueMilliseconds) == core.now.monotonicMilliseconds + 1)
+        core.elapse(1)
+        #expect(core.waiting == ["admit u1"])
+        core.receive(.update(1, of: "b"))
+        #expect(core.waiting == ["admit u1", "admit b.u1"])
+    }
+
+    @Test func aLagBelowTheLimitChangesNothing() {
+        let core = Self.core()
+        core.lag(100)
+        core.receive(.update(1))
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func theLagIsThatOfAllPartitionsOfCommands() {
+        let core = Self.core()
+        let second = core.assign(.commands, number: 1)
+        core.lag(60)
+        core.lag(60, of: second)
+        core.lag(10_000, of: core.registrations)
+        core.receive(.update(1))
+        #expect(core.waiting == [])
+        core.lag(0)
+        core.lag(0, of: second)
+        #expect(core.waiting == ["admit u1"])
+        core.lag(60)
+        core.lag(-5)
+        core.receive(.update(1, of: "b"))
+        #expect(core.waiting == ["admit u1", "admit b.u1"])
+    }
+
+    @Test func registrationsAreNotKeptWaiting() {
+        let core = Self.core()
+        core.lag(1_000)
+        core.register(CommandText.registration())
+        #expect(core.waiting == ["register a"])
+        core.reply(.registered, held: .update(1))
+        #expect(core.waiting == [], "what was held is a state like any other")
+    }
+
+    @Test func whatIsUnderWayGoesOnAndWhatFollowsItIsParked() {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.lag(1_000)
+        core.receive(.update(2))
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
+        core.elapse(2_000)
+        #expect(core.waiting == [])
+        core.receive(.update(3))
+        core.lag(0)
+        #expect(core.waiting == ["admit u3"])
+    }
+
+    @Test func readingAheadTakesSoLongAtTheMost() throws {
+        let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
+        core.lag(1_000)
+        core.receive(.update(1))
+        core.elapse(4_999)
+        #expect(core.waiting == [])
+        let due = try #require(core.nextDueMilliseconds)
+        #expect(due == core.now.monotonicMilliseconds + 1)
+        core.elapse(1)
+        #expect(core.waiting == ["admit u1"])
+        core.elapse(1)
+        core.receive(.update(1, of: "b"))
+        #expect(core.waiting == ["admit u1"], "still far behind, it reads ahead anew")
+        core.elapse(5_000)
+        #expect(core.waiting == ["admit u1", "admit b.u1"])
+    }
+
+    @Test func aLaneThatIsThreeQuartersFullBeginsWhatItHas() {
+        let core = Self.core { $0.recordsMax = 64 }
+        core.lag(1_000)
+        for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
+        core.elapse(1)
+        #expect(core.waiting == [])
+        core.receive(.update(1, of: "last"))
+        core.elapse(1)
+        #expect(core.waiting.count == 49)
+        core.receive(.update(1, of: "more"))
+        #expect(core.waiting.count == 50, "until there is room again")
+        for _ in 0..<18 {
+            core.reply(.unchanged)
+            core.acknowledgeAll()
+        }
+        core.elapse(1)
+        core.receive(.update(1, of: "parked"))
+        #expect(core.waiting.count == 32)
+    }
+
+    @Test func aWindowThatIsNearlyFullBeginsWhatIsParked() {
+        let core = Self.core { $0.ledgerWindowOffsets = 64 }
+        core.lag(1_000)
+        for second in 1...48 { core.receive(.update(Int64(second))) }
+        core.acknowledgeProductions()
+        core.elapse(1)
+        #expect(core.waiting == [], "all but the last are settled")
+        core.receive(.update(1, of: "b"))
+        for second in 49...98 { core.receive(.update(Int64(second))) }
+        core.acknowledgeProductions()
+        core.elapse(1)
+        #expect(core.waiting == ["admit u98", "admit b.u1"])
+    }
+
+    @Test func aPartitionThatGoesLetsTheOthersGoOn() {
+        let core = Self.core()
+        let second = core.assign(.commands, number: 1)
+        core.lag(1_000)
+        core.receive(.update(1))
+        core.receive(.update(1, of: "b"), partition: second)
+        core.beginRevoking(core.commands)
+        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.isDrained(core.commands))
+        core.elapse(1)
+        core.receive(.update(1, of: "c"), partition: second)
+        #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
+    }
+
+    @Test func alertsRideOnWhileTheLaneReadsAhead() throws {
+        let core = Self.core()
+        core.lag(1_000)
+        core.receive(.alert(1))
+        core.receive(.update(2))
+        core.receive(.update(3))
+        core.lag(0)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+    }
+
+    /// A backlog comes to as many pushes as there are activities.
+    @Test func twoHundredThousandCommandsForTwoThousandActivitiesAreTwoThousandPushes() {
+        let core = CoreHarness {
+            $0.readAheadLagRecords = 1_000
+            $0.recordsMax = 131_072
+            $0.ledgerWindowOffsets = 1 << 20
+        }
+        let (activities, perActivity) = (2_000, 100)
+        var left = Int64(activities * perActivity)
+        for second in 1...perActivity {
+            core.lag(left)
+            for activity in 0..<activities {
+                core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commands)
+                left -= 1
+                guard activity % 500 == 499 else { continue }
+                core.endBatch()
+                core.elapse(10)
+                core.acknowledgeProductions()
+            }
+        }
+        #expect(core.counters.pushes == 0 && core.waiting == [])
+        core.lag(left)
+        #expect(core.waiting.count == activities)
+        for _ in 0..<activities { core.carry() }
+        core.acknowledgeAll()
+        #expect(core.counters.pushes == UInt64(activities))
+        #expect(core.counters[.accepted] == UInt64(activities))
+        #expect(core.committableOffset == Int64(activities * perActivity))
+    }
+}

@@ -1,0 +1,258 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// The alert that rides on across workers, and what becomes of riders when partitions go.
+@Suite struct RiderTests {
+    // MARK: - The alert of the command that Redis holds
+
+    @Test func theAlertOfTheHeldCommandIsTakenOver() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        #expect(try !core.calledView.carriesAlert)
+        core.reply(.alertHeld, held: .alert(1))
+        #expect(core.waiting == ["admit u2"])
+        #expect(try core.calledView.carriesAlert && core.calledView.asksForHighPriority)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 accepted"])
+    }
+
+    @Test func aHeldAlertThatDoesNotFitIsAnsweredForAllTheSame() throws {
+        let core = CoreHarness()
+        let long = String(repeating: "x", count: 3_990)
+        core.receive(.update(2, beside: #""payload":{"x":"\#(long)"},"#))
+        core.reply(.alertHeld, held: .alert(1))
+        #expect(try core.calledView.carriesAlert)
+        #expect(try !core.calledView.mayUseReserve && !core.calledView.asksForHighPriority)
+        core.carry()
+        #expect(core.results.first?.outcome == "accepted")
+        #expect(core.results.first?.reason == "alertDidNotFit")
+    }
+
+    @Test(arguments: ["", "{}", "not a command", .update(1)])
+    func aHeldCommandThatHasNoAlertAfterAllStopsNothing(held: String) throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: held)
+        #expect(core.waiting == ["admit u2"])
+        #expect(try core.calledView.carriesAlert)
+    }
+
+    @Test func aScriptThatNamesAHeldAlertTwiceIsNotAskedForEver() {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        core.reply(.alertHeld, held: .alert(1))
+        #expect(core.outcomes == ["u2 failed"])
+    }
+
+    @Test func aTakenOverAlertRidesOnLikeAnyOther() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        core.receive(.update(3))
+        core.reply(.wait, number: 100)
+        #expect(core.outcomes == [], "u2 carries the alert now")
+        core.elapse(110)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u3 accepted", "u2 superseded"])
+    }
+
+    // MARK: - Overtaken by a state that another worker admitted
+
+    @Test func anOvertakenAlertWaitsForTheStateThatOvertookIt() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        #expect(core.outcomes == [])
+        core.elapse(4_000)
+        core.receive(.update(2))
+        #expect(core.waiting == ["admit u2"], "it does not wait for the rider's patience")
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+    }
+
+    @Test func anOvertakenAlertHasSoMuchPatience() {
+        let core = CoreHarness { $0.riderPatienceMilliseconds = 7_000 }
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        core.elapse(6_999)
+        #expect(core.outcomes == [])
+        #expect(core.nextDueMilliseconds != nil)
+        core.elapse(1 + PaceTests.precision)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.acknowledgeAll()
+        #expect(core.recordsHeld == 0 && core.nextDueMilliseconds == nil)
+    }
+
+    @Test func patienceIsNotStretchedByASpacing() {
+        let core = CoreHarness { $0.policies[0].spacingMilliseconds = 60_000 }
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.receive(.alert(2))
+        core.answer(.limited)
+        core.acknowledgeSettlements()
+        core.elapse(60_010)
+        core.reply(.overtaken)
+        core.elapse(10_010)
+        #expect(core.outcomes.last == "u2 superseded")
+    }
+
+    @Test func anOvertakenAlertRidesAtOnceOnAStateThatWaits() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.receive(.update(2))
+        core.reply(.overtaken)
+        #expect(core.outcomes == [])
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func ofTwoOvertakenAlertsTheNewerWaits() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.receive(.alert(2))
+        core.reply(.overtaken)
+        #expect(core.outcomes == ["u1 superseded"], "u2 has an alert of its own")
+        core.reply(.overtaken)
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        #expect(core.outcomes == ["u1 superseded", "u1 superseded"])
+        core.receive(.alert(3))
+        #expect(core.outcomes.last == "u2 superseded")
+    }
+
+    @Test func anOvertakenAlertThatComesAgainIsADuplicate() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        core.receive(CommandText.update(1, id: "again", alert: true))
+        #expect(core.outcomes == ["again duplicate"])
+    }
+
+    @Test func anOlderStateDoesNotTakeARider() throws {
+        let core = CoreHarness()
+        core.receive(.alert(2))
+        core.reply(.overtaken)
+        core.receive(.update(1))
+        #expect(try !core.calledView.carriesAlert)
+        core.reply(.superseded)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.elapse(10_010)
+        #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
+    }
+
+    @Test func theNextLifeHasNoUseForARider() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        core.receive(.start(2))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.waiting == ["address s2"])
+    }
+
+    @Test func whatIsOvertakenWithoutAnAlertIsSuperseded() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.overtaken)
+        #expect(core.outcomes == ["u1 superseded"])
+    }
+
+    // MARK: - Partitions
+
+    @Test func aRiderIsLetGoWithItsCarrier() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.receive(.alert(2))
+        core.receive(.update(3))
+        core.beginRevoking(core.commands)
+        #expect(core.outstanding(core.commands) == 1)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aRiderToBeIsLetGo() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.reply(.overtaken)
+        core.beginRevoking(core.commands)
+        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        core.elapse(20_000)
+        #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
+    }
+
+    @Test func whatIsOvertakenWhileItsPartitionGoesIsLeftToTheNextOwner() {
+        let core = CoreHarness()
+        core.receive(.alert(1))
+        core.beginRevoking(core.commands)
+        core.reply(.overtaken)
+        #expect(core.outcomes == [])
+        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.committableOffset == 0)
+    }
+
+    /// A held command goes on in its registration's record, which belongs to another partition than its carrier.
+    @Test func aRiderOfAPartitionThatStaysHasItsOwnTurnWhenItsCarrierIsLetGo() throws {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.register(CommandText.registration())
+        core.receive(.update(3))
+        core.reply(.registered, held: .alert(2), toNewest: true)
+        core.beginRevoking(core.commands)
+        core.reply(.unchanged)
+        #expect(core.waiting == ["admit u2"])
+        #expect(try core.calledView.carriesAlert)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 unchanged", "u2 accepted"])
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func aCarrierGoesOnWithoutARiderWhosePartitionGoes() throws {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.register(CommandText.registration())
+        core.receive(.update(3))
+        core.reply(.registered, held: .alert(2), toNewest: true)
+        core.beginRevoking(core.registrations)
+        #expect(core.isDrained(core.registrations))
+        core.reply(.unchanged)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(2)))
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 unchanged", "u3 accepted"])
+        #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
+    }
+
+    /// What was on its way when it was overtaken must not be settled as such when it has its own turn again.
+    @Test func aRiderThatHasItsOwnTurnAgainIsHeldLikeAnyOther() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .alert(1))
+        core.reply(.send)
+        core.receive(.update(2))
+        core.elapse(1_000)
+        #expect(core.push() == nil, "u2 could go at once")
+        #expect(core.waiting == ["admit u2"])
+        core.reply(.wait, number: 500)
+        core.beginRevoking(core.commands)
+        core.elapse(510)
+        #expect(core.waiting == ["admit u1"])
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.outcomes == ["u1 held"])
+        #expect(core.settlements == [])
+    }
+}

@@ -1,0 +1,104 @@
+import Delivery
+import LiveActivity
+
+/// The laws of pace, budget and alerts.
+extension Simulation {
+    /// Redis gave its word on a call, whether or not the reply arrives.
+    func noteVerdict(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        switch (call.kind, reply.verdict) {
+        case (.address, .address):
+            pace.lastStartDraws[activity] = now
+        case (.admit, .send) where view.isStart:
+            // The word is repeated to the record that has it, and nothing begins anew.
+            guard pace.births[activity]?[view.version] == nil else { return }
+            pace.births[activity, default: [:]][view.version] = now
+            let device = String(decoding: view.device, as: UTF8.self)
+            let drawn = pace.lastStartDraws[activity] ?? now
+            pace.startDraws[device, default: []].append(.init(at: drawn, activity: activity))
+            pace.lastVerdicts[activity] = .init(at: now, version: view.version)
+        case (.admit, .send):
+            checkSpacing(&pace.lastVerdicts, of: activity, .init(at: now, version: view.version))
+            let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
+            guard reply.priority == 10, !isDrawn else { return }
+            let draw = SimulatedPace.Draw(at: now, version: view.version, mayUseReserve: view.mayUseReserve)
+            pace.draws[activity, default: []].append(draw)
+        default: return
+        }
+    }
+
+    /// A push was handed out. Of one worker, two of them keep the spacing; of two, Redis' words do.
+    func noteSending(_ view: RecordView, by worker: SimulatedWorker) {
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        let sending = SimulatedPace.Sending(at: now, version: view.version, worker: worker.number)
+        guard let last = pace.lastSendings[activity], last.worker == sending.worker, last.version != sending.version
+        else {
+            pace.lastSendings[activity] = sending
+            return
+        }
+        checkSpacing(&pace.lastSendings, of: activity, sending)
+    }
+
+    private func checkSpacing(
+        _ last: inout [String: SimulatedPace.Sending],
+        of activity: String,
+        _ sending: SimulatedPace.Sending
+    ) {
+        if let before = last[activity], !wasWiped, sending.at - before.at < swarm.policy.spacingMilliseconds {
+            violations.append(
+                "\(activity): \(sending.version) goes \(sending.at - before.at) ms after \(before.version)"
+            )
+        }
+        last[activity] = sending
+    }
+
+    /// What arrived with priority 10 was drawn, and what was drawn was there.
+    func checkPace() {
+        for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
+            let draws = pace.draws[activity, default: []].filter { phone.urgent.contains($0.version) }
+            if draws.count < phone.urgent.count {
+                violations.append("\(activity): a push of priority 10 was not drawn")
+            }
+            checkBudget(of: activity, draws)
+        }
+        for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
+            let arrived = draws.filter { pace.startsArrived.contains($0.activity) }.map(\.at).sorted()
+            if SimulatedPace.left(in: swarm.policy.startBudget, after: arrived, at: now) == nil {
+                violations.append("\(device): more starts than its budget holds")
+            }
+        }
+    }
+
+    /// Draws that came to nothing are left out, so that the bucket has at least what it is taken to have.
+    private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
+        let bucket = frequent.contains(activity) ? swarm.policy.frequentBudget : swarm.policy.budget
+        let born = pace.births[activity]?.values.max() ?? 0
+        var times: [Int64] = []
+        for draw in draws where draw.at >= born {
+            let left = SimulatedPace.left(in: bucket, after: times, at: draw.at) ?? 0
+            // Until its first registration an activity has the smaller bucket.
+            let reserve = min(swarm.policy.budget.reservedForAlerts, bucket.reservedForAlerts)
+            if left <= (draw.mayUseReserve ? 0 : reserve) {
+                violations.append("\(activity): \(draw.version) of priority 10 with \(left) left")
+            }
+            times.append(draw.at)
+        }
+    }
+
+    /// Each alert was displayed, or a newer one in its place.
+    func checkAlerts() {
+        for (activity, sequences) in alerts.sorted(by: { $0.key < $1.key }) {
+            guard let phone = phones[activity], !mayHaveLostFinal(activity), phone.device == nil || phone.starts > 0
+            else {
+                continue
+            }
+            let newest = phone.alerts.max() ?? -1
+            for sequence in sequences where sequence > newest {
+                let told = results["\(activity)#\(sequence)"] ?? []
+                violations.append(
+                    "\(activity): the alert of #\(sequence) was lost \(told.map { "\($0.name)" }); \(outcomes(activity))"
+                )
+            }
+        }
+    }
+}

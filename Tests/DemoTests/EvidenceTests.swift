@@ -1,0 +1,81 @@
+import Foundation
+import Kafka
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("What a checker is left")
+struct EvidenceTests {
+    private let directory: URL
+
+    init() {
+        directory = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-evidence-\(UUID())")
+    }
+
+    private func objects(_ path: String) throws -> [[String: Any]] {
+        try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
+            .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]) }
+    }
+
+    private let frame = MatchFrame(
+        state: MatchState(phase: .live, innings: 1, batting: "MI", bowling: "CSK"),
+        alert: MatchFrame.Alert(title: "\"SIX\"! É", body: "b")
+    )
+
+    @Test func theJournalNamesEachCommand() throws {
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let evidence = try Evidence(directory: directory.path)
+        let journal = try evidence.journal()
+        let before = Clock.wallMilliseconds
+        for number in 1...2_000 {
+            try journal.note(CommandJournal.Entry(frame, event: "update", sequence: number), activity: "m-0007")
+        }
+        var quiet = frame
+        quiet.alert = nil
+        try journal.note(CommandJournal.Entry(quiet, event: "end", sequence: 2_001), activity: "m-0008")
+        try journal.flush()
+        let lines = try objects(evidence.commands)
+        #expect(lines.count == 2_001)
+        #expect(lines[41]["command"] as? String == "42/m-0007" && lines[41]["activity"] as? String == "m-0007")
+        #expect(lines[41]["event"] as? String == "update" && lines[41]["alert"] as? String == "\"SIX\"! É")
+        let time = try #require(lines[41]["time"] as? Int64)
+        #expect((before...Clock.wallMilliseconds).contains(time))
+        #expect(lines[2_000]["alert"] is NSNull && lines[2_000]["event"] as? String == "end")
+        #expect(lines[2_000]["state"] as? String == lines[0]["state"] as? String)
+        #expect((lines[0]["state"] as? String)?.count == 16)
+    }
+
+    @Test func thePolicyIsTheOneThatCounts() throws {
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let evidence = try Evidence(directory: directory.path)
+        var policy = Policy(name: "default")
+        policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
+        try evidence.write(policy)
+        let object = try #require(try objects(evidence.policy).first)
+        #expect(object["spacingMilliseconds"] as? Int == 1_000)
+        #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
+    }
+
+    @Test func whatAnEarlierRunLeftGoes() throws {
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let evidence = try Evidence(directory: directory.path)
+        for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
+        _ = try Evidence(directory: directory.path)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
+        #expect(throws: DemoError.self) { try Evidence(directory: "/nowhere/at/all") }
+    }
+
+    @Test func linesOfAFileThatGrows() throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let path = directory.appendingPathComponent("lines").path
+        try TextFile.write("a\nb\nc", to: path)
+        var lines = LineCount(path: path)
+        #expect(try lines.count() == 2)
+        let file = try #require(FileHandle(forWritingAtPath: path))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data("\nd\n".utf8))
+        #expect(try lines.count() == 4)
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+
+@testable import causeway
+
+/// A run of `causeway demo`, from outside.
+struct DemoRun {
+    var code: Int32
+    /// All that it printed.
+    var page: String
+    /// Nil if it did not get that far.
+    var figures: DemoFigures?
+
+    static func run(
+        _ arguments: [String] = [],
+        data: String = ExampleFiles("season").directory.path
+    ) async throws -> DemoRun {
+        try await onOwnThread {
+            let directory = try WorkDirectory()
+            defer { directory.remove(keeping: false) }
+            let json = "\(directory.path)/figures.json"
+            let output = try outputOf(ExampleRun.executable, ["demo", "--json", json, "--data", data] + arguments)
+            let figures = (try? TextFile.read(json))
+                .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
+            return DemoRun(code: output.code, page: output.text, figures: figures)
+        }
+    }
+}
+
+/// Runs a program to its end: its exit code, and what it wrote to both of its outputs.
+func outputOf(
+    _ program: String,
+    _ arguments: [String],
+    directory: String? = nil
+) throws -> (code: Int32, text: String) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: program)
+    process.arguments = arguments
+    if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = output
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    return (process.terminationStatus, text)
+}

@@ -1,0 +1,93 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// Seasons that run ten times faster than phones may change, with a budget that is too small for them, held against all promises by a
+/// checker that shares nothing with the program (`Tests/Checker`).
+@Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(5)))
+struct PaceTests {
+    private static let checker = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Checker").path
+
+    /// Runs a season, and then the checker over what it left.
+    private func season(
+        _ arguments: [String],
+        allowing checks: [String] = []
+    ) async throws -> (figures: DemoFigures, report: String) {
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let run = try await DemoRun.run(arguments + ["--evidence", directory.path])
+        #expect(run.code == 0, "\(run.page)")
+        let figures = try #require(run.figures, "\(run.page)")
+        #expect(figures.phonesWithFinalScore == figures.phones)
+        #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
+        // Other tests want the same cores at the same time: what is sent in time may arrive late.
+        let patience = ["--tolerance", "400"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
+        let check = try await onOwnThread {
+            try outputOf(
+                "/usr/bin/env",
+                ["python3", "-B", "\(Self.checker)/check.py", directory.path] + patience + checks
+            )
+        }
+        #expect(check.code == 0, "\(check.text)")
+        return (figures, check.text)
+    }
+
+    @Test func theCheckerCatchesEachLawsBreach() async throws {
+        let run = try await onOwnThread {
+            try outputOf("/usr/bin/env", ["python3", "-B", "-m", "unittest"], directory: Self.checker)
+        }
+        #expect(run.code == 0, "\(run.text)")
+        #expect(run.text.contains("\nOK"))
+    }
+
+    @Test func everyPromiseIsKeptWhenTheBudgetRunsOut() async throws {
+        let run = try await season(["--matches", "3", "--followers", "50", "--seconds", "25", "--budget", "8"])
+        #expect(run.figures.demotions > 0, "the budget is meant to run out")
+        #expect(run.figures.pushes * 5 < run.figures.commands, "ten commands come in the time of a push")
+        #expect(run.figures.repeatedResults == 0)
+    }
+
+    @Test func redisGoesForTenSecondsAndNothingIsLost() async throws {
+        // While Redis is away nothing goes out; whatever was on its way when it went may go out again.
+        let run = try await season(
+            [
+                "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--redis-away-at", "5",
+            ],
+            allowing: ["--repeats", "40", "--wait-spacings", "18"]
+        )
+        #expect(run.figures.disturbances.count == 2)
+    }
+
+    /// And the worker dies with it, so that the next one reads again what Redis no longer knows.
+    @Test func redisIsWipedAndThePhonesStillEndRight() async throws {
+        let run = try await season(
+            [
+                "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--wipe-at", "8",
+                "--crash-at", "8",
+            ],
+            allowing: ["--repeats", "40", "--results-again", "2000", "--wipes", "1", "--wait-spacings", "20"]
+        )
+        #expect(run.figures.disturbances.count == 2)
+    }
+
+    @Test func aBacklogIsOnePushForEachActivity() async throws {
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let json = "\(directory.path)/figures.json"
+        let run = try await onOwnThread {
+            try outputOf(
+                ExampleRun.executable,
+                [
+                    "backlog", "--commands", "200000", "--activities", "2000", "--json", json,
+                    "--data", ExampleFiles("season").directory.path,
+                ]
+            )
+        }
+        #expect(run.code == 0, "\(run.text)")
+        let figures = try JSONDecoder().decode(BacklogFigures.self, from: Data(try TextFile.read(json)))
+        #expect(figures.pushes == 2_000 && figures.phonesWithFinalScore == 2_000)
+        #expect(figures.outcomes.reduce(0) { $0 + $1.count } == 200_000)
+    }
+}

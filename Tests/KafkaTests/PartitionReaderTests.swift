@@ -1,0 +1,125 @@
+import Kafka
+import Testing
+
+@Suite("Reading a partition's tail without a group")
+struct PartitionReaderTests {
+    private func produce(_ broker: EmbeddedBroker, _ records: [(key: String, value: String)]) throws {
+        let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "0")])
+        let topic = try producer.topic("t")
+        for record in records {
+            var key = record.key
+            var value = record.value
+            key.withUTF8 { key in
+                value.withUTF8 { value in
+                    _ = producer.produce(
+                        topic: topic,
+                        key: UnsafeRawBufferPointer(key),
+                        value: UnsafeRawBufferPointer(value),
+                        opaque: 0
+                    )
+                }
+            }
+        }
+        var acknowledged = 0
+        let isFlushed = producer.flush(timeoutMilliseconds: 10_000) { _, error, _ in
+            if error == 0 { acknowledged += 1 }
+        }
+        #expect(isFlushed && acknowledged == records.count)
+        _ = producer.close(deadlineMilliseconds: 5_000)
+    }
+
+    private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
+        // What would make it a member, and what would have it commit, is passed over.
+        try PartitionReader(
+            properties: [
+                ("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("group.instance.id", "i"),
+                ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"),
+            ],
+            topic: topic
+        )
+    }
+
+    @Test("Ranges, in any order, and the end of the partition ends one")
+    func ranges() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("t", partitions: 1)
+        try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
+        let reader = try reader(broker)
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        #expect(try reader.partitionCount(timeoutMilliseconds: 5_000) == 1)
+        let watermarks = try reader.watermarks(of: 0, timeoutMilliseconds: 5_000)
+        #expect((watermarks.low, watermarks.high) == (0, 50))
+        for range in [Int64(40)..<50, 20..<40, 0..<1, 49..<100, 7..<7] {
+            var values: [String] = []
+            let isComplete = try reader.read(0, offsets: range, timeoutMilliseconds: 10_000) { message in
+                values.append(message.value.map { String(decoding: $0, as: UTF8.self) } ?? "")
+            }
+            #expect(isComplete)
+            #expect(values == range.clamped(to: 0..<50).map { "v\($0)" })
+        }
+    }
+
+    @Test("A key is looked for where the producer put it", arguments: [1, 4, 7])
+    func partitions(count: Int) throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("t", partitions: count)
+        let keys = (0..<20).map { "activity-\($0)" }
+        try produce(broker, keys.map { (key: $0, value: $0) })
+        let reader = try reader(broker)
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        let partitions = try reader.partitionCount(timeoutMilliseconds: 5_000)
+        #expect(partitions == Int32(count))
+        var found = 0
+        for partition in 0..<partitions {
+            let end = try reader.watermarks(of: partition, timeoutMilliseconds: 5_000).high
+            _ = try reader.read(partition, offsets: 0..<end, timeoutMilliseconds: 10_000) { message in
+                let key = message.key.map { [UInt8]($0) } ?? []
+                #expect(reader.partition(of: key, among: partitions, partitioner: nil) == partition)
+                found += 1
+            }
+        }
+        #expect(found == keys.count)
+        #expect(reader.partition(of: [1], among: partitions, partitioner: "random") == nil)
+        #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
+    }
+
+    @Test("A topic that is not there, and brokers that are not")
+    func absent() throws {
+        let broker = try EmbeddedBroker()
+        broker.setError(topic: "missing", code: 3)
+        let reader = try reader(broker, topic: "missing")
+        #expect {
+            _ = try reader.partitionCount(timeoutMilliseconds: 5_000)
+        } throws: {
+            "\($0)".contains("missing: ")
+        }
+        _ = reader.close(deadlineMilliseconds: 5_000)
+        let alone = try PartitionReader(properties: [("bootstrap.servers", "127.0.0.1:1")], topic: "t")
+        #expect(throws: KafkaError.self) { try alone.partitionCount(timeoutMilliseconds: 300) }
+        #expect(throws: KafkaError.self) { try alone.watermarks(of: 0, timeoutMilliseconds: 300) }
+        _ = alone.close(deadlineMilliseconds: 5_000)
+    }
+
+    @Test("The time limit ends a reading that nothing answers")
+    func limit() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("t", partitions: 1)
+        try produce(broker, [(key: "k", value: "v")])
+        let reader = try reader(broker)
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        #expect(try reader.watermarks(of: 0, timeoutMilliseconds: 5_000).high == 1)
+        try broker.takeDown()
+        let begun = monotonicMilliseconds()
+        #expect(try reader.read(0, offsets: 0..<1, timeoutMilliseconds: 300) { _ in } == false)
+        #expect((300..<5_000).contains(monotonicMilliseconds() - begun))
+    }
+
+    @Test("A property that librdkafka does not know is named")
+    func unknown() {
+        #expect {
+            _ = try PartitionReader(properties: [("bootstrap.servers", "h:1"), ("no.such", "1")], topic: "t")
+        } throws: {
+            "\($0)".contains("no.such")
+        }
+    }
+}

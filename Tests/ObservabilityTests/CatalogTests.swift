@@ -1,0 +1,85 @@
+import Foundation
+import Logging
+import Testing
+
+@testable import CausewayWorker
+
+struct CatalogTests {
+    /// The names that dashboards and alerts are written against.
+    static let promised = """
+        causeway_records_received_total{topic} causeway_outcomes_total{app,outcome} causeway_dead_letters_total{app}
+        causeway_invalidations_total{app} causeway_coalesced_total{app} causeway_pushes_total{app,environment,status,reason}
+        causeway_push_retries_total{app} causeway_retry_budget_ratio{app} causeway_freshness_seconds{app}
+        causeway_stage_seconds{stage} causeway_consumer_lag_records{topic,partition}
+        causeway_oldest_unsettled_seconds{topic,partition} causeway_partitions_assigned causeway_partitions_paused
+        causeway_read_ahead_active causeway_records_held causeway_pushes_in_flight{app,environment}
+        causeway_pushes_waiting{app,environment} causeway_apns_connections{app,environment,state}
+        causeway_apns_streams{app,environment} causeway_apns_goaway_total{app,environment,reason}
+        causeway_apns_round_trip_seconds{environment} causeway_breaker_open{app,environment}
+        causeway_provider_token_age_seconds{team,key_id} causeway_key_file_rejected{app}
+        causeway_budget_spent_total{app,policy} causeway_budget_demotions_total{app,policy}
+        causeway_redis_round_trip_seconds causeway_redis_reconnects_total causeway_redis_ready
+        causeway_redis_errors_total{code} causeway_kafka_errors_total{code} causeway_kafka_ready
+        causeway_lane_busy_ratio{lane} causeway_draining causeway_log_lines_suppressed_total{kind}
+        process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_max_fds
+        process_start_time_seconds causeway_build_info{version,librdkafka,nghttp2,openssl,hiredis}
+        """
+
+    @Test func everyPromisedMetricIsThere() {
+        let names = Set(
+            MetricCatalog.definitions.map {
+                $0.labels.isEmpty ? $0.name : "\($0.name){\($0.labels.joined(separator: ","))}"
+            }
+        )
+        let missing = Self.promised.split(whereSeparator: \.isWhitespace).filter { !names.contains(String($0)) }
+        #expect(missing.isEmpty)
+    }
+
+    @Test func namesFollowPrometheusRules() {
+        let definitions = MetricCatalog.definitions
+        #expect(Set(definitions.map(\.name)).count == definitions.count)
+        for definition in definitions {
+            #expect(definition.name.wholeMatch(of: /(causeway|process)_[a-z0-9_]+/) != nil, "\(definition.name)")
+            #expect(definition.name.hasSuffix("_total") == (definition.kind == .counter), "\(definition.name)")
+            if definition.unit.name == "seconds", definition.kind != .counter {
+                #expect(definition.name.hasSuffix("_seconds"), "\(definition.name)")
+            }
+            #expect(!definition.help.isEmpty && !definition.meaning.isEmpty && !definition.help.contains("\n"))
+            for label in definition.labels { #expect(label.wholeMatch(of: /[a-z][a-z0-9_]*/) != nil, "\(label)") }
+        }
+    }
+
+    @Test func logKindsHaveUniqueIdentifiers() {
+        let identifiers = LogKindCatalog.definitions.map(\.identifier)
+        #expect(Set(identifiers).count == identifiers.count)
+        for definition in LogKindCatalog.definitions {
+            #expect(definition.identifier.wholeMatch(of: /[a-z]+(-[a-z]+)*/) != nil, "\(definition.identifier)")
+            // Whoever is woken by a line must be told what to do.
+            if definition.level >= .warning { #expect(!definition.action.isEmpty, "\(definition.identifier)") }
+            #expect(
+                !definition.message.contains("|") && !definition.meaning.contains("|")
+                    && !definition.action.contains("|")
+            )
+        }
+    }
+
+    @Test func pageIsTheCatalogs() throws {
+        let page = try String(
+            contentsOf: Fixture.repository.appending(path: "Helm/causeway/METRICS.md"),
+            encoding: .utf8
+        )
+        #expect(page == MetricPage.markdown, "make it anew: causeway metrics-page > Helm/causeway/METRICS.md")
+    }
+
+    @Test func seriesStayFewWithTheMostApps() {
+        var labels = Fixture.labels
+        labels.apps = (0..<255).map { "app\($0)" }
+        labels.pools = labels.apps.flatMap { app in
+            labels.environments.map { LabelSpace.Pool(app: app, environment: $0) }
+        }
+        labels.policies = (0..<32).map { "policy\($0)" }
+        labels.answers = AnswerTable(reasons: (0..<34).map { .init(documentedStatus: 400, text: "Reason\($0)") })
+        labels.signers = (0..<255).map { .init(team: "T\($0)", keyIdentifier: "K\($0)") }
+        #expect(MetricLayout(labels: labels).cellCount < 100_000)
+    }
+}

@@ -1,0 +1,164 @@
+import Testing
+
+@testable import CausewayWorker
+
+struct CollectionTests {
+    @Test func lanesAreAddedUp() {
+        let registry = Fixture.registry()
+        var first = ThreadMetrics(board: registry.lanes[0])
+        var second = ThreadMetrics(board: registry.lanes[1])
+        first.add(.outcomes, 0, 1, by: 3)
+        second.add(.outcomes, 0, 1)
+        second.add(.outcomes, 2, 2)
+        first.publish(at: 1)
+        second.publish(at: 1)
+        let totals = registry.totals(nowMilliseconds: 1)
+        #expect(totals[.outcomes, 0, 1] == 4)
+        #expect(totals[.outcomes, 2, 2] == 1)
+        #expect(totals.sum(.outcomes) == 5)
+        #expect(totals.sum(.outcomes, 0) == 4)
+        #expect(totals[.outcomes, 0, 0] == 0)
+    }
+
+    @Test func flagsCombineAsTheySay() {
+        let registry = Fixture.registry()
+        var first = ThreadMetrics(board: registry.lanes[0])
+        var second = ThreadMetrics(board: registry.lanes[1])
+        first.set(.redisReady, to: 1)
+        first.set(.breakerOpen, 1, to: 1)
+        first.publish(at: 1)
+        second.publish(at: 1)
+        #expect(registry.totals(nowMilliseconds: 1)[.redisReady] == 0)
+        #expect(registry.totals(nowMilliseconds: 1)[.breakerOpen, 1] == 1)
+        second.set(.redisReady, to: 1)
+        second.publish(at: 2)
+        #expect(registry.totals(nowMilliseconds: 2)[.redisReady] == 1)
+    }
+
+    @Test func kafkaThreadHasItsOwnNumbersAndSharesTheSums() {
+        let registry = Fixture.registry()
+        var lane = ThreadMetrics(board: registry.lanes[0])
+        var kafka = ThreadMetrics(board: registry.kafka)
+        let kind = Int(LogKind.kafkaError.rawValue)
+        lane.add(.logLinesSuppressed, kind, by: 2)
+        kafka.add(.logLinesSuppressed, kind, by: 5)
+        kafka.set(.partitionsAssigned, to: 7)
+        lane.publish(at: 1)
+        kafka.publish(at: 1)
+        let totals = registry.totals(nowMilliseconds: 1)
+        #expect(totals[.logLinesSuppressed, kind] == 7)
+        #expect(totals[.partitionsAssigned] == 7)
+    }
+
+    @Test(arguments: [
+        (Int64(-5), 0), (0, 0), (50_000, 0), (50_001, 1), (1_000_000, 6), (300_000_000, 14), (300_000_001, 15),
+        (.max, 15),
+    ])
+    func observationsFallIntoTheirBucket(_ microseconds: Int64, _ bucket: Int) {
+        let registry = Fixture.registry(lanes: 1)
+        var lane = ThreadMetrics(board: registry.lanes[0])
+        lane.observe(.freshness, 1, microseconds: microseconds)
+        lane.publish(at: 1)
+        let histogram = registry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
+        var expected = [Int64](repeating: 0, count: 16)
+        expected[bucket] = 1
+        #expect(histogram.counts == expected)
+        #expect(histogram.sum == max(0, microseconds))
+        #expect(registry.totals(nowMilliseconds: 1).histogram(.freshness, 0).count == 0)
+    }
+
+    @Test func quantilesLieInTheirBucket() {
+        let histogram = HistogramReading(bounds: [10, 20, 40], counts: [50, 40, 9, 1], sum: 0)
+        #expect(histogram.quantile(percent: 50) == 10)
+        #expect(histogram.quantile(percent: 90) == 20)
+        #expect(histogram.quantile(percent: 99) == 40)
+        #expect(histogram.quantile(percent: 100) == 40)
+        #expect(HistogramReading(bounds: [10], counts: [0, 0], sum: 0).quantile(percent: 50) == nil)
+        #expect(HistogramReading(bounds: [100], counts: [4, 0], sum: 0).quantile(percent: 50) == 50)
+    }
+
+    @Test func publicationIsDueEveryQuarterSecond() {
+        let registry = Fixture.registry(lanes: 1)
+        var lane = ThreadMetrics(board: registry.lanes[0])
+        let atFirst = lane.isPublicationDue(nowMilliseconds: 0)
+        lane.publish(at: 1_000)
+        let tooEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
+        let inTime = lane.isPublicationDue(nowMilliseconds: 1_250)
+        #expect(atFirst && !tooEarly && inTime)
+    }
+
+    @Test func whatIsNotPublishedIsNotSeen() {
+        let registry = Fixture.registry(lanes: 1)
+        var lane = ThreadMetrics(board: registry.lanes[0])
+        lane.add(.recordsReceived, 0)
+        #expect(registry.totals(nowMilliseconds: 0).sum(.recordsReceived) == 0)
+        lane.publish(at: 1)
+        #expect(registry.totals(nowMilliseconds: 1).sum(.recordsReceived) == 1)
+    }
+
+    @Test func partitionsOfLaneAndKafkaThreadBecomeOne() {
+        let readings = PartitionTotals.merged([
+            PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, watermark: 77),
+            PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, watermark: 5),
+            PartitionReading(topic: 0, partition: 3, lag: 40),
+        ])
+        #expect(readings.map(\.partition) == [1, 3])
+        #expect(
+            readings[1].oldestUnsettledMilliseconds == 1_200 && readings[1].watermark == 77 && readings[1].lag == 40
+        )
+        #expect(readings[0].lag == -1)
+    }
+
+    @Test func busyShareFollowsTheLane() {
+        var busy = BusyShare()
+        var worked: Int64 = 0
+        for step in 0...200 {
+            busy.note(busyMicroseconds: worked, nowMilliseconds: Int64(step) * 250)
+            worked += 200_000
+        }
+        #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
+        // Ten seconds of rest leave less than a fifth of it.
+        for step in 201...241 { busy.note(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
+        #expect(busy.millionths < 160_000)
+    }
+
+    @Test func threadsAndReadersMeet() async {
+        let registry = Fixture.registry(lanes: 1)
+        let rounds = 20_000
+        async let writing: Void =
+            Task.detached {
+                var lane = ThreadMetrics(board: registry.lanes[0])
+                for round in 1...rounds {
+                    // Two cells that every publication holds equal.
+                    lane.add(.recordsReceived, 0)
+                    lane.add(.recordsReceived, 1)
+                    lane.publish([PartitionReading(topic: 0, partition: Int32(round & 7))], at: Int64(round))
+                }
+            }
+            .value
+        var torn = 0
+        var reads = 0
+        repeat {
+            let totals = registry.totals(nowMilliseconds: 0)
+            if totals[.recordsReceived, 0] != totals[.recordsReceived, 1] { torn += 1 }
+            reads += 1
+        } while reads < 2_000
+        await writing
+        #expect(torn == 0)
+    }
+
+    @Test func answersCountUnderApplesTable() {
+        let table = Fixture.labels.answers
+        let labels = table.labels
+        #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])
+        #expect(labels[table.index(status: 400, reason: 2)] == ["400", "BadDeviceToken"])
+        // Paired otherwise than Apple does, unknown, or out of every table.
+        #expect(labels[table.index(status: 500, reason: 2)] == ["500", "other"])
+        #expect(labels[table.index(status: 400, reason: 1)] == ["400", "other"])
+        #expect(labels[table.index(status: 418, reason: 99)] == ["other", "other"])
+        #expect(labels[table.index(status: 0, reason: 0)] == ["none", "none"])
+        #expect(table.reasonLabels[table.reasonIndex(4)] == ["Unregistered"])
+        #expect(table.reasonLabels[table.reasonIndex(0)] == ["other"])
+        #expect(table.reasonLabels[table.reasonIndex(-1)] == ["other"])
+    }
+}

@@ -1,0 +1,97 @@
+import Testing
+
+@testable import CausewayWorker
+
+/// Each fault is put into the numbers of a worker that is well, and must be found, and nothing else.
+struct DiagnosisTests {
+    static let pool = 1
+
+    static func alerts(_ spoil: (inout WellWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
+        var worker = WellWorker()
+        worker.publish(
+            at: 0,
+            kafkaPartitions: partitions.map { PartitionReading(topic: $0.topic, partition: $0.partition, lag: 0) }
+        )
+        let before = worker.registry.totals(nowMilliseconds: 0)
+        spoil(&worker)
+        worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
+        return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.sight : $0.alert }
+    }
+
+    @Test func aWorkerThatIsWellHasNoFinding() {
+        #expect(Self.alerts { _ in } == [])
+        let busy = Self.alerts { worker in
+            for _ in 0..<1_000 { worker.first.observe(.freshness, 0, microseconds: 900_000) }
+            worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0), by: 1_000)
+            worker.first.add(.recordsReceived, by: 4_000)
+        }
+        #expect(busy == [])
+    }
+
+    @Test func eachFaultIsFound() {
+        #expect(Self.alerts { $0.second.set(.redisReady, to: 0) } == ["CausewayRedisAway"])
+        #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaAway"])
+        #expect(Self.alerts { $0.second.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
+        #expect(Self.alerts { $0.first.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
+        #expect(Self.alerts { $0.first.set(.keyFileRejected, 1, to: 1) } == ["CausewayKeyFileRejected"])
+        #expect(Self.alerts { $0.first.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
+        #expect(Self.alerts { $0.first.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
+        #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
+        #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
+        let spent = Self.alerts { worker in
+            worker.first.add(.pushRetries, 0)
+            worker.first.set(.retryBudget, 0, to: 50_000)
+        }
+        #expect(spent == ["CausewayRetryBudgetSpent"])
+        let demoted = Self.alerts { worker in
+            worker.first.add(.budgetSpent, 0, 0, by: 99)
+            worker.first.add(.budgetDemotions, 0, 0, by: 100)
+        }
+        #expect(demoted == ["CausewayBudgetExhausted"])
+        let slow = Self.alerts { worker in
+            for _ in 0..<100 { worker.first.observe(.freshness, 1, microseconds: 8_000_000) }
+        }
+        #expect(slow == ["CausewayFreshnessSlow"])
+        let closed = Self.alerts { worker in
+            worker.first.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
+        }
+        #expect(closed == ["No APNs connection is ready for match in sandbox."])
+    }
+
+    @Test func answersAreJudgedByTheirShare() {
+        func pushes(_ answers: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
+            Self.alerts { worker in
+                let table = worker.registry.labels.answers
+                for answer in answers {
+                    let index = table.index(status: answer.status, reason: answer.reason)
+                    worker.first.add(.pushes, 2, index, by: answer.count)
+                }
+            }
+        }
+        #expect(pushes([(200, 0, 980), (403, 3, 20)]) == ["CausewayPushesRefused"])
+        #expect(pushes([(200, 0, 995), (400, 2, 5)]) == [])
+        #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
+        #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
+        // Too few to judge.
+        #expect(pushes([(403, 3, 50)]) == [])
+    }
+
+    @Test func lagAndAgeAreNamed() {
+        let old = [PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, watermark: 1, lag: 10)]
+        #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
+        let far = [PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, watermark: 1, lag: 5_000)]
+        #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
+    }
+
+    @Test func aStuckThreadIsTheWorst() {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        worker.kafka.set(.partitionsPaused, to: 1)
+        worker.first.publish(at: 60_000)
+        worker.kafka.publish(at: 60_000)
+        let report = worker.report(before: nil, at: 60_000)
+        #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
+        #expect(report.findings[0].sight == "The thread lane-1 turned 60 s ago.")
+        #expect(report.severity == .broken && !report.live.isPassed)
+    }
+}

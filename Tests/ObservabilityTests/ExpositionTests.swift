@@ -1,0 +1,123 @@
+import Foundation
+import Testing
+
+@testable import CausewayWorker
+
+struct ExpositionTests {
+    static func text(of worker: borrowing WellWorker, at milliseconds: Int64) -> String {
+        Exposition(
+            worker.registry.totals(nowMilliseconds: milliseconds),
+            labels: worker.registry.labels,
+            condition: worker.registry.condition.now,
+            process: .now()
+        )
+        .text
+    }
+
+    @Test(arguments: [
+        (Int64(0), Int64(1_000_000), "0"), (1, 1_000_000, "0.000001"), (-1, 1_000_000, "-0.000001"),
+        (1_250_000, 1_000_000, "1.25"),
+        (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
+    ])
+    func numbersAreExact(_ stored: Int64, _ divisor: Int64, _ text: String) {
+        #expect(Exposition.number(stored, divisor: divisor) == text)
+    }
+
+    @Test func labelValuesAndHelpAreEscaped() {
+        #expect(Exposition.escapedValue("a\\b\"c\nd") == "a\\\\b\\\"c\\nd")
+        #expect(Exposition.escapedHelp("a\\b\"c\nd") == "a\\\\b\"c\\nd")
+    }
+
+    @Test func everyLineIsInTheFormat() throws {
+        var worker = WellWorker()
+        worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0))
+        worker.first.observe(.freshness, 0, microseconds: 120_000)
+        worker.publish(
+            at: 1_000,
+            lanePartitions: [
+                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, watermark: 9)
+            ],
+            kafkaPartitions: [PartitionReading(topic: 0, partition: 3, lag: 12)]
+        )
+        let text = Self.text(of: worker, at: 1_100)
+        #expect(text.hasSuffix("\n"))
+        let sample = /[a-z_]+(\{([a-z0-9_]+="([^"\\\n]|\\["\\n])*"(,|(?=\})))+\})? (-?[0-9]+(\.[0-9]+)?)/
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+            #expect(line.wholeMatch(of: sample) != nil, "\(line)")
+        }
+        for expected in [
+            "causeway_pushes_total{app=\"match\",environment=\"production\",status=\"200\",reason=\"none\"} 1\n",
+            "causeway_consumer_lag_records{topic=\"commands\",partition=\"3\"} 12\n",
+            "causeway_oldest_unsettled_seconds{topic=\"commands\",partition=\"3\"} 1.5\n",
+            "causeway_watermark_offset{topic=\"commands\",partition=\"3\"} 9\n",
+            "causeway_freshness_seconds_bucket{app=\"match\",le=\"0.1\"} 0\n",
+            "causeway_freshness_seconds_bucket{app=\"match\",le=\"0.2\"} 1\n",
+            "causeway_freshness_seconds_bucket{app=\"match\",le=\"+Inf\"} 1\n",
+            "causeway_freshness_seconds_sum{app=\"match\"} 0.12\n",
+            "causeway_freshness_seconds_count{app=\"match\"} 1\n",
+            "causeway_redis_ready 1\n", "causeway_turn_age_seconds{thread=\"lane-1\"} 0.1\n",
+            "causeway_lane_busy_ratio{lane=\"1\"} 0\n", "# TYPE causeway_freshness_seconds histogram\n",
+            "causeway_build_info{version=\"1.2.3\",librdkafka=\"2.0.2\",nghttp2=\"1.52.0\",openssl=\"3.0.22\",hiredis=\"0.14.1\"} 1\n",
+        ] { #expect(text.contains(expected), "\(expected)") }
+    }
+
+    @Test func everyFamilyStandsOnceAndTogether() {
+        var worker = WellWorker()
+        worker.publish(at: 1)
+        let families = Self.text(of: worker, at: 1).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }
+        #expect(families.count == Metric.allCases.count)
+        #expect(Set(families).count == families.count)
+    }
+
+    @Test func bucketsOnlyGrow() {
+        var worker = WellWorker()
+        for step in 0..<500 { worker.first.observe(.stage, 2, microseconds: Int64(step) * 977) }
+        worker.publish(at: 1)
+        let counts = Self.text(of: worker, at: 1).split(separator: "\n")
+            .filter { $0.hasPrefix("causeway_stage_seconds_bucket{stage=\"stream\"") }
+            .compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }
+        #expect(counts.count == MetricBuckets.stage.count + 1)
+        #expect(counts == counts.sorted() && counts.last == 500)
+    }
+
+    @Test func countsThatNeverHappenedAreLeftOut() {
+        var worker = WellWorker()
+        worker.publish(at: 1)
+        let text = Self.text(of: worker, at: 1)
+        #expect(!text.contains("\ncauseway_pushes_total{"))
+        #expect(text.contains("\ncauseway_outcomes_total{app=\"none\",outcome=\"failed\"} 0\n"))
+    }
+
+    @Test func theProcessIsThisOne() throws {
+        let reading = ProcessReading.now()
+        let startedAt = try #require(reading.startedAtMilliseconds)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        #expect((now - 3_600_000...now + 2_000).contains(startedAt))
+        #expect(try #require(reading.residentBytes) > 1_000_000)
+        #expect(try #require(reading.cpuMicroseconds) > 0)
+        let open = try #require(reading.openDescriptors)
+        let most = try #require(reading.maxDescriptors)
+        #expect(open >= 3 && open <= most)
+    }
+
+    /// Prometheus' own checker, where it is installed.
+    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")))
+    func promtoolFindsNoFault() throws {
+        var worker = WellWorker()
+        worker.first.add(.pushes, 0, 3)
+        worker.publish(at: 1)
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/promtool")
+        process.arguments = ["check", "metrics"]
+        let (input, output) = (Pipe(), Pipe())
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        try input.fileHandleForWriting.write(contentsOf: Data(Self.text(of: worker, at: 1).utf8))
+        try input.fileHandleForWriting.close()
+        let said = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(String(decoding: said, as: UTF8.self))")
+    }
+}

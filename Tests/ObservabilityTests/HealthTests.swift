@@ -1,0 +1,67 @@
+import Testing
+
+@testable import CausewayWorker
+
+struct HealthTests {
+    @Test func threadsMustTurn() {
+        let registry = Fixture.registry(lanes: 1)
+        func isLive(at now: Int64, up: Int64) -> Bool {
+            HealthReport.live(
+                silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: now)) },
+                upMilliseconds: up
+            )
+            .isPassed
+        }
+        // Nobody has turned yet: that may take a while at the start, and no longer.
+        #expect(isLive(at: 0, up: 0))
+        #expect(!isLive(at: 30_000, up: 30_000))
+        registry.lanes[0].beat(nowMilliseconds: 30_000)
+        #expect(!isLive(at: 30_000, up: 30_000))
+        registry.kafka.beat(nowMilliseconds: 30_000)
+        #expect(isLive(at: 44_999, up: 44_999))
+        #expect(!isLive(at: 45_000, up: 45_000))
+        // One that said it would be quiet has its time, and no more.
+        registry.kafka.expectQuiet(untilMilliseconds: 60_000)
+        registry.lanes[0].beat(nowMilliseconds: 70_000)
+        #expect(isLive(at: 74_999, up: 74_999))
+        #expect(!isLive(at: 75_000, up: 75_000))
+    }
+
+    static func ready(
+        _ membership: WorkerCondition.Membership,
+        kafka: Bool = true,
+        keys: Bool = true,
+        draining: Bool = false,
+        assigned: Int64 = 0,
+        up: Int64 = 60_000
+    ) -> Bool {
+        var condition = WorkerCondition()
+        condition.membership = membership
+        condition.areKeysLoaded = keys
+        condition.isDraining = draining
+        return HealthReport.ready(condition, isKafkaReady: kafka, assigned: assigned, upMilliseconds: up).isPassed
+    }
+
+    @Test func readyIsAPlaceInTheGroup() {
+        #expect(Self.ready(.member, assigned: 3))
+        #expect(Self.ready(.member, assigned: 0))
+        #expect(!Self.ready(.joining))
+        #expect(!Self.ready(.left))
+        #expect(!Self.ready(.member, keys: false))
+        #expect(!Self.ready(.member, draining: true, assigned: 3))
+    }
+
+    @Test func whatIsAwayElsewhereIsNoReason() {
+        #expect(Self.ready(.joining, kafka: false))
+        #expect(Self.ready(.member, kafka: false, assigned: 3))
+        // But a worker that has just begun to look is not ready because it has not found anything yet.
+        #expect(!Self.ready(.joining, kafka: false, up: 1_000))
+    }
+
+    @Test func theTextSaysWhy() {
+        var condition = WorkerCondition()
+        condition.isDraining = true
+        let text = HealthReport.ready(condition, isKafkaReady: true, assigned: 0, upMilliseconds: 0).text
+        #expect(text == "[-] group: is joining\n[-] keys: not loaded yet\n[-] draining: on its way out\nnot ok\n")
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import Logging
+import Testing
+
+@testable import CausewayWorker
+
+struct StatusPageTests {
+    static func busy() -> StatusReport {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        let before = worker.registry.totals(nowMilliseconds: 0)
+        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        log.log(
+            .apnsClosed,
+            nowMilliseconds: 0,
+            wallMilliseconds: 1_789_999_990_000,
+            ["detail": "<script>alert('1')</script>"]
+        )
+        worker.first.add(.outcomes, 0, 0, by: 120_000)
+        worker.first.add(.recordsReceived, by: 600_000)
+        worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0), by: 120_000)
+        worker.second.set(.redisReady, to: 0)
+        for _ in 0..<200 { worker.first.observe(.freshness, 0, microseconds: 162_000) }
+        worker.publish(
+            at: 60_000,
+            lanePartitions: [PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, watermark: 9)]
+        )
+        return worker.report(before: before, at: 60_000)
+    }
+
+    @Test func pageSaysWhatFlowsAndWhatIsBroken() {
+        let html = StatusPage.html(Self.busy())
+        #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
+        #expect(html.contains("10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
+        #expect(html.contains("Redis is away for 1 of 2 lanes."))
+        #expect(html.contains("<code>CausewayRedisAway</code>"))
+    }
+
+    @Test func nothingOfThePageRunsOrComesFromElsewhere() {
+        let html = StatusPage.html(Self.busy())
+        #expect(
+            !html.contains("<script") && !html.contains("http://") && !html.contains("https://")
+                && !html.contains("url(")
+        )
+        #expect(html.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"))
+    }
+
+    @Test func everyRowHasItsColumns() {
+        for table in Self.busy().tables {
+            for row in table.rows { #expect(row.count == table.columns.count, "\(table.key)") }
+            #expect(Set(table.columns.map(\.key)).count == table.columns.count, "\(table.key)")
+        }
+    }
+
+    @Test func programsGetTheSameAsJSON() throws {
+        let data = Data(StatusDocument.json(Self.busy()).utf8)
+        let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        #expect(object["severity"] as? String == "broken")
+        let findings = try #require(object["findings"] as? [[String: Any]])
+        #expect(findings.first?["alert"] as? String == "CausewayRedisAway")
+        let flow = try #require(object["flow"] as? [[String: Any]])
+        #expect(flow.first?["perSecond"] as? Double == 10_000)
+        #expect(flow.first?["total"] as? Int == 600_000)
+        let freshness = try #require(object["freshness"] as? [[String: Any]])
+        #expect(try #require(freshness.first?["p99Seconds"] as? Double) <= 0.2)
+        #expect(freshness[1]["p99Seconds"] is NSNull)
+        let partitions = try #require(object["partitions"] as? [[String: Any]])
+        #expect(partitions.first?["oldestUnsettledSeconds"] as? Double == 1.5)
+        let events = try #require(object["events"] as? [[String: Any]])
+        #expect(events.first?["detail"] as? String == "detail=<script>alert('1')</script>")
+        #expect((object["live"] as? [String: Any])?["passed"] as? Bool == true)
+    }
+
+    @Test func aWorkerThatHasJustStartedShowsNoRates() {
+        var worker = WellWorker()
+        worker.publish(at: 10)
+        let report = worker.report(before: nil, at: 10)
+        #expect(report.summary == "The worker has just started; rates come in a few seconds.")
+        #expect(report.findings.isEmpty)
+        #expect(StatusPage.html(report).contains("All is well."))
+    }
+
+    @Test(arguments: [
+        (Int64(0), "0 ms"), (1_230, "1.23 ms"), (162_400, "162 ms"), (1_500_000, "1.5 s"), (61_000_000, "1 min 1 s"),
+        (7_260_000_000, "2 h 1 min"), (259_200_000_000, "3 days"),
+    ])
+    func durationsReadWell(_ microseconds: Int64, _ text: String) {
+        #expect(Numeral.duration(microseconds: microseconds) == text)
+    }
+
+    @Test func jsonIsForWhoeverAsksForIt() {
+        #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", query: "format=json")))
+        #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "application/json;q=0.9")))
+        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "text/html,application/json")))
+        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "*/*")))
+        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: ",;")))
+    }
+}

@@ -1,0 +1,65 @@
+import Testing
+
+@testable import CausewayWorker
+
+struct TraceContextTests {
+    static let example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    static func parse(_ text: String) -> TraceContext? { Array(text.utf8).withUnsafeBytes { TraceContext($0) } }
+
+    @Test func theSpecificationsExampleGoesThrough() throws {
+        let context = try #require(Self.parse(Self.example))
+        #expect(context.traceHigh == 0x4bf9_2f35_77b3_4da6 && context.traceLow == 0xa3ce_929d_0e0e_4736)
+        #expect(context.span == 0x00f0_67aa_0ba9_02b7)
+        #expect(context.isSampled && !context.isRandom)
+        #expect(context.description == Self.example)
+    }
+
+    @Test func aChildKeepsTheTrace() throws {
+        let child = try #require(Self.parse(Self.example)).child(span: 1)
+        #expect(child.description == "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01")
+    }
+
+    @Test(arguments: ["00", "02", "03", "01"]) func flagsGoThrough(_ flags: String) throws {
+        let text = Self.example.dropLast(2) + flags
+        #expect(try #require(Self.parse(String(text))).description == text)
+    }
+
+    @Test func unknownFlagsAreNotKept() throws {
+        #expect(try #require(Self.parse(String(Self.example.dropLast(2) + "ff"))).description.hasSuffix("-03"))
+    }
+
+    @Test func aLaterVersionIsReadAsFarAsItIsKnown() throws {
+        let text = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        #expect(try #require(Self.parse(text + "-what-the-future-will-bring")).description == Self.example)
+        #expect(Self.parse(text) != nil)
+        #expect(Self.parse(text + ".what") == nil)
+    }
+
+    @Test(arguments: [
+        "", "00", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e473-600f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0g",
+        "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        " 0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ])
+    func whatIsNoTraceParentIsIgnored(_ text: String) { #expect(Self.parse(text) == nil) }
+
+    @Test func nothingOfOneByteBreaksIt() {
+        let bytes = Array(Self.example.utf8)
+        for place in bytes.indices {
+            for value in UInt8.min...UInt8.max {
+                var changed = bytes
+                changed[place] = value
+                let context = changed.withUnsafeBytes { TraceContext($0) }
+                // What is accepted comes out as version 00 and is accepted again.
+                if let context { #expect(Self.parse(context.description) == context) }
+            }
+        }
+    }
+}

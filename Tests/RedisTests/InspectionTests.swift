@@ -1,0 +1,121 @@
+import ScriptModel
+import Testing
+
+@testable import Redis
+
+/// What is read out of the hashes for people, on hashes that the scripts wrote.
+@Suite(.serialized) struct InspectionTests {
+    private static let now: Int64 = 1_760_000_400_000
+    private let token = ModelToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
+    private let pace = PaceNumbers(
+        spacingMilliseconds: 1_000,
+        throttledSpacingMaxMilliseconds: 60_000,
+        throttleRecoveryMilliseconds: 60_000,
+        budget: BucketNumbers(intervalMilliseconds: 10_000, pushes: 3, reserved: 1),
+        frequentBudget: BucketNumbers(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)
+    )
+
+    private func command(_ timestamp: UInt64, _ event: CommandEvent = .update, alert: Bool = false) -> AdmitCall {
+        .command(
+            event: event,
+            version: .at(timestamp, 7),
+            digest: timestamp,
+            pace: pace,
+            request: PushRequest(isHigh: true, mayUseReserve: alert, carriesAlert: alert),
+            registration: nil
+        )
+    }
+
+    private func fields(_ stage: ScriptStage) -> [(field: [UInt8], value: [UInt8])] {
+        stage.server.hash(stage.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
+    }
+
+    @Test func `An activity's whole life is shown`() throws {
+        let stage = try ScriptStage(nowMilliseconds: Self.now)
+        func activity() throws -> ActivityInspection { try ActivityInspection(fields: fields(stage)) }
+        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).left == 3)
+
+        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
+        let hold = AdmitCall.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
+        #expect(try activity().held == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
+        #expect(try activity().sent == nil)
+
+        let register = AdmitCall.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        #expect(stage.verdict(register) == .registered)
+        #expect(stage.verdict(command(100, alert: true)) == .send)
+        var shown = try activity()
+        #expect(shown.token == InspectedToken(token: token.token, environment: .sandbox))
+        #expect(shown.registeredAtMilliseconds == 5 && shown.allowsFrequentUpdates)
+        #expect(shown.newest?.state == .sending && shown.shownDigest == nil)
+        #expect(shown.sent == .init(timestampSeconds: 100, atMilliseconds: Self.now))
+        #expect(shown.updatesUntilMilliseconds == Self.now + 28_800_000)
+        let budget = shown.budget(pace, nowMilliseconds: Self.now)
+        #expect(budget.left == 4 && budget.numbers == pace.frequentBudget)
+        #expect(budget.fullAtMilliseconds == Self.now + 1_000)
+        #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
+
+        stage.settle(SettleCall(version: nil, outcome: .limited, digest: 0, pace: pace))
+        stage.settle(SettleCall(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
+        shown = try activity()
+        #expect(shown.newest?.state == .settled && shown.shownDigest == .max - 1 && shown.held == nil)
+        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now) == 1)
+        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
+        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
+        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now + 60_000) == 0)
+
+        stage.pass(3_000)
+        #expect(stage.verdict(command(99, .end)) == .send)
+        stage.settle(SettleCall(version: .at(99, 7), outcome: .notShown, digest: 0))
+        #expect(try activity().newest == .init(version: .at(99, 7), isEnd: true, state: .notShown))
+        #expect(stage.verdict(.unregister(attributesType: nil, atMilliseconds: 9)) == .unregistered)
+        #expect(try activity().token == nil && activity().registeredAtMilliseconds == 9)
+        stage.pass(1_000)
+        #expect(stage.verdict(.start(version: .at(200), claim: 1)) == .send)
+        #expect(try activity().newest?.state == .startSending)
+    }
+
+    @Test func `A device's tokens, what waits for them and its starts are shown`() throws {
+        let stage = try ScriptStage(.device("phone"), nowMilliseconds: Self.now)
+        let hold = AdmitCall.hold(attributesType: "Game", version: .at(100), command: [3], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
+        #expect(stage.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
+        let address = AdmitCall.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
+        #expect(stage.verdict(address) == .address)
+        let device = try DeviceInspection(fields: fields(stage))
+        #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
+        #expect(device.slots[0].token?.token == token.token && device.slots[0].heldVersion == nil)
+        #expect(device.slots[1].token == nil && device.slots[1].heldVersion == .at(100))
+        #expect(device.slots[1].heldCommand == [3])
+        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
+    }
+
+    /// Whatever stands there, it is shown or refused.
+    @Test func `A hash that others wrote is refused, by the field`() throws {
+        let stage = try ScriptStage(nowMilliseconds: Self.now)
+        #expect(stage.verdict(command(100)) == .noToken)
+        let register = AdmitCall.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        #expect(stage.verdict(register) == .registered)
+        #expect(stage.verdict(command(100)) == .send)
+        let whole = fields(stage)
+        for (index, (field, value)) in whole.enumerated() {
+            for length in 1..<value.count {
+                var broken = whole
+                broken[index].value = Array(value[..<length])
+                let name = String(decoding: field, as: UTF8.self)
+                // The token, or its end, the bucket and the stretch are not always there.
+                let isWhole = name == "t" && length >= 13 && length != 14 || name == "p" && length == 14
+                do throws(InspectionError) {
+                    _ = try ActivityInspection(fields: broken)
+                    #expect(isWhole, "\(name), \(length) bytes")
+                } catch {
+                    #expect(error.field == name && !isWhole)
+                }
+            }
+            var broken = whole
+            broken[index].value[0] = 0xFF
+            #expect(throws: InspectionError.self) { try ActivityInspection(fields: broken) }
+        }
+    }
+}

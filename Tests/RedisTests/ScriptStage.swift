@@ -1,0 +1,85 @@
+import Reactor
+import ScriptModel
+import Testing
+
+@testable import Redis
+
+/// A server, a lane and the model side by side: each reply is held against the model's.
+final class ScriptStage {
+    let server: RedisServer
+    let lane: Lane
+    var model: ScriptModel
+    let key: TestKey
+    private let isTimed: Bool
+
+    /// - Parameter nowMilliseconds: the time that the scripts are told, which the test moves on (``pass(_:)``); nil: the server's.
+    init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
+        server = try RedisServer()
+        lane = try Lane(server.unixURL)
+        model = ScriptModel(nowMilliseconds: nowMilliseconds ?? lane.loop.wallMilliseconds)
+        self.key = key
+        isTimed = nowMilliseconds != nil
+        try #require(lane.turnUntilReady())
+        if isTimed { try server.loadScriptsWithListedTimes(lane.connection) }
+    }
+
+    /// On a stage with its own time.
+    func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
+
+    func admit(_ call: AdmitCall, _ key: TestKey? = nil) -> ModelReply {
+        let key = key ?? self.key
+        prepare()
+        #expect(lane.connection.issue(call, key: key, tag: 1) == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        guard case .admitted(1, let reply)? = lane.events.first else {
+            Issue.record("\(lane.events)")
+            return ModelReply(.stale)
+        }
+        var expected = model.admit(key: key.text, call)
+        if !isTimed && expected.verdict == .wait { expected.waitMilliseconds = reply.waitMilliseconds }
+        #expect(reply == expected)
+        return reply
+    }
+
+    func verdict(_ call: AdmitCall) -> Verdict { admit(call).verdict }
+
+    @discardableResult
+    func settle(_ call: SettleCall, _ key: TestKey? = nil) -> Bool {
+        let key = key ?? self.key
+        prepare()
+        #expect(lane.connection.issue(call, key: key, tag: 2) == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        let retired = lane.events == [.settled(2, true)]
+        #expect(lane.events == [.settled(2, model.settle(key: key.text, call))])
+        return retired
+    }
+
+    func refundStart(_ budget: BucketNumbers) {
+        prepare()
+        #expect(key.withHashKey { lane.connection.refundStart(key: $0, startBudget: budget, tag: 3) } == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        #expect(lane.events == [.settled(3, false)])
+        model.refundStart(key: key.text, startBudget: budget)
+    }
+
+    private func prepare() {
+        lane.events = []
+        if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
+    }
+}
+
+extension RedisServer {
+    /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds. The expiry
+    /// is not set but written down, in the hash `expiry`, as the call's time, `+` and the milliseconds from it.
+    func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
+        for (kind, body) in [(ScriptKind.admit, AdmitScript.body), (.settle, SettleScript.body)] {
+            let seconds = "string.sub(TIME, 1, 10)"
+            let microseconds = "tostring(tonumber(string.sub(TIME, 11)))"
+            let timed = "local TIME = redis.call('LPOP', 'times')\n\(body)"
+                .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
+                .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
+            let digest = try #require(command("SCRIPT", "LOAD", timed).first)
+            #expect(digest.withUnsafeBytes { connection.scripts.setDigest($0, of: kind) })
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Reactor
+
+@testable import Redis
+
+/// What a lane is to its Redis: keeps calls in a queue, issues them to the server of their key, and issues again what failed in passing.
+final class Caller: RedisHandler {
+    enum Event: Equatable {
+        case ready
+        case lost(RedisError.Code)
+        case warning(RedisWarning)
+    }
+
+    /// A start of an activity of its own. Its claim tells whether a server has forgotten that somebody else's was recorded.
+    struct Call {
+        var activity: Int
+        var claim: UInt64
+    }
+
+    let loop: EventLoop
+    let client: RedisClient
+    private(set) var events: [Event] = []
+    private(set) var reasons: [String] = []
+    /// Verdicts by activity, of the calls that were answered.
+    private(set) var verdicts: [Int: Verdict] = [:]
+    private(set) var answered = 0
+    /// Failures that are repeated, by their codes; and those that are not.
+    private(set) var repeated: [RedisError.Code: Int] = [:]
+    private(set) var refused: [RedisError.Code: Int] = [:]
+    private var queue: [Call] = []
+    private var head = 0
+    private var underWay: [UInt64: Call] = [:]
+    private var nextTag: UInt64 = 0
+    /// Held for the client, which holds it weakly.
+    private final class Relay: RedisHandler {
+        weak var caller: Caller?
+        func redisReady() { caller?.redisReady() }
+        func redisLost(_ reason: RedisError) { caller?.redisLost(reason) }
+        func redisWarns(_ warning: RedisWarning) { caller?.redisWarns(warning) }
+        func admitted(tag: UInt64, reply: AdmitReply) { caller?.admitted(tag: tag, reply: reply) }
+        func settled(tag: UInt64, tokenRetired: Bool) {}
+        func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
+            caller?.failed(tag: tag, script: script, error: error)
+        }
+    }
+    private let relay = Relay()
+
+    /// - Parameter loop: to share with servers of the test's own.
+    init(_ configuration: RedisConfiguration, loop: EventLoop? = nil) throws {
+        self.loop = try loop ?? EventLoop()
+        client = RedisClient(loop: self.loop, configuration: configuration, handler: relay)
+        relay.caller = self
+        client.connect()
+    }
+
+    deinit {
+        client.close()
+    }
+
+    /// Calls that have no answer yet.
+    var waitingCount: Int { queue.count - head + underWay.count }
+
+    func enqueue(_ activities: some Sequence<Int>, claim: UInt64) {
+        queue += activities.map { Call(activity: $0, claim: claim) }
+    }
+
+    func forget() {
+        verdicts = [:]
+        answered = 0
+        repeated = [:]
+        events = []
+        reasons = []
+    }
+
+    /// One turn of the loop, with as many calls as go out.
+    func step(waitMilliseconds: Int32 = 20) {
+        issueAll()
+        loop.turn(waitMilliseconds: waitMilliseconds)
+    }
+
+    /// Turns until the condition holds. False if it does not within the limit.
+    func turn(limitMilliseconds: Int64 = 30_000, until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let end = loop.nowMilliseconds + limitMilliseconds
+        while !condition() {
+            if loop.nowMilliseconds >= end { return false }
+            step()
+        }
+        return true
+    }
+
+    func turnUntilAllAnswered() -> Bool { turn { waitingCount == 0 } }
+
+    /// Makes one call and waits for its answer.
+    func works(_ activity: Int = 999_999) -> Bool {
+        enqueue([activity], claim: 1)
+        return turnUntilAllAnswered()
+    }
+
+    static func key<Value>(_ activity: Int, _ body: (HashKey) -> Value) -> Value {
+        Array("app".utf8)
+            .withUnsafeBytes { app in
+                Array("activity-\(activity)".utf8)
+                    .withUnsafeBytes { body(HashKey(app: app, kind: .activity, identifier: $0)) }
+            }
+    }
+
+    private func issueAll() {
+        // Each call once: one whose server is away goes to the end.
+        for _ in 0..<(queue.count - head) {
+            let call = queue[head]
+            switch issue(call) {
+            case .issued:
+                underWay[nextTag] = call
+                nextTag += 1
+            case .notReady:
+                queue.append(call)
+            case .full, .outOfBounds:
+                return
+            }
+            head += 1
+        }
+        if head > 65_536 {
+            queue.removeFirst(head)
+            head = 0
+        }
+    }
+
+    private func issue(_ call: Call) -> CallIssue {
+        guard let version = ScriptVersion(timestampSeconds: 1_700_000_000, sequence: 0) else { return .outOfBounds }
+        return Self.key(call.activity) { key in
+            client.connection(for: key)?.admitStart(key: key, version: version, claim: call.claim, tag: nextTag)
+                ?? .notReady
+        }
+    }
+
+    func redisReady() { events.append(.ready) }
+
+    func redisLost(_ reason: RedisError) {
+        events.append(.lost(reason.code))
+        reasons.append(reason.reason)
+    }
+
+    func redisWarns(_ warning: RedisWarning) { events.append(.warning(warning)) }
+
+    func settled(tag: UInt64, tokenRetired: Bool) {}
+
+    func admitted(tag: UInt64, reply: AdmitReply) {
+        guard let call = underWay.removeValue(forKey: tag) else {
+            preconditionFailure("a call that was answered twice")
+        }
+        verdicts[call.activity] = reply.verdict
+        answered += 1
+    }
+
+    func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
+        guard let call = underWay.removeValue(forKey: tag) else {
+            preconditionFailure("a call that was answered twice")
+        }
+        if error.isRetriable {
+            repeated[error.code, default: 0] += 1
+            queue.append(call)
+        } else {
+            refused[error.code, default: 0] += 1
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// A cluster of real servers: primaries that share the slots evenly, and a replica of each.
+final class ClusterProcesses {
+    let primaries: [ServerProcess]
+    let replicas: [ServerProcess]
+    private(set) var identifiers: [String] = []
+
+    var nodes: [ServerProcess] { primaries + replicas }
+    var url: String { "redis://" + primaries.map(\.location).joined(separator: ",") }
+
+    init(
+        primaries primaryCount: Int,
+        hasReplicas: Bool,
+        nodeTimeoutMilliseconds: Int = 1_000,
+        _ arguments: [String] = []
+    ) throws {
+        func node() throws -> ServerProcess {
+            try ServerProcess(
+                [
+                    "--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMilliseconds),
+                    "--cluster-port", String(ServerProcess.unusedPort()), "--cluster-replica-validity-factor", "0",
+                    "--cluster-allow-replica-migration", "no",
+                ] + arguments
+            )
+        }
+        primaries = try (0..<primaryCount).map { _ in try node() }
+        replicas = try hasReplicas ? (0..<primaryCount).map { _ in try node() } : []
+        identifiers = nodes.map { $0.command("CLUSTER", "MYID").first ?? "" }
+        for (index, primary) in primaries.enumerated() {
+            let slots = Self.slots(of: index, among: primaryCount)
+            primary.command("CLUSTER", "SET-CONFIG-EPOCH", String(index + 1))
+            primary.command("CLUSTER", "ADDSLOTSRANGE", String(slots.lowerBound), String(slots.upperBound - 1))
+        }
+        let busPort = primaries[0].command("CONFIG", "GET", "cluster-port").last ?? ""
+        for node in nodes.dropFirst() {
+            node.command("CLUSTER", "MEET", "127.0.0.1", String(primaries[0].port), busPort)
+        }
+        try waitUntil(nodes) { node in node.command("CLUSTER", "NODES").count(of: "connected") == nodes.count }
+        for (index, replica) in replicas.enumerated() {
+            try waitUntil([replica]) { $0.command("CLUSTER", "REPLICATE", identifiers[index]) == ["OK"] }
+        }
+        try waitUntil(nodes) { node in
+            node.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true
+                && node.command("CLUSTER", "SLOTS").count(of: "127.0.0.1") == nodes.count
+        }
+        try waitUntil(replicas) { $0.command("INFO", "replication").first?.contains("master_link_status:up") == true }
+    }
+
+    static func slots(of primary: Int, among count: Int) -> Range<Int> {
+        (primary * KeyPlace.slotCount / count)..<((primary + 1) * KeyPlace.slotCount / count)
+    }
+
+    /// What has been written is on the replicas as well.
+    func finishReplication() {
+        for primary in primaries { primary.command("WAIT", "1", "5000") }
+    }
+
+    func keyCount(_ nodes: [ServerProcess]) -> Int {
+        nodes.reduce(0) { $0 + (Int($1.command("DBSIZE").first ?? "") ?? 0) }
+    }
+}
+
+extension [String] {
+    /// How often the word occurs in all texts.
+    func count(of word: String) -> Int {
+        reduce(0) { $0 + $1.ranges(of: word).count }
+    }
+}
+
+struct NeverHappened: Error {}
+
+/// Servers tell of nothing, so they are asked until they say so.
+func waitUntil(_ servers: [ServerProcess], _ condition: (ServerProcess) -> Bool) throws {
+    for server in servers { try waitUntil { condition(server) } }
+}
+
+func waitUntil(_ condition: () throws -> Bool) throws {
+    let loop = try EventLoop()
+    let end = loop.nowMilliseconds + 20_000
+    while try !condition() {
+        guard loop.nowMilliseconds < end else { throw NeverHappened() }
+        _ = loop.schedule(afterMilliseconds: 10, handler: Tick(), tag: 0)
+        loop.turn(waitMilliseconds: -1)
+    }
+}
+
+private final class Tick: TimerHandler {
+    func timerFired(tag: UInt64) {}
+}

@@ -1,0 +1,222 @@
+import Glibc
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// Real clusters on the loopback: what the client makes of them, and of what happens to them.
+@Suite(.serialized) struct ClusterTests {
+    /// Everybody's claim of the first round, and that of the second: who is told `send` in the second round has met a server that
+    /// forgot the first.
+    private let first: UInt64 = 1
+    private let second: UInt64 = 2
+    private let activities = 0..<6_000
+
+    private func caller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 2_000) throws -> Caller {
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        return try Caller(configuration)
+    }
+
+    private func sent(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+
+    @Test func `All slots, from one seed; and every slot moved under load`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        // The first seed is nobody.
+        let url = "redis://127.0.0.1:\(ServerProcess.unusedPort()),\(cluster.primaries[1].location)"
+        let caller = try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster))
+        #expect(caller.turn { caller.client.isReady })
+        caller.enqueue(activities, claim: first)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(sent(caller) == activities.count)
+        #expect(caller.repeated.isEmpty)
+        #expect(cluster.keyCount(cluster.primaries) == activities.count)
+
+        caller.forget()
+        var resharding = try Resharding(cluster)
+        var position = 0
+        while resharding.step() {
+            if caller.waitingCount < 2_000 {
+                caller.enqueue((0..<500).map { (position + $0) % activities.count }, claim: second)
+                position += 500
+            }
+            caller.step(waitMilliseconds: 0)
+            // Keys that have gone before their slots are answered all the same.
+            if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
+        }
+        #expect(caller.turnUntilAllAnswered())
+        // A slot is followed at once: each call is told at most a few times.
+        #expect(caller.repeated[.moved] ?? 0 < caller.answered / 4)
+        #expect(caller.answered > 20_000)
+        #expect(sent(caller) == 0, "a server has forgotten")
+        #expect(caller.repeated[.moved] ?? 0 > 0 && caller.repeated[.ask] ?? 0 > 0)
+        #expect(Set(caller.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain]))
+        #expect(caller.refused.isEmpty)
+        #expect(cluster.keyCount(cluster.primaries) == activities.count)
+        // However many MOVED there were, the slots were asked for about once a second.
+        let asked = cluster.primaries.reduce(0) { $0 + Self.calls(of: "cluster|slots", on: $1) }
+        #expect(Int64(asked) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
+    }
+
+    private static func calls(of command: String, on server: ServerProcess) -> Int {
+        let line = server.command("INFO", "commandstats").first?.split(separator: "\r\n")
+            .first { $0.hasPrefix("cmdstat_\(command):") }
+        return line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0
+    }
+
+    @Test func `A primary is killed: the others go on, its replica takes its place, and it comes back as one`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let caller = try caller(cluster)
+        #expect(caller.turn { caller.client.isReady })
+        caller.enqueue(activities, claim: first)
+        #expect(caller.turnUntilAllAnswered())
+        cluster.finishReplication()
+        caller.forget()
+
+        // Killed with calls on their way to it.
+        caller.enqueue(activities, claim: second)
+        caller.step(waitMilliseconds: 0)
+        cluster.primaries[0].kill()
+        let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
+        let others = activities.count - orphans.count
+        #expect(caller.turn { caller.answered >= others })
+        #expect(caller.waitingCount > 0, "the others waited for the replica")
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
+        #expect(caller.refused.isEmpty)
+        #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
+
+        // The old primary comes back as the replica of its replica.
+        try cluster.primaries[0].start()
+        try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
+        caller.forget()
+        caller.enqueue(activities, claim: second)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(sent(caller) == 0 && caller.repeated.isEmpty)
+    }
+
+    @Test func `A primary stands still: its calls time out, and its replica answers them`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let caller = try caller(cluster, deadlineMilliseconds: 300)
+        #expect(caller.turn { caller.client.isReady })
+        caller.enqueue(activities, claim: first)
+        #expect(caller.turnUntilAllAnswered())
+        cluster.finishReplication()
+        caller.forget()
+        cluster.primaries[1].suspend()
+        caller.enqueue(activities, claim: second)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.repeated[.deadline] ?? 0 > 0)
+        #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
+        // It wakes up believing that it is the primary still. Nobody asks it, and it learns.
+        cluster.primaries[1].resume()
+        try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
+        caller.forget()
+        caller.enqueue(activities, claim: second)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(sent(caller) == 0)
+    }
+
+    private static func slot(_ activity: Int) -> Int {
+        Caller.key(activity) { KeyPlace($0).slot }
+    }
+}
+
+/// Moves every slot of a cluster to the next primary, some at a time, in the steps that resharding has, so that calls can be made
+/// between them: while a slot moves, when part of its keys have gone, and while only its new owner knows.
+struct Resharding {
+    private static let slotsPerStep = 512
+
+    private let cluster: ClusterProcesses
+    private let lines: [BlockingClient]
+    private let began: timespec
+    private var slot = 0
+    private var stage = 0
+
+    init(_ cluster: ClusterProcesses) throws {
+        self.cluster = cluster
+        lines = cluster.primaries.compactMap { BlockingClient(port: $0.port) }
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        began = now
+    }
+
+    func elapsedMilliseconds() -> Int64 {
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        return Int64(now.tv_sec - began.tv_sec) * 1_000 + Int64(now.tv_nsec - began.tv_nsec) / 1_000_000
+    }
+
+    /// Of those slots that are moving, some keys or all have gone.
+    var areKeysAhead: Bool { stage == 2 || stage == 3 }
+    var batch: Int { slot / Self.slotsPerStep }
+
+    /// False once all is done.
+    mutating func step() -> Bool {
+        guard slot < KeyPlace.slotCount else { return false }
+        let slots = slot..<min(slot + Self.slotsPerStep, KeyPlace.slotCount)
+        switch stage {
+        case 0:
+            setSlots(slots, on: \.target) { ["IMPORTING", $0.sourceIdentifier] }
+            setSlots(slots, on: \.source) { ["MIGRATING", $0.targetIdentifier] }
+        case 1:
+            migrate(slots, keysMax: 1)
+        case 2:
+            migrate(slots, keysMax: 1_000)
+        case 3:
+            setSlots(slots, on: \.target) { ["NODE", $0.targetIdentifier] }
+        default:
+            setSlots(slots, on: \.source) { ["NODE", $0.targetIdentifier] }
+            setSlots(slots, on: \.bystander) { ["NODE", $0.targetIdentifier] }
+        }
+        stage += 1
+        if stage == 5 {
+            stage = 0
+            slot = slots.upperBound
+        }
+        return true
+    }
+
+    private struct Move {
+        var source: Int
+        var target: Int
+        var bystander: Int
+        var sourceIdentifier: String
+        var targetIdentifier: String
+    }
+
+    private func move(_ slot: Int) -> Move {
+        let source = (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(slot) } ?? 0
+        let target = (source + 1) % 3
+        return Move(
+            source: source,
+            target: target,
+            bystander: (source + 2) % 3,
+            sourceIdentifier: cluster.identifiers[source],
+            targetIdentifier: cluster.identifiers[target]
+        )
+    }
+
+    private func setSlots(_ slots: Range<Int>, on node: KeyPath<Move, Int>, _ words: (Move) -> [String]) {
+        for slot in slots {
+            let move = move(slot)
+            lines[move[keyPath: node]].append(["CLUSTER", "SETSLOT", String(slot)] + words(move))
+        }
+        for slot in slots { #expect(lines[move(slot)[keyPath: node]].reply() == ["OK"]) }
+    }
+
+    private func migrate(_ slots: Range<Int>, keysMax: Int) {
+        for slot in slots {
+            lines[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
+        }
+        let keys = slots.map { slot in lines[move(slot).source].reply() }
+        for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
+            let move = move(slot)
+            let port = String(cluster.primaries[move.target].port)
+            lines[move.source].append(["MIGRATE", "127.0.0.1", port, "", "0", "5000", "KEYS"] + keys)
+        }
+        for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
+            #expect(lines[move(slot).source].reply() == ["OK"])
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import Glibc
+import Reactor
+
+@testable import Redis
+
+/// A cluster's node on the caller's own loop that answers what a test tells it to.
+final class FakeNode: ListenerHandler, StreamHandler {
+    /// The answer to CLUSTER SLOTS; without one, this node has all slots.
+    var slots: String?
+    /// The answers to calls, first to last; when there are no more, `duplicate`.
+    var answers: [String] = []
+    private(set) var lookUps = 0
+    private(set) var calls = 0
+    private(set) var askings = 0
+    private var listener: Listener?
+    private var streams: [(stream: Stream, reader: ValueReader)] = []
+    private let loop: EventLoop
+
+    init(loop: EventLoop) throws {
+        self.loop = loop
+        listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
+    }
+
+    deinit {
+        listener?.close()
+        for entry in streams { entry.stream.close() }
+    }
+
+    var port: UInt16 { listener?.port ?? 0 }
+    var connectionCount: Int { streams.count }
+    var location: String { "127.0.0.1:\(port)" }
+
+    /// As a node writes it that does not know its own address.
+    var allSlots: String { "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:\(port)\r\n$2\r\nid\r\n" }
+
+    private func answer(_ words: [String]) -> String {
+        switch words.first {
+        case "CLUSTER":
+            lookUps += 1
+            return slots ?? allSlots
+        case "CONFIG":
+            return "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
+        case "INFO":
+            return "$20\r\nredis_version:7.0.1\n\r\n"
+        case "SCRIPT":
+            return "$40\r\n0123456789012345678901234567890123456789\r\n"
+        case "EVALSHA":
+            calls += 1
+            return answers.isEmpty ? "$9\r\nduplicate\r\n" : answers.removeFirst()
+        default:
+            if words.first == "ASKING" { askings += 1 }
+            return "+OK\r\n"
+        }
+    }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
+        if let reader = ValueReader() { streams.append((stream, reader)) }
+    }
+
+    func streamConnected(_ stream: Stream) {}
+    func streamDrained(_ stream: Stream) {}
+    func streamClosed(_ stream: Stream, error: StreamError?) { streams.removeAll { $0.stream === stream } }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard let reader = streams.first(where: { $0.stream === stream })?.reader, reader.feed(bytes) else { return }
+        while case .value(let command) = reader.next() {
+            let text = answer(command.elements?.compactMap(\.text) ?? [])
+            Array(text.utf8).withUnsafeBytes { stream.write($0) }
+        }
+    }
+}

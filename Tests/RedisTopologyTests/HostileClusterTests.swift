@@ -1,0 +1,113 @@
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// Nodes that say no, or something wrong: each call comes to its answer all the same, once there is one.
+@Suite(.serialized) struct HostileClusterTests {
+    private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
+        let url = "redis://" + nodes.map(\.location).joined(separator: ",")
+        return try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster), loop: loop)
+    }
+
+    @Test(
+        arguments: [
+            ("TRYAGAIN later", RedisError.Code.tryAgain), ("CLUSTERDOWN no slot", .clusterDown), ("LOADING", .loading),
+            ("READONLY", .readOnly), ("MASTERDOWN", .masterDown), ("BUSY script", .busy), ("OOM", .outOfMemory),
+            ("NOSCRIPT", .noScript), ("NOAUTH", .noAuthentication), ("NOREPLICAS", .noReplicas),
+            ("MISCONF disk", .misconfigured), ("MOVED x y", .moved), ("ASK", .ask),
+        ]
+    )
+    func `An error that passes is repeated to its end`(text: String, code: RedisError.Code) throws {
+        let loop = try EventLoop()
+        let node = try FakeNode(loop: loop)
+        let caller = try caller(loop, node)
+        #expect(caller.turn { caller.client.isReady })
+        node.answers = ["-\(text)\r\n"]
+        caller.enqueue(0..<10, claim: 1)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == 10 && caller.verdicts.values.allSatisfy { $0 == .duplicate })
+        #expect(caller.repeated[code] ?? 0 >= 1 && caller.refused.isEmpty)
+    }
+
+    @Test(arguments: [("ERR fault in the script", RedisError.Code.unknown), ("EXECABORT", .transactionAborted)])
+    func `An error that stays is not repeated`(text: String, code: RedisError.Code) throws {
+        let loop = try EventLoop()
+        let node = try FakeNode(loop: loop)
+        let caller = try caller(loop, node)
+        #expect(caller.turn { caller.client.isReady })
+        node.answers = ["-\(text)\r\n"]
+        caller.enqueue(0..<10, claim: 1)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == 9 && caller.refused == [code: 1] && caller.repeated.isEmpty)
+    }
+
+    @Test func `ASK sends one call elsewhere, and the next one where the slot is`() throws {
+        let loop = try EventLoop()
+        let owner = try FakeNode(loop: loop)
+        let other = try FakeNode(loop: loop)
+        let caller = try caller(loop, owner)
+        #expect(caller.works())
+        owner.answers = ["-ASK 1 \(other.location)\r\n"]
+        #expect(caller.works() && other.calls == 1 && other.askings == 1)
+        #expect(caller.works() && other.calls == 1 && other.askings == 1)
+    }
+
+    @Test func `ASK to a server that is not there comes back to the owner`() throws {
+        let loop = try EventLoop()
+        let owner = try FakeNode(loop: loop)
+        let caller = try caller(loop, owner)
+        #expect(caller.works())
+        owner.answers = ["-ASK 1 127.0.0.1:\(ServerProcess.unusedPort())\r\n"]
+        // At once: not only when the slots have been looked at again.
+        #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
+    }
+
+    @Test func `MOVED to a server that is not there is mended by the next look at the slots`() throws {
+        let loop = try EventLoop()
+        let owner = try FakeNode(loop: loop)
+        let caller = try caller(loop, owner)
+        #expect(caller.works(1))
+        let slot = Caller.key(1) { KeyPlace($0).slot }
+        owner.answers = ["-MOVED \(slot) 127.0.0.1:\(ServerProcess.unusedPort())\r\n"]
+        #expect(caller.works(1))
+        #expect(caller.repeated[.moved] == 1 && owner.calls == 3)
+    }
+
+    @Test func `Two nodes that name each other are left when one of them knows better`() throws {
+        let loop = try EventLoop()
+        let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
+        let caller = try caller(loop, nodes[0])
+        #expect(caller.works(1))
+        let slot = Caller.key(1) { KeyPlace($0).slot }
+        nodes[0].answers = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
+        nodes[1].answers = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
+        #expect(caller.works(1))
+        #expect(caller.refused.isEmpty)
+    }
+
+    @Test func `A seed that knows nothing is passed over`() throws {
+        let loop = try EventLoop()
+        let seeds = [try FakeNode(loop: loop), try FakeNode(loop: loop), try FakeNode(loop: loop)]
+        seeds[0].slots = ":1\r\n"
+        seeds[1].slots = "*0\r\n"
+        let caller = try caller(loop, seeds[0], seeds[1], seeds[2])
+        #expect(caller.works())
+        #expect(seeds[2].calls == 1 && caller.reasons.isEmpty)
+    }
+
+    @Test func `A node that lost its slots is let go`() throws {
+        let loop = try EventLoop()
+        let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
+        var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 100
+        let caller = try Caller(configuration, loop: loop)
+        #expect(caller.works(1))
+        let slot = Caller.key(1) { KeyPlace($0).slot }
+        nodes[0].slots = nodes[1].allSlots
+        nodes[0].answers = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
+        #expect(caller.works(1) && nodes[1].calls == 1)
+        #expect(caller.turn { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
+        #expect(caller.reasons.isEmpty)
+    }
+}

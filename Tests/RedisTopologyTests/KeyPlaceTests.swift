@@ -1,0 +1,87 @@
+import Testing
+
+@testable import Redis
+
+/// Where keys belong, and what servers say about it.
+struct KeyPlaceTests {
+    @Test func `The slot of a key is what a server says it is`() throws {
+        let server = try ServerProcess([
+            "--cluster-enabled", "yes", "--cluster-port", String(ServerProcess.unusedPort()),
+        ])
+        let client = try #require(BlockingClient(port: server.port))
+        var random = SystemRandomNumberGenerator()
+        var keys = ["{}", "{}x", "{", "}", "a{b}c", "a{{b}}c", "{a}{b}", "foo{}{bar}", "{user1000}.following"]
+        for _ in 0..<2_000 {
+            let letters = (0..<Int.random(in: 1...40, using: &random)).map { _ in "ab{}:/z.-é".randomElement() ?? "a" }
+            keys.append(String(letters))
+        }
+        for key in keys {
+            #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(KeyPlace.slot(of: Array(key.utf8)))], "\(key)")
+            // A key of ours, whatever is in the identifier.
+            for kind in [HashKey.Kind.activity, .device] {
+                let whole = "{com.example\(kind == .activity ? ":" : "/")\(key)}"
+                let place = Array("com.example".utf8)
+                    .withUnsafeBytes { app in
+                        Array(key.utf8)
+                            .withUnsafeBytes { KeyPlace(HashKey(app: app, kind: kind, identifier: $0)) }
+                    }
+                #expect(place.slot == KeyPlace.slot(of: Array(whole.utf8)), "\(whole)")
+            }
+        }
+    }
+
+    @Test func `Keys have fingerprints of their own`() {
+        let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeyPlace($0).fingerprint } })
+        #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
+    }
+
+    @Test(
+        arguments: [
+            ("MOVED 3999 127.0.0.1:6381", false, 3_999, "127.0.0.1:6381"),
+            ("ASK 0 ::1:6381", true, 0, "[::1]:6381"),
+            ("MOVED 16383 node-2.example.com:1", false, 16_383, "node-2.example.com:1"),
+            ("MOVED 1 :6381", false, 1, "here:6381"), ("ASK 1 ?:6381", true, 1, "here:6381"),
+        ]
+    )
+    func `A redirection is read`(text: String, isAsk: Bool, slot: Int, location: String) throws {
+        let redirection = try #require(self.redirection(text))
+        #expect(redirection.isAsk == isAsk && redirection.slot == slot)
+        #expect(redirection.location.description == location)
+    }
+
+    @Test(arguments: [
+        "", "MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED 1 a", "MOVED 1 a:",
+        "MOVED 1 a:0",
+        "MOVED 1 a:65536", "MOVED 1 a:99999999999999999999", "MOVEDX 1 a:1", "moved 1 a:1", "ERR 1 a:1",
+        "MOVED 1 \(String(repeating: "a", count: 256)):1", "MOVED 1 a\0:1",
+    ])
+    func `What is no redirection is not followed`(text: String) {
+        #expect(redirection(text) == nil)
+    }
+
+    private func redirection(_ text: String) -> Redirection? {
+        Array(text.utf8).withUnsafeBytes { Redirection(error: $0, answering: .host("here", port: 1)) }
+    }
+
+    @Test func `An asked key's next call goes elsewhere, once`() {
+        var asks = AskTable()
+        asks.insert(7, node: 3)
+        asks.insert(8, node: 4)
+        asks.insert(7, node: 5)
+        #expect(asks.count == 2)
+        #expect(asks.node(for: 7) == 5 && asks.node(for: 8) == 4 && asks.node(for: 9) == nil)
+        asks.remove(7)
+        asks.remove(7)
+        #expect(asks.count == 1 && asks.node(for: 7) == nil)
+        // In the same place as 8: the last one that was told gets through.
+        let other = UInt64(8 + AskTable.capacity)
+        asks.insert(other, node: 6)
+        #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)
+        asks.removeAll(for: 6)
+        #expect(asks.count == 0 && asks.node(for: other) == nil)
+        for fingerprint in 1...100_000 as ClosedRange<UInt64> {
+            asks.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, node: 1)
+        }
+        #expect(asks.count <= AskTable.capacity)
+    }
+}

@@ -1,0 +1,92 @@
+import Glibc
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// What the control side reads, over each topology.
+@Suite(.serialized) struct QueriesTests {
+    private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    private func isNow(_ milliseconds: Int64) -> Bool {
+        abs(milliseconds / 1_000 - Int64(time(nil))) <= 2
+    }
+
+    @Test func `One server`() throws {
+        let server = try ServerProcess()
+        server.command("HSET", "{app:one}", "s", "1", "h", "two")
+        server.command("SET", "{app:odd}", "text")
+        for index in 0..<3_000 { server.command("HSET", "{other:\(index)}", "s", "1") }
+        let queries = try RedisQueries(configuration: RedisConfiguration(url: RedisURL("redis://\(server.location)")))
+        let hash = try queries.hash(bytes("{app:one}"))
+        #expect(hash.map(\.field) == [bytes("s"), bytes("h")] && hash.map(\.value) == [bytes("1"), bytes("two")])
+        #expect(try queries.hash(bytes("{app:none}")).isEmpty)
+        #expect(throws: RedisError.self) { try queries.hash(bytes("{app:odd}")) }
+        #expect(try isNow(queries.serverTimeMilliseconds()))
+        let app = try queries.scan(match: "{app:*}")
+        #expect(Set(app.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && app.isComplete)
+        let some = try queries.scan(match: "{other:*}", keysMax: 1_000)
+        #expect(some.keys.count == 1_000 && !some.isComplete)
+        let all = try queries.scan(match: "{other:*}").keys
+        #expect(all.count == 3_000)
+        #expect(try queries.hashes(all).allSatisfy { $0.count == 1 })
+        // The connection is lost between two queries.
+        server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(try queries.hash(bytes("{app:one}")).count == 2)
+        server.kill()
+        #expect(throws: RedisError.self) { try queries.hash(bytes("{app:one}")) }
+        try server.start()
+        #expect(try queries.hash(bytes("{app:one}")).isEmpty)
+    }
+
+    @Test func `A cluster, also while a slot moves`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let keys = (0..<300).map { "{app:activity-\($0)}" }
+        for key in keys {
+            let owner = (0..<3)
+                .first { ClusterProcesses.slots(of: $0, among: 3).contains(KeyPlace.slot(of: bytes(key))) }
+            cluster.primaries[owner ?? 0].command("HSET", key, "name", key)
+        }
+        let queries = try RedisQueries(
+            configuration: RedisConfiguration(url: RedisURL(cluster.url), topology: .cluster)
+        )
+        func hasAll() throws -> Bool {
+            try queries.hashes(keys.map(bytes)).map { $0.first?.value } == keys.map(bytes)
+        }
+        #expect(try hasAll())
+        let found = try queries.scan(match: "{app:*}")
+        #expect(Set(found.keys) == Set(keys.map(bytes)) && found.isComplete)
+        #expect(try isNow(queries.serverTimeMilliseconds(for: bytes(keys[0]))))
+        var resharding = try Resharding(cluster)
+        var steps = 0
+        while resharding.step() {
+            steps += 1
+            if steps % 7 == 0 { #expect(try hasAll()) }
+        }
+        #expect(try hasAll())
+    }
+
+    @Test func `The primary that Sentinels name`() throws {
+        let primary = try ServerProcess()
+        let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(primary.port) 1"])
+        primary.command("HSET", "{app:one}", "s", "1")
+        let sentinels = try RedisURL("redis://\(sentinel.location)")
+        let queries = try RedisQueries(
+            configuration: RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(sentinels))
+        )
+        #expect(try queries.hash(bytes("{app:one}")).map(\.value) == [bytes("1")])
+        #expect(try queries.scan(match: "*").keys == [bytes("{app:one}")])
+    }
+
+    @Test func `A server that answers nothing is not waited for without end`() throws {
+        let server = try ServerProcess()
+        server.suspend()
+        var configuration = RedisConfiguration(url: try RedisURL("redis://\(server.location)"))
+        configuration.responseDeadlineMilliseconds = 50
+        let queries = try RedisQueries(configuration: configuration)
+        #expect {
+            try queries.serverTimeMilliseconds()
+        } throws: { ($0 as? RedisError)?.code == .deadline }
+        server.resume()
+    }
+}

@@ -1,0 +1,87 @@
+import Testing
+
+@testable import Redis
+
+/// Replies of the control side: read whole, within limits, and never trusted.
+struct ReplyTests {
+    /// The values that the text holds; nil in the place of a violation.
+    private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
+        guard let reader = ValueReader() else { return [] }
+        var values: [RedisValue?] = []
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let isFed = rest.prefix(sliceBytes).withUnsafeBytes { reader.feed($0) }
+            rest = rest.dropFirst(sliceBytes)
+            loop: while true {
+                switch reader.next() {
+                case .value(let value): values.append(value)
+                case .incomplete: break loop
+                case .violation: return values + [nil]
+                }
+            }
+            if !isFed { return values + [nil] }
+        }
+        return values
+    }
+
+    private let slots = """
+        *2\r\n*4\r\n:0\r\n:8191\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\nid\r\n*0\r\n*3\r\n$1\r\n?\r\n:7002\r\n$2\r\nid\r\n\
+        *3\r\n:8192\r\n:16383\r\n*3\r\n$-1\r\n:7001\r\n$2\r\nid\r\n
+        """
+
+    @Test(arguments: [1, 3, 10, Int.max])
+    func `Slots are read, whatever pieces they come in`(sliceBytes: Int) throws {
+        let value = try #require(values("+OK\r\n" + slots + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil)
+        let map = try #require(SlotMap(slots: value, answering: .host("here", port: 1)))
+        #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
+        #expect(map.replicas == [.host("here", port: 7_002)])
+        #expect(map.owners[..<8_192].allSatisfy { $0 == 0 } && map.owners[8_192...].allSatisfy { $0 == 1 })
+    }
+
+    @Test(arguments: [
+        ":1\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n:2\r\n",
+        "*1\r\n*3\r\n:5\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n*3\r\n:-1\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:0\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:65536\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:-1\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n:1\r\n:1\r\n", "*1\r\n*3\r\n$1\r\n0\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",
+    ])
+    func `What are no slots make no map`(text: String) throws {
+        let value = try #require(values(text).first ?? nil)
+        #expect(SlotMap(slots: value, answering: .host("here", port: 1)) == nil)
+    }
+
+    @Test func `More primaries than a cluster can have make no map`() {
+        let ranges = (0...SlotMap.primariesMax)
+            .map { index in
+                RedisValue.array([
+                    .integer(Int64(index)), .integer(Int64(index)),
+                    .array([.string(Array("h".utf8)), .integer(Int64(index + 1))]),
+                ])
+            }
+        #expect(SlotMap(slots: .array(ranges), answering: .host("here", port: 1)) == nil)
+        #expect(SlotMap(slots: .array(ranges.dropLast()), answering: .host("here", port: 1)) != nil)
+    }
+
+    @Test func `Values of all kinds, nested`() {
+        #expect(
+            values("*3\r\n$2\r\nab\r\n*2\r\n:-5\r\n$-1\r\n*0\r\n-ERR x\r\n*-1\r\n") == [
+                .array([.string([0x61, 0x62]), .array([.integer(-5), .null]), .array([])]), .error(Array("ERR x".utf8)),
+                .null,
+            ]
+        )
+    }
+
+    @Test(arguments: [
+        "*1048577\r\n", "*2147483647\r\n", String(repeating: "*1\r\n", count: 100), "HTTP/1.1 200\r\n", "*-2\r\n",
+        "$-2\r\n", ":12x\r\n",
+    ])
+    func `What passes a limit or is no reply is a violation`(text: String) {
+        #expect(values(text).last == .some(nil))
+    }
+
+    @Test func `A string longer than any reply is not waited for`() {
+        let text = "$536870912\r\n" + String(repeating: "x", count: ValueReader.replyBytesMax + 1)
+        #expect(values(text, sliceBytes: 65_536) == [nil])
+    }
+}

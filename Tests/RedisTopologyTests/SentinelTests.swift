@@ -1,0 +1,127 @@
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// A primary and its replica, watched by three Sentinels; all of them ask for a password.
+@Suite(.serialized) struct SentinelTests {
+    private let activities = 0..<2_000
+
+    private final class Watched {
+        let servers: [ServerProcess]
+        let sentinels: [ServerProcess]
+
+        var sentinelHosts: String { sentinels.map(\.location).joined(separator: ",") }
+
+        init() throws {
+            let arguments = ["--requirepass", "data", "--masterauth", "data"]
+            let primary = try ServerProcess(arguments)
+            let replica = try ServerProcess(arguments + ["--replicaof", "127.0.0.1 \(primary.port)"])
+            servers = [primary, replica]
+            sentinels = try (0..<3)
+                .map { _ in
+                    try ServerProcess(sentinel: [
+                        "requirepass watch", "sentinel sentinel-pass watch",
+                        "sentinel monitor mymaster 127.0.0.1 \(primary.port) 2", "sentinel auth-pass mymaster data",
+                        "sentinel down-after-milliseconds mymaster 500", "sentinel failover-timeout mymaster 1000",
+                    ])
+                }
+            for server in servers { server.password = "data" }
+            for sentinel in sentinels {
+                sentinel.password = "watch"
+                // They look at everything once in ten seconds, unless told otherwise.
+                sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
+            }
+            try waitUntil(sentinels) { sentinel in
+                let facts = sentinel.command("SENTINEL", "MASTER", "mymaster")
+                func fact(_ name: String) -> String? {
+                    facts.firstIndex(of: name).map { facts[$0 + 1] }
+                }
+                return fact("num-slaves") == "1" && fact("num-other-sentinels") == "2"
+            }
+            try waitUntil([replica]) {
+                $0.command("INFO", "replication").first?.contains("master_link_status:up") == true
+            }
+        }
+
+        func primary() -> ServerProcess? { servers.first { $0.command("ROLE").first == "master" } }
+    }
+
+    private func caller(_ sentinels: String, name: String = "mymaster") throws -> Caller {
+        let url = try RedisURL(sentinels, portDefault: RedisURL.sentinelPortDefault)
+        return try Caller(
+            RedisConfiguration(url: RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
+        )
+    }
+
+    private func sent(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+
+    @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
+        let watched = try Watched()
+        let old = watched.servers[0]
+        // The first Sentinel is nobody, and is passed over.
+        let caller = try caller("redis://:watch@127.0.0.1:\(ServerProcess.unusedPort()),\(watched.sentinelHosts)")
+        caller.enqueue(activities, claim: 1)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(sent(caller) == activities.count && caller.events == [.ready])
+        old.command("WAIT", "1", "5000")
+        caller.forget()
+
+        old.kill()
+        caller.enqueue(activities, claim: 2)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == activities.count && sent(caller) == 0, "the replica did not have everything")
+        #expect(watched.servers[1].command("ROLE").first == "master")
+
+        try old.start()
+        try waitUntil([old]) { server in
+            server.command("ROLE").first == "slave"
+                && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
+        }
+        // Moved back while calls are under way.
+        caller.forget()
+        try waitUntil([watched.sentinels[0]]) { $0.command("SENTINEL", "FAILOVER", "mymaster") == ["OK"] }
+        #expect(
+            caller.turn {
+                if caller.waitingCount < 500 { caller.enqueue(activities, claim: 2) }
+                return caller.events.contains(.ready)
+            }
+        )
+        #expect(caller.turnUntilAllAnswered())
+        #expect(sent(caller) == 0 && caller.refused.isEmpty)
+        #expect(watched.primary() === old)
+    }
+
+    @Test func `An unknown name, and a wrong password of the Sentinels, are said`() throws {
+        let sentinel = try ServerProcess(sentinel: [
+            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(ServerProcess.unusedPort()) 1",
+        ])
+        let unknown = try caller("redis://:watch@\(sentinel.location)", name: "other")
+        #expect(unknown.turn { !unknown.events.isEmpty })
+        #expect(unknown.events.first == .lost(.resolve))
+        #expect(unknown.reasons.first?.contains("knows no primary other") == true)
+
+        let wrong = try caller("redis://:hunter2@\(sentinel.location)")
+        #expect(wrong.turn { !wrong.events.isEmpty })
+        #expect(wrong.events.first == .lost(.wrongPassword))
+        #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") })
+
+        let none = try caller("redis://:watch@127.0.0.1:\(ServerProcess.unusedPort())")
+        #expect(none.turn { none.events.count > 1 })
+        #expect(none.events.allSatisfy { $0 == .lost(.stream) })
+    }
+
+    @Test func `A server that Sentinel names but that is a replica still is not taken`() throws {
+        let primary = try ServerProcess()
+        let replica = try ServerProcess(["--replicaof", "127.0.0.1 \(primary.port)"])
+        // This Sentinel alone believes that the replica is the primary, and cannot decide anything by itself.
+        let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
+        let url = try RedisURL("redis://\(sentinel.location)")
+        let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
+        #expect(caller.turn { caller.events.count > 1 })
+        #expect(caller.events.allSatisfy { $0 == .lost(.readOnly) })
+        replica.command("REPLICAOF", "NO", "ONE")
+        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.works())
+    }
+}

@@ -1,0 +1,187 @@
+import CHiredis
+import Foundation
+import Glibc
+import Reactor
+
+/// A place for a test's files, which goes with them.
+final class TemporaryDirectory {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/causeway-redis-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw ServerProcess.Failure.temporaryDirectory(errno) }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+}
+
+/// A redis-server of the test's own, as a server, a cluster's node or a Sentinel, on ephemeral ports of the loopback.
+final class ServerProcess {
+    enum Failure: Error {
+        case temporaryDirectory(Int32)
+        case spawn(Int32)
+        /// It ended before it was ready; with what it said.
+        case startup(String)
+    }
+
+    /// What is started: redis-server, or what the environment names, such as valkey-server.
+    static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
+
+    let port: UInt16
+    let directory: TemporaryDirectory
+    /// What the test's own commands log in with.
+    var password: String?
+    private let arguments: [String]
+    private let readyLine: String
+    private var process: pid_t = -1
+
+    var location: String { "127.0.0.1:\(port)" }
+    var socketPath: String { "\(directory.path)/redis.sock" }
+
+    /// - Parameter directory: the server's own, if it needs files of the test's in it.
+    init(_ arguments: [String] = [], port: UInt16? = nil, directory: TemporaryDirectory? = nil) throws {
+        self.directory = try directory ?? TemporaryDirectory()
+        self.port = port ?? Self.unusedPort()
+        readyLine = "eady to accept connections"
+        self.arguments =
+            [
+                Self.program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", "", "--dir",
+                self.directory.path, "--unixsocket", "\(self.directory.path)/redis.sock", "--port", String(self.port),
+                "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
+            ] + arguments
+        try start()
+    }
+
+    /// A Sentinel; it keeps what it learns in its configuration.
+    init(sentinel configuration: [String]) throws {
+        directory = try TemporaryDirectory()
+        port = Self.unusedPort()
+        readyLine = "Sentinel ID is"
+        let path = "\(directory.path)/sentinel.conf"
+        let lines = ["port \(port)", "bind 127.0.0.1", "dir \(directory.path)", "logfile \"\""] + configuration
+        try (lines.joined(separator: "\n") + "\n").write(toFile: path, atomically: true, encoding: .utf8)
+        arguments = [Self.program, path, "--sentinel"]
+        try start()
+    }
+
+    deinit {
+        kill()
+    }
+
+    /// Starts the process, and returns when it takes connections.
+    func start() throws {
+        // Not a pipe: one that nobody reads would fill up, and the server would stand still with it.
+        let log = "\(directory.path)/server.log"
+        let flags = O_WRONLY | O_CREAT | O_TRUNC
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 1, log, flags, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        var pointers = arguments.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        let status = posix_spawnp(&process, Self.program, &actions, nil, &pointers, environ)
+        guard status == 0 else { throw Failure.spawn(status) }
+        try waitUntil {
+            guard let text = try? String(contentsOfFile: log, encoding: .utf8) else { return false }
+            if waitpid(process, nil, WNOHANG) == process {
+                process = -1
+                throw Failure.startup(text)
+            }
+            return text.contains(readyLine)
+        }
+    }
+
+    /// `kill -9`, and waits for the end.
+    func kill() {
+        guard process > 0 else { return }
+        Glibc.kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+        process = -1
+    }
+
+    /// It stands still: takes connections and answers nothing.
+    func suspend() { Glibc.kill(process, SIGSTOP) }
+    func resume() { Glibc.kill(process, SIGCONT) }
+
+    /// Runs a command on a connection of its own, and returns all strings and numbers of the reply.
+    @discardableResult
+    func command(_ arguments: String...) -> [String] {
+        guard let client = BlockingClient(port: port) else { return [] }
+        if let password { client.command("AUTH", password) }
+        return client.command(arguments)
+    }
+
+    /// A port that was free a moment ago.
+    static func unusedPort() -> UInt16 {
+        guard let listener = try? Listener(loop: EventLoop(), address: .loopback(port: 0), handler: Refusal()) else {
+            return 0
+        }
+        defer { listener.close() }
+        return listener.port
+    }
+
+    private final class Refusal: ListenerHandler {
+        func accepted(descriptor: Int32, from: SocketAddress?) { Glibc.close(descriptor) }
+    }
+}
+
+/// hiredis' blocking client, for what a test does to a server by hand.
+final class BlockingClient {
+    private let context: UnsafeMutablePointer<redisContext>
+
+    init?(port: UInt16) {
+        guard let context = redisConnect("127.0.0.1", Int32(port)) else { return nil }
+        self.context = context
+        if context.pointee.err != 0 { return nil }
+    }
+
+    deinit {
+        redisFree(context)
+    }
+
+    @discardableResult
+    func command(_ arguments: [String]) -> [String] {
+        append(arguments)
+        return reply()
+    }
+
+    @discardableResult
+    func command(_ arguments: String...) -> [String] { command(arguments) }
+
+    /// Pipelines: the replies are taken later, in order.
+    func append(_ arguments: [String]) {
+        let copies = arguments.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        var pointers = copies.map { UnsafePointer($0) }
+        redisAppendCommandArgv(context, Int32(arguments.count), &pointers, arguments.map(\.utf8.count))
+    }
+
+    func reply() -> [String] {
+        var raw: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }
+        defer { freeReplyObject(raw) }
+        return Self.flatten(raw.assumingMemoryBound(to: redisReply.self))
+    }
+
+    private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [String] {
+        switch reply.pointee.type {
+        case REDIS_REPLY_ARRAY:
+            (0..<Int(reply.pointee.elements)).flatMap { reply.pointee.element[$0].map(flatten) ?? [] }
+        case REDIS_REPLY_INTEGER:
+            [String(reply.pointee.integer)]
+        case REDIS_REPLY_NIL:
+            [""]
+        default:
+            [
+                String(
+                    decoding: UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)),
+                    as: UTF8.self
+                )
+            ]
+        }
+    }
+}

@@ -1,0 +1,163 @@
+import Reactor
+import Testing
+
+@testable import Redis
+
+/// One server, by all the ways to reach one, and through what can happen to one.
+@Suite(.serialized) struct ServerTests {
+    private func caller(
+        _ url: String,
+        tls: TLSContext? = nil,
+        topology: RedisTopology = .single,
+        deadlineMilliseconds: Int64 = 2_000
+    ) throws -> Caller {
+        var configuration = RedisConfiguration(url: try RedisURL(url), topology: topology, tls: tls)
+        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        return try Caller(configuration)
+    }
+
+    // MARK: - Reaching it
+
+    @Test func `A Unix socket`() throws {
+        let server = try ServerProcess()
+        let caller = try caller("unix://\(server.socketPath)")
+        #expect(caller.works() && caller.events == [.ready])
+    }
+
+    /// A server that speaks TLS only, for `localhost` and 127.0.0.1, and asks for a certificate of the client's.
+    private struct Secure {
+        let server: ServerProcess
+        let port: UInt16
+        let caFile: String
+        let client: (certificateFile: String, keyFile: String)
+
+        init(_ arguments: [String] = []) throws {
+            let directory = try TemporaryDirectory()
+            let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost", "127.0.0.1"])
+            client = try ClientCertificate.write(directory: directory.path)
+            caFile = files.caFile
+            port = ServerProcess.unusedPort()
+            server = try ServerProcess(
+                [
+                    "--tls-port", String(port), "--tls-cert-file", files.certificateFile, "--tls-key-file",
+                    files.keyFile, "--tls-ca-cert-file", client.certificateFile, "--tls-auth-clients", "yes",
+                ] + arguments,
+                directory: directory
+            )
+        }
+
+        func context(showsCertificate: Bool) throws -> TLSContext {
+            try TLSContext.client(
+                caFile: caFile,
+                applicationProtocols: [],
+                certificateFile: showsCertificate ? client.certificateFile : nil,
+                keyFile: showsCertificate ? client.keyFile : nil
+            )
+        }
+    }
+
+    @Test func `TLS with a client's certificate; without it, or for another host, there is no connection`() throws {
+        let secure = try Secure()
+        let known = try secure.context(showsCertificate: true)
+        for host in ["localhost", "127.0.0.1"] {
+            let caller = try caller("rediss://\(host):\(secure.port)", tls: known)
+            #expect(caller.works() && caller.events == [.ready], "\(host)")
+        }
+        let nobody = try caller("rediss://localhost:\(secure.port)", tls: secure.context(showsCertificate: false))
+        #expect(nobody.turn { nobody.events.count > 1 })
+        #expect(nobody.events.allSatisfy { $0 == .lost(.stream) })
+        // 127.0.0.2 is this machine as well, but the certificate does not say so.
+        secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+        let elsewhere = try caller("rediss://127.0.0.2:\(secure.port)", tls: known)
+        #expect(elsewhere.turn { elsewhere.events.count > 1 })
+        #expect(elsewhere.events.allSatisfy { $0 == .lost(.stream) })
+        #expect(
+            elsewhere.reasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
+            "\(elsewhere.reasons)"
+        )
+    }
+
+    @Test func `A cluster over TLS, for a user who may do no more than it takes`() throws {
+        let secure = try Secure([
+            "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", String(ServerProcess.unusedPort()),
+            "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+hmget", "+hget", "+hgetall",
+            "+hset", "+hdel", "+pexpire", "+time", "+cluster|slots", "+asking", "+config|get", "+info",
+        ])
+        secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeyPlace.slotCount - 1))
+        try waitUntil([secure.server]) { $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true }
+        let caller = try caller(
+            "rediss://causeway:s%40cret@localhost:\(secure.port)",
+            tls: secure.context(showsCertificate: true),
+            topology: .cluster
+        )
+        caller.enqueue(0..<100, claim: 1)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == 100 && caller.refused.isEmpty)
+        let wrong = try self.caller(
+            "rediss://causeway:hunter2@localhost:\(secure.port)",
+            tls: secure.context(showsCertificate: true),
+            topology: .cluster
+        )
+        #expect(wrong.turn { wrong.events == [.lost(.wrongPassword), .lost(.wrongPassword)] })
+        #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
+    }
+
+    @Test func `No cluster, though the configuration says so`() throws {
+        let server = try ServerProcess()
+        let caller = try caller("redis://\(server.location)", topology: .cluster)
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events.first == .lost(.unknown))
+        #expect(caller.reasons.first?.contains("cluster support disabled") == true)
+        #expect(!caller.client.isReady)
+    }
+
+    // MARK: - What can happen to it
+
+    @Test func `Everything forgotten, the scripts too, under load`() throws {
+        let server = try ServerProcess()
+        let caller = try caller("redis://\(server.location)")
+        caller.enqueue(0..<1_000, claim: 1)
+        #expect(caller.turnUntilAllAnswered())
+        caller.forget()
+        caller.enqueue(0..<1_000, claim: 2)
+        #expect(caller.turn { caller.answered > 0 })
+        server.command("FLUSHALL")
+        server.command("SCRIPT", "FLUSH")
+        caller.enqueue(0..<1_000, claim: 2)
+        #expect(caller.turnUntilAllAnswered())
+        // Answered anew, and nothing but the scripts' absence was in the way.
+        #expect(caller.verdicts.values.contains(.send))
+        #expect(caller.repeated.keys.allSatisfy { $0 == .noScript } && caller.refused.isEmpty)
+        #expect(caller.client.isReady)
+    }
+
+    @Test func `Down and back, again and again`() throws {
+        let server = try ServerProcess()
+        let caller = try caller("redis://\(server.location)")
+        for round in 1...3 as ClosedRange<UInt64> {
+            caller.enqueue(0..<1_000, claim: round)
+            caller.step(waitMilliseconds: 0)
+            server.kill()
+            #expect(caller.turn { !caller.client.isReady })
+            try server.start()
+            #expect(caller.turnUntilAllAnswered())
+            #expect(caller.verdicts.count == 1_000)
+            caller.forget()
+        }
+    }
+
+    @Test func `A server that hangs is given up, and taken again when it goes on`() throws {
+        let server = try ServerProcess()
+        let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 200)
+        #expect(caller.works())
+        caller.forget()
+        server.suspend()
+        caller.enqueue(0..<1_000, claim: 1)
+        // It still takes connections, and says nothing on them either.
+        #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
+        #expect(caller.repeated == [.deadline: 1_000])
+        server.resume()
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == 1_000 && caller.refused.isEmpty)
+    }
+}
