@@ -38,6 +38,8 @@ build: deps ## Build the program: .build/release/causeway
 demo: build ## Play a cricket season to 3,000 simulated phones, in about a minute
 	@.build/release/causeway demo $(DEMO)
 
+# So many tests at a time: what a test waits for would else wait behind a thousand others.
+test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \

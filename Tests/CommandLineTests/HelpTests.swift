@@ -19,7 +19,7 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in ["worker", "simulator", "demo", "send", "check", "inspect"] {
+        for command in ["worker", "simulator", "demo", "send", "check", "inspect", "results"] {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("broker "))
@@ -27,7 +27,7 @@ struct HelpTests {
 
     @Test(
         "Every command explains itself with an example",
-        arguments: ["worker", "simulator", "demo", "send", "check", "inspect", "broker"]
+        arguments: ["worker", "simulator", "demo", "send", "check", "inspect", "results", "broker", "backlog"]
     )
     func commands(name: String) throws {
         let run = try ProgramRun.run(name, "--help")

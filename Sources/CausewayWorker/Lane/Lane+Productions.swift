@@ -48,8 +48,8 @@ extension Lane {
             if view.attempts > 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.timestamp = view.sentTimestamp
+                result.priority = view.priority
             }
-            result.priority = view.priority
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft
             result.policy = view.policyName.isEmpty ? nil : view.policyName
