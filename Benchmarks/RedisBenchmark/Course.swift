@@ -31,8 +31,10 @@ final class Course: RedisHandler {
         )
     }
 
-    func connect(over transport: RedisServerProcess.Transport) throws {
-        let configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
+    /// - Parameter admissionsPerCommandMax: 1 is how it is in a cluster.
+    func connect(over transport: RedisServerProcess.Transport, admissionsPerCommandMax: Int) throws {
+        var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
+        configuration.admissionsPerCommandMax = admissionsPerCommandMax
         let connection = RedisConnection(loop: loop, configuration: configuration, handler: self)
         self.connection?.close()
         self.connection = connection

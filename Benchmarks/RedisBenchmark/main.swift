@@ -52,10 +52,12 @@ extension Int {
 do {
     let server = try RedisServerProcess()
     let course = try Course(server: server, activities: activities)
-    for transport in [RedisServerProcess.Transport.unix, .tcp] {
-        try course.connect(over: transport)
-        print("\(server.version), over \(transport), calls a second on one core:")
-        if transport == .unix {
+    let most = RedisConnection.admissionsPerCommandMax
+    for (transport, admissions) in [(RedisServerProcess.Transport.unix, most), (.unix, 1), (.tcp, most)] {
+        try course.connect(over: transport, admissionsPerCommandMax: admissions)
+        let way = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
+        print("\(server.version), over \(transport), \(way), calls a second on one core:")
+        if transport == .unix && admissions > 1 {
             let empty = server.usedMemoryBytes
             try course.registerAll()
             try course.sendAll(high: true)

@@ -10,6 +10,12 @@
 /// would cost the hash its compact encoding. The reply is one string as well: a word, and with some words what
 /// ``RedisConnection`` reads behind it.
 ///
+/// Updates and ends come by many in one call, since a call costs as much as a third of an admission: then the reply is an array, in
+/// the order of the keys. Each is decided and written by itself, one after the other, and fails by itself; only the clock is read
+/// once for all of them. `KEYS` are the hashes, `ARGV` has an argument for each (see ``AdmissionBatch``) and then the paces. A call's
+/// replies can hold only so much of held commands: who would be told of one too many is told to `wait` a millisecond instead. All
+/// other operations are one a call.
+///
 /// | field of an activity | bytes | meaning |
 /// | --- | --- | --- |
 /// | `v` | 1–30 | the newest admitted version |
@@ -61,174 +67,214 @@
 /// - `s` settled; `f` settled without having been shown: an end in this state may be followed by a newer end
 enum AdmitScript {
     static let body: StaticString = """
-        local key, operation = KEYS[1], ARGV[1]
-        local byte, sub, call = string.byte, string.sub, redis.call
+        local byte, sub, format, call = string.byte, string.sub, string.format, redis.call
         -- 24 hours and more than the 1,000 seconds during which a send verdict does not set the expiry again
         local ACTIVITY_LIFETIME = 90000000
 
-        if operation == 'u' or operation == 'e' then
-          local version, pace = ARGV[2], ARGV[4]
-          local fields = call('HMGET', key, 'v', 't', 'u', 'p')
-          local v, t, u, p = fields[1] or '', fields[2] or '', fields[3], fields[4]
-          local isEnd = operation == 'e'
-          local registers = ARGV[5]
-          if registers then
-            registers = sub(registers, 1, 13) >= sub(t, 1, 13)
-            if registers then t, u = ARGV[5], ARGV[6] end
-          end
-
-          local state = byte(v, 31) or 119
-          local ended = state < 97
-          if ended then state = state + 32 end
-          local newer = v < version
-          local same = not newer and sub(v, 1, 30) == version
-          local request = byte(pace)
-          local reply
-          if ended or isEnd or not newer then
-            local settled = state == 115 or state == 102
-            if ended then
-              if not isEnd then
-                reply = 'ended'
-              elseif same then
-                if settled then reply = 'duplicate' end
-              elseif not newer or state ~= 102 then
-                reply = 'ended'
-              end
-            elseif isEnd then
-              same = false
-            elseif same then
-              if settled or state == 98 then reply = 'duplicate' end
-            elseif not newer then
-              reply = 'superseded'
-            end
-            if request >= 52 and reply and not newer and not same and not isEnd and not settled and state ~= 98 then
-              reply = 'overtaken'
-            end
-            if reply and not registers then return reply end
-          end
-
-          local time = call('TIME')
-          local now = time[1] .. sub('000000' .. time[2], -6, -4)
-          local changesPace = not p
-          if changesPace then p = string.format('%013.0f0', now + 28800000) end
-          local letter, drops, sends
-          local expires = registers or v == ''
-
-          if not reply then
-            local holds = state >= 104 and state <= 108
-            local holdsAlert = state == 105 or state == 108 or state >= 120
-            if not isEnd and now > p then
-              reply = 'tooOld'
-            elseif holdsAlert and request < 52 and (#t > 13 or not same or not holds) then
-              reply = 'alertHeld' .. call('HGET', key, 'h')
-            elseif #v > 55 and not isEnd and sub(v, 56) == ARGV[3] then
-              reply, letter, drops = 'unchanged', 's', holds or holdsAlert
-            else
-              drops = holds and not same and not holdsAlert
-              if #t <= 13 then
-                reply = 'noToken'
-                if not same then
-                  letter = holdsAlert and 'x' or 'w'
-                elseif holds then
-                  reply, letter = 'held', holdsAlert and 'i' or 'h'
-                end
-              else
-                local wait = 0
-                if v ~= '' then
-                  local milliseconds, spacing = now + 0, sub(pace, 2, 8)
-                  local since = milliseconds - sub(v, 42, 54)
-                  local within = milliseconds % 1000000 - since
-                  expires = expires or within < 0 or within >= 1000000
-                  if #p > 27 then
-                    local limited = now - sub(p, 30)
-                    local doublings = limited < 0 and 0 or sub(p, 28, 29) - math.floor(limited / sub(pace, 16, 22))
-                    if doublings > 0 then
-                      spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, sub(pace, 9, 15)))
-                    end
-                  end
-                  if since >= 0 then wait = spacing - since end
-                end
-                if wait > 0 then
-                  reply = 'wait' .. string.format('%.0f', wait)
-                  if not same then letter = holdsAlert and 'x' or 'w' end
-                else
-                  letter, sends = 'a', true
-                  if holdsAlert then
-                    letter = same and holds and 'l' or 'y'
-                  elseif holds and same then
-                    letter = 'k'
-                  end
-                end
-              end
-            end
-          end
-
-          if sends then
-            local last, timestamp = sub(v, 32, 41), sub(version, 1, 10)
-            if same and (state == 97 or state == 107 or state == 108 or state == 121) then
-              timestamp = last
-            elseif timestamp <= last or v == '' and timestamp == '0000000000' then
-              timestamp = string.format('%010.0f', math.min((tonumber(last) or 0) + 1, 9999999999))
-            end
-            local bucket = byte(p, 14) == 49 and 40 or 23
-            local left, priority, drawn = sub(pace, bucket + 7, bucket + 11), 'f', same and sub(v, 55, 55) or '-'
-            local full = #p > 14 and sub(p, 15, 27) or ''
-            if full > now then
-              left = string.format('%05.0f', math.max(left - math.ceil((full - now) / sub(pace, bucket, bucket + 6)), 0))
-            end
-            if request % 2 == 1 then
-              if drawn == 't' then
-                priority = 't'
-              elseif left + 0 > (request % 4 >= 2 and 0 or sub(pace, bucket + 12, bucket + 16) + 0) then
-                priority, drawn, left, changesPace = 't', 't', string.format('%05.0f', left - 1), true
-                full = (full > now and full or now) + sub(pace, bucket, bucket + 6)
-                p = sub(p, 1, 14) .. string.format('%013.0f', full) .. sub(p, 28)
-              else
-                priority = 'd'
-              end
-            end
-            if isEnd then letter = string.upper(letter) end
-            v = version .. letter .. timestamp .. now .. drawn
-            reply = 'send' .. timestamp .. priority .. left .. t .. u
-          elseif letter then
-            expires = true
-            if isEnd then letter = string.upper(letter) end
-            if v == '' then
-              v = version .. letter .. '00000000000000000000000-'
-            elseif same then
-              v = version .. letter .. sub(v, 32)
-            else
-              v = version .. letter .. sub(v, 32, 54) .. '-' .. sub(v, 56)
-            end
-          end
-
-          if registers or drops and letter or changesPace and letter then
-            local changes = {}
-            if letter then changes[1], changes[2] = 'v', v end
-            if letter and drops then changes[3], changes[4] = 'h', '' end
-            if registers then
-              local count = #changes
-              changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] = 't', t, 'u', u
-            end
-            if changesPace then
-              local count = #changes
-              changes[count + 1], changes[count + 2] = 'p', p
-            end
-            call('HSET', key, unpack(changes))
-          elseif letter then
-            call('HSET', key, 'v', v)
-          end
-          if expires and (letter or registers) then call('PEXPIRE', key, ACTIVITY_LIFETIME) end
-          return reply
-        end
-
-        local DEVICE_LIFETIME = 7776000000
-        local NOTHING_SENT = '00000000000000000000000-'
-
+        -- Read once for all keys, and only if one needs it.
+        local now, milliseconds
         local function serverTime()
           local time = call('TIME')
-          return time[1] .. sub('000000' .. time[2], -6, -4)
+          now = time[1] .. sub('000000' .. time[2], -6, -4)
+          milliseconds = now + 0
+          return now
         end
+
+        local operation = ARGV[1]
+        if byte(operation) == 117 or byte(operation) == 101 then
+          -- What all replies together may bring of held commands: one of any length, or several shorter ones.
+          local HELD_BYTES = 131072
+          local count, heldBytes = #KEYS, 0
+          -- What was read last of the paces: most often the next goes by it too.
+          local pace, paceLetter, leastSpacing, paceBucket, interval, pushes, reserved
+
+          local function admit(key, argument)
+            local event, request, letterOfPace = byte(argument, 1, 3)
+            local version = sub(argument, 4, 33)
+            if letterOfPace ~= paceLetter then
+              paceLetter, pace, paceBucket = letterOfPace, ARGV[count + letterOfPace - 64], nil
+              leastSpacing = sub(pace, 1, 7) + 0
+            end
+            local fields = call('HMGET', key, 'v', 't', 'u', 'p')
+            local v, t, u, p = fields[1] or '', fields[2] or '', fields[3], fields[4]
+            local isEnd = event == 101
+            local registers = #argument > 41
+            if registers then
+              registers = sub(argument, 42, 54) >= sub(t, 1, 13)
+              if registers then t, u = sub(argument, 42, 105), sub(argument, 106) end
+            end
+
+            local state = byte(v, 31) or 119
+            local ended = state < 97
+            if ended then state = state + 32 end
+            local newer = v < version
+            local same = not newer and sub(v, 1, 30) == version
+            local reply
+            if ended or isEnd or not newer then
+              local settled = state == 115 or state == 102
+              if ended then
+                if not isEnd then
+                  reply = 'ended'
+                elseif same then
+                  if settled then reply = 'duplicate' end
+                elseif not newer or state ~= 102 then
+                  reply = 'ended'
+                end
+              elseif isEnd then
+                same = false
+              elseif same then
+                if settled or state == 98 then reply = 'duplicate' end
+              elseif not newer then
+                reply = 'superseded'
+              end
+              if request >= 52 and reply and not newer and not same and not isEnd and not settled and state ~= 98 then
+                reply = 'overtaken'
+              end
+              if reply and not registers then return reply end
+            end
+
+            local now = now or serverTime()
+            local changesPace = not p
+            if changesPace then p = format('%013.0f0', now + 28800000) end
+            local letter, drops, sends
+            local expires = registers or v == ''
+
+            if not reply then
+              local holds = state >= 104 and state <= 108
+              local holdsAlert = state == 105 or state == 108 or state >= 120
+              if not isEnd and now > p then
+                reply = 'tooOld'
+              elseif holdsAlert and request < 52 and (#t > 13 or not same or not holds) then
+                local h = call('HGET', key, 'h')
+                heldBytes = heldBytes + #h
+                reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
+              elseif #v > 55 and not isEnd and sub(v, 56) == sub(argument, 34, 41) then
+                reply, letter, drops = 'unchanged', 's', holds or holdsAlert
+              else
+                drops = holds and not same and not holdsAlert
+                if #t <= 13 then
+                  reply = 'noToken'
+                  if not same then
+                    letter = holdsAlert and 'x' or 'w'
+                  elseif holds then
+                    reply, letter = 'held', holdsAlert and 'i' or 'h'
+                  end
+                else
+                  local wait = 0
+                  if v ~= '' then
+                    local since, spacing = milliseconds - sub(v, 42, 54), leastSpacing
+                    local within = milliseconds % 1000000 - since
+                    expires = expires or within < 0 or within >= 1000000
+                    if #p > 27 then
+                      local limited = now - sub(p, 30)
+                      local doublings = limited < 0 and 0 or sub(p, 28, 29) - math.floor(limited / sub(pace, 15, 21))
+                      if doublings > 0 then
+                        spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, sub(pace, 8, 14)))
+                      end
+                    end
+                    if since >= 0 then wait = spacing - since end
+                  end
+                  if wait > 0 then
+                    reply = 'wait' .. format('%.0f', wait)
+                    if not same then letter = holdsAlert and 'x' or 'w' end
+                  else
+                    letter, sends = 'a', true
+                    if holdsAlert then
+                      letter = same and holds and 'l' or 'y'
+                    elseif holds and same then
+                      letter = 'k'
+                    end
+                  end
+                end
+              end
+            end
+
+            if sends then
+              local last, timestamp = sub(v, 32, 41), sub(version, 1, 10)
+              if same and (state == 97 or state == 107 or state == 108 or state == 121) then
+                timestamp = last
+              elseif timestamp <= last or v == '' and timestamp == '0000000000' then
+                timestamp = format('%010.0f', math.min((tonumber(last) or 0) + 1, 9999999999))
+              end
+              local bucket = byte(p, 14) == 49 and 39 or 22
+              if bucket ~= paceBucket then
+                paceBucket, interval = bucket, sub(pace, bucket, bucket + 6) + 0
+                pushes, reserved = sub(pace, bucket + 7, bucket + 11), sub(pace, bucket + 12, bucket + 16) + 0
+              end
+              local left, priority, drawn = pushes, 'f', same and sub(v, 55, 55) or '-'
+              local full = #p > 14 and sub(p, 15, 27) or ''
+              local missing = full > now and full - milliseconds or 0
+              if missing > 0 then left = math.max(pushes - math.ceil(missing / interval), 0) end
+              if request % 2 == 1 then
+                if drawn == 't' then
+                  priority = 't'
+                elseif left + 0 > (request % 4 >= 2 and 0 or reserved) then
+                  priority, drawn, left, changesPace = 't', 't', left - 1, true
+                  p = sub(p, 1, 14) .. format('%013.0f', milliseconds + missing + interval) .. sub(p, 28)
+                else
+                  priority = 'd'
+                end
+              end
+              if isEnd then letter = string.upper(letter) end
+              v = version .. letter .. timestamp .. now .. drawn
+              if left ~= pushes then left = format('%05d', left) end
+              reply = 'send' .. timestamp .. priority .. left .. t .. u
+            elseif letter then
+              expires = true
+              if isEnd then letter = string.upper(letter) end
+              if v == '' then
+                v = version .. letter .. '00000000000000000000000-'
+              elseif same then
+                v = version .. letter .. sub(v, 32)
+              else
+                v = version .. letter .. sub(v, 32, 54) .. '-' .. sub(v, 56)
+              end
+            end
+
+            if registers or drops and letter then
+              local changes = {}
+              if letter then changes[1], changes[2] = 'v', v end
+              if letter and drops then changes[3], changes[4] = 'h', '' end
+              if registers then
+                local count = #changes
+                changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] = 't', t, 'u', u
+              end
+              if changesPace then
+                local count = #changes
+                changes[count + 1], changes[count + 2] = 'p', p
+              end
+              call('HSET', key, unpack(changes))
+            elseif letter and changesPace then
+              call('HSET', key, 'v', v, 'p', p)
+            elseif letter then
+              call('HSET', key, 'v', v)
+            end
+            if expires and (letter or registers) then call('PEXPIRE', key, ACTIVITY_LIFETIME) end
+            return reply
+          end
+
+          local replies, index = {}, 0
+          local function admitRest()
+            while index < count do
+              index = index + 1
+              replies[index] = admit(KEYS[index], ARGV[index])
+            end
+          end
+          -- What is wrong with one key's hash is that key's error alone.
+          repeat
+            local isDone, failure = pcall(admitRest)
+            if not isDone then
+              local text = type(failure) == 'table' and failure.err
+              replies[index] = {err = text or string.match(failure, '%-(%u+ .*)') or 'ERR ' .. failure}
+            end
+          until isDone
+          if count == 1 then return replies[1] end
+          return replies
+        end
+
+        local key = KEYS[1]
+        local DEVICE_LIFETIME = 7776000000
+        local NOTHING_SENT = '00000000000000000000000-'
 
         local function digits(milliseconds)
           return string.format('%013.0f', math.min(math.max(milliseconds, 0), 9999999999999))

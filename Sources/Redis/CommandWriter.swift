@@ -13,6 +13,13 @@ struct CommandWriter {
         lengthLine(UInt8(ascii: "*"), argumentCount)
     }
 
+    /// Writes arguments only, behind those that are there.
+    init(_ memory: UnsafeMutableRawBufferPointer, continuingAt count: Int) {
+        precondition(memory.count - count >= Self.argumentOverheadBytes)
+        base = memory.baseAddress.unsafelyUnwrapped
+        self.count = count
+    }
+
     mutating func verbatim(_ bytes: UnsafeRawBufferPointer) {
         UnsafeMutableRawBufferPointer(start: base + count, count: bytes.count).copyMemory(from: bytes)
         count += bytes.count
@@ -21,6 +28,12 @@ struct CommandWriter {
     mutating func argument(_ bytes: UnsafeRawBufferPointer) {
         lengthLine(UInt8(ascii: "$"), bytes.count)
         verbatim(bytes)
+        lineEnd()
+    }
+
+    mutating func argument(number: Int) {
+        lengthLine(UInt8(ascii: "$"), Decimal.digits(of: UInt64(number)))
+        decimal(number)
         lineEnd()
     }
 
@@ -35,9 +48,9 @@ struct CommandWriter {
         lineEnd()
     }
 
-    mutating func argument(_ pace: PaceArguments, _ request: PushRequest?) {
+    mutating func argument(_ pace: PaceArguments) {
         lengthLine(UInt8(ascii: "$"), PaceArguments.bytes)
-        pace.write(request, to: base + count)
+        pace.write(to: base + count)
         count += PaceArguments.bytes
         lineEnd()
     }
@@ -59,8 +72,7 @@ struct CommandWriter {
     /// A digest or a claim, which are only compared.
     mutating func argument(eightBytes number: UInt64) {
         lengthLine(UInt8(ascii: "$"), MemoryLayout<UInt64>.size)
-        base.storeBytes(of: number.bigEndian, toByteOffset: count, as: UInt64.self)
-        count += MemoryLayout<UInt64>.size
+        eightBytes(number)
         lineEnd()
     }
 
@@ -118,28 +130,90 @@ struct CommandWriter {
         _ environment: TokenEnvironment,
         registeredAt: Int64?
     ) {
-        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digits, alignment: 1) { stored in
+        Self.withStored(token, environment, registeredAt: registeredAt) { stored in
+            let timeBytes = registeredAt == nil ? 0 : StoredTime.digits
+            let headCount = min(stored.count, timeBytes + TokenText.headBytesMax)
+            argument(UnsafeRawBufferPointer(rebasing: stored[..<headCount]))
+            argument(UnsafeRawBufferPointer(rebasing: stored[headCount...]))
+        }
+    }
+
+    /// A token as it is stored, behind the time of its registration if there is one.
+    private static func withStored(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: TokenEnvironment,
+        registeredAt: Int64?,
+        _ body: (UnsafeRawBufferPointer) -> Void
+    ) {
+        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digits, alignment: 1) { memory in
             // Memory of a positive size has an address.
-            let start = stored.baseAddress.unsafelyUnwrapped
+            let start = memory.baseAddress.unsafelyUnwrapped
             var length = 0
             if let registeredAt {
                 StoredTime.write(registeredAt, to: start)
                 length = StoredTime.digits
             }
-            let tail = TokenText.encode(token, environment, to: start + length)
-            let headCount = min(length + tail, length + TokenText.headBytesMax)
-            length += tail
-            argument(UnsafeRawBufferPointer(rebasing: stored[..<headCount]))
-            argument(UnsafeRawBufferPointer(rebasing: stored[headCount..<length]))
+            length += TokenText.encode(token, environment, to: start + length)
+            body(UnsafeRawBufferPointer(rebasing: memory[..<length]))
         }
+    }
+
+    /// The longest argument that `admission` writes.
+    static let admissionBytesMax = admissionBytes + StoredTime.digits + TokenText.bytesMax
+    private static let admissionBytes = 3 + ScriptVersion.textBytes + MemoryLayout<UInt64>.size
+
+    /// An update or an end as one argument; for its parts see ``AdmissionBatch``.
+    mutating func admission(
+        _ event: CommandEvent,
+        _ request: PushRequest,
+        paceLetter: UInt8,
+        _ version: ScriptVersion,
+        _ digest: UInt64,
+        _ registration: TokenRegistration?
+    ) {
+        guard let registration else {
+            return admission(event, request, paceLetter, version, digest, UnsafeRawBufferPointer(start: nil, count: 0))
+        }
+        let registeredAt = registration.registeredAtMilliseconds
+        Self.withStored(registration.token, registration.environment, registeredAt: registeredAt) { stored in
+            admission(event, request, paceLetter, version, digest, stored)
+        }
+    }
+
+    private mutating func admission(
+        _ event: CommandEvent,
+        _ request: PushRequest,
+        _ paceLetter: UInt8,
+        _ version: ScriptVersion,
+        _ digest: UInt64,
+        _ stored: UnsafeRawBufferPointer
+    ) {
+        lengthLine(UInt8(ascii: "$"), Self.admissionBytes + stored.count)
+        byte(event.rawValue)
+        byte(request.digit)
+        byte(paceLetter)
+        version.write(to: base + count)
+        count += ScriptVersion.textBytes
+        eightBytes(digest)
+        verbatim(stored)
+        lineEnd()
     }
 
     private mutating func lengthLine(_ type: UInt8, _ length: Int) {
         byte(type)
-        let digits = Decimal.digits(of: UInt64(length))
-        Decimal.write(UInt64(length), digits: digits, to: base + count)
-        count += digits
+        decimal(length)
         lineEnd()
+    }
+
+    private mutating func decimal(_ number: Int) {
+        let digits = Decimal.digits(of: UInt64(number))
+        Decimal.write(UInt64(number), digits: digits, to: base + count)
+        count += digits
+    }
+
+    private mutating func eightBytes(_ number: UInt64) {
+        base.storeBytes(of: number.bigEndian, toByteOffset: count, as: UInt64.self)
+        count += MemoryLayout<UInt64>.size
     }
 
     private mutating func byte(_ byte: UInt8) {

@@ -11,6 +11,9 @@ struct OutstandingCall {
     /// Monotonic, of the turn in which it was written.
     var issuedAtMilliseconds: Int64
     var kind: CallKind
+    /// How many calls, this one the first of them, left as one command and are answered by one reply; 0 for the others of them, and for
+    /// all that have not left yet.
+    var batchCount: UInt8
     /// Written after the scripts were loaded a second time on this connection.
     var followsReload: Bool
 }
@@ -40,6 +43,14 @@ struct OutstandingCalls: ~Copyable {
         if tail >= calls.count { tail -= calls.count }
         calls.initializeElement(at: tail, to: call)
         count += 1
+    }
+
+    /// Notes that the newest `count` calls have left as one command.
+    mutating func markNewestAsBatch(count batchCount: Int) {
+        precondition(batchCount > 0 && batchCount <= count)
+        var first = head + count - batchCount
+        if first >= calls.count { first -= calls.count }
+        calls[first].batchCount = UInt8(batchCount)
     }
 
     mutating func removeOldest() -> OutstandingCall? {

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A bucket of pushes that gains one every interval and starts full.
 public struct BucketNumbers: Sendable, Hashable {
     public static let pushesMax = 10_000
@@ -58,12 +60,12 @@ public struct PaceNumbers: Sendable, Hashable {
 
 /// The numbers of a policy as the scripts take them, rendered once, when a worker starts.
 ///
-/// One digit is left for a ``PushRequest``; then come the three times in seven digits each, the bucket and the frequent bucket.
+/// The three times in seven digits each, the bucket and the frequent bucket.
 public struct PaceArguments: Sendable {
-    static let bytes = 56
+    static let bytes = 55
     private static let timeDigits = 7
 
-    private let text: InlineArray<56, UInt8>
+    private let text: InlineArray<55, UInt8>
 
     public init(_ numbers: PaceNumbers) {
         text = InlineArray(initializingWith: { span in
@@ -73,11 +75,10 @@ public struct PaceArguments: Sendable {
                     numbers.spacingMilliseconds, numbers.throttledSpacingMaxMilliseconds,
                     numbers.throttleRecoveryMilliseconds,
                 ]
-                Decimal.write(0, digits: 1, to: start)
                 for (index, time) in times.enumerated() {
-                    Decimal.write(UInt64(time), digits: Self.timeDigits, to: start + 1 + index * Self.timeDigits)
+                    Decimal.write(UInt64(time), digits: Self.timeDigits, to: start + index * Self.timeDigits)
                 }
-                let buckets = start + 1 + times.count * Self.timeDigits
+                let buckets = start + times.count * Self.timeDigits
                 numbers.budget.write(to: buckets)
                 numbers.frequentBudget.write(to: buckets + BucketNumbers.bytes)
                 count = buffer.count
@@ -85,12 +86,17 @@ public struct PaceArguments: Sendable {
         })
     }
 
-    /// Writes the ``bytes``, with what is asked.
-    func write(_ request: PushRequest?, to destination: UnsafeMutableRawPointer) {
+    func write(to destination: UnsafeMutableRawPointer) {
         text.span.withUnsafeBytes {
             destination.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count)
         }
-        if let request { destination.storeBytes(of: request.digit, as: UInt8.self) }
+    }
+
+    /// Whether these ``bytes`` are what it writes.
+    func isWritten(in bytes: UnsafeRawBufferPointer) -> Bool {
+        text.span.withUnsafeBytes {
+            memcmp($0.baseAddress.unsafelyUnwrapped, bytes.baseAddress.unsafelyUnwrapped, Self.bytes) == 0
+        }
     }
 }
 
@@ -111,7 +117,7 @@ public struct PushRequest: Sendable, Hashable {
     }
 
     /// The three as the bits of a digit.
-    fileprivate var digit: UInt8 {
+    var digit: UInt8 {
         UInt8(ascii: "0") + (isHigh ? 1 : 0) + (mayUseReserve ? 2 : 0) + (carriesAlert ? 4 : 0)
     }
 }

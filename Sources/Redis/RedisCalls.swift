@@ -2,7 +2,9 @@ import Reactor
 
 extension RedisConnection {
     /// Longest command that can be held: it has to come back in one reply.
-    public static let heldCommandBytesMax = ReplyReader.stringBytesMax
+    public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
+    /// The most updates and ends that one command carries.
+    public static let admissionsPerCommandMax = AdmissionBatch.callsMax
     /// Longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
 
@@ -25,6 +27,9 @@ extension RedisConnection {
 
     /// Decides what becomes of an update or an end. See ``AdmitReply`` for what it can come to.
     ///
+    /// Those that are issued one after the other, without another call between them, leave as one command: at the turn's end, or before
+    /// the next other call. Each succeeds or fails by itself, except that the command may fail as a whole.
+    ///
     /// - Parameters:
     ///   - key: an activity's.
     ///   - digest: of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. Not
@@ -42,16 +47,22 @@ extension RedisConnection {
         tag: UInt64
     ) -> CallIssue {
         guard key.kind == .activity, registration?.isWithinBounds ?? true else { return .outOfBounds }
-        let kind = event == .update ? CallKind.update : .end
-        let count = registration == nil ? 4 : 6
-        let bytes = 96 + PaceArguments.bytes + (registration == nil ? 0 : TokenText.bytesMax)
-        return issue(kind, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
-            writer.argument(letter: event.rawValue)
-            writer.argument(version)
-            writer.argument(eightBytes: digest)
-            writer.argument(pace, request)
-            if let registration { writer.arguments(registration) }
-        }
+        if let obstacle = obstacle(key) { return obstacle }
+        if !batch.takes(pace) { flushAdmissions() }
+        scheduleTurnEnd()
+        batch.append(key, event, version, digest, pace, request, registration)
+        append(event == .update ? .update : .end, tag: tag, batchCount: 0)
+        if batch.count == configuration.admissionsPerCommandMax { flushAdmissions() }
+        return .issued
+    }
+
+    /// Writes the updates and ends that were collected, as one command. To be called before anything else is written.
+    func flushAdmissions() {
+        guard batch.count > 0, let stream else { return }
+        let room = stream.reserve(ScriptPrefixes.bytes + batch.commandBytesMax)
+        stream.commit(batch.write(prefix: scripts[.admit], to: room))
+        outstanding.markNewestAsBatch(count: batch.count)
+        batch.removeAll()
     }
 
     /// Keeps a command until its token registers: `held`, `superseded` by a newer one, `duplicate`, or `retry` if a token has come.
@@ -179,7 +190,7 @@ extension RedisConnection {
             if let version { writer.argument(version) } else { writer.emptyArgument() }
             writer.argument(letter: outcome.rawValue)
             if outcome == .limited, let pace {
-                writer.argument(pace, nil)
+                writer.argument(pace)
             } else {
                 writer.argument(eightBytes: digest)
             }
@@ -198,20 +209,30 @@ extension RedisConnection {
         tag: UInt64,
         _ arguments: (inout CommandWriter) -> Void
     ) -> CallIssue {
-        guard key.count <= HashKey.bytesMax, key.app.count > 0, key.identifier.count > 0 else { return .outOfBounds }
-        guard state == .ready, let stream, let script = kind.script else { return .notReady }
-        guard outstanding.count < configuration.outstandingCallsMax,
-            stream.pendingOutputBytes < Stream.highWaterBytes
-        else { return .full }
-        let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 2)
+        if let obstacle = obstacle(key) { return obstacle }
+        guard let stream, let script = kind.script else { return .notReady }
+        flushAdmissions()
+        scheduleTurnEnd()
+        let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 3)
         let room = stream.reserve(ScriptPrefixes.bytes + key.count + argumentBytes + overhead)
-        var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + argumentCount)
+        var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
         writer.verbatim(scripts[script])
+        writer.argument(letter: UInt8(ascii: "1"))
         writer.argument(key)
         arguments(&writer)
         stream.commit(writer.count)
-        append(kind, tag: tag)
+        append(kind, tag: tag, batchCount: 1)
         return .issued
+    }
+
+    /// Why a call with this key cannot be issued now; nil if it can.
+    private func obstacle(_ key: HashKey) -> CallIssue? {
+        guard key.count <= HashKey.bytesMax, key.app.count > 0, key.identifier.count > 0 else { return .outOfBounds }
+        guard state == .ready, let stream else { return .notReady }
+        guard outstanding.count < configuration.outstandingCallsMax,
+            stream.pendingOutputBytes < Stream.highWaterBytes
+        else { return .full }
+        return nil
     }
 }
 

@@ -8,14 +8,15 @@ protocol ConnectionOwner: AnyObject {
     func becameReady(_ connection: RedisConnection)
     /// May close the connection.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a call with an error, which the handler is told next.
+    /// The server answered a call with an error, which the handler is told next. Not of calls that left as one command.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
 /// A pipelined connection to one Redis server, for the scripts `admit` and `settle`. It makes itself anew when it is lost.
 ///
-/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output buffer and leave at
-/// the end of the turn, all with one write; replies come in the order of the calls. A call or a reply allocates nothing.
+/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output buffer, updates and ends
+/// into a batch before that, and leave at the end of the turn, all with one write; replies come in the order of the calls. A call or a reply
+/// allocates nothing.
 ///
 /// A call that has not been answered when the connection is lost is not issued again by the connection: that is for
 /// whoever issued it, who knows whether it still matters.
@@ -54,6 +55,9 @@ public final class RedisConnection {
     var stream: Stream?
     var reader: ReplyReader?
     var outstanding: OutstandingCalls
+    /// Updates and ends that have not been written yet; they count among the outstanding calls, as the newest of them.
+    var batch: AdmissionBatch
+    private var isTurnEndScheduled = false
     let scripts: ScriptPrefixes
     /// The memory that a reply's token is unpacked into.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
@@ -87,12 +91,14 @@ public final class RedisConnection {
     ) {
         precondition(!configuration.url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         precondition(configuration.outstandingCallsMax > 0)
+        precondition((1...Self.admissionsPerCommandMax).contains(configuration.admissionsPerCommandMax))
         self.loop = loop
         self.configuration = configuration
         self.handler = handler
         self.owner = owner
         location = configuration.url.location
         outstanding = OutstandingCalls(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
+        batch = AdmissionBatch(capacity: configuration.admissionsPerCommandMax)
         scripts = ScriptPrefixes()
     }
 
@@ -192,6 +198,7 @@ public final class RedisConnection {
         stream?.close()
         stream = nil
         reader = nil
+        batch.removeAll()
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
     }
@@ -229,21 +236,31 @@ public final class RedisConnection {
     /// The next call is to be taken although its slot is still on its way to this server. Only if there is room for it: the server takes
     /// whatever command comes next by this.
     func prepareAskedCall(keyFingerprint: UInt64) {
-        precondition(state == .ready && hasRoomForAskedCall)
+        precondition(state == .ready && hasRoomForAskedCall && batch.count == 0)
         stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
-        append(.asking, tag: 0)
+        append(.asking, tag: 0, batchCount: 1)
         nextKeyFingerprint = keyFingerprint
+    }
+
+    // MARK: - The turn's end
+
+    /// Before the stream's own, if it is asked for in time: then all that the turn has written leaves with one write.
+    func scheduleTurnEnd() {
+        guard !isTurnEndScheduled else { return }
+        isTurnEndScheduled = true
+        loop.atTurnEnd(self)
     }
 
     // MARK: - The deadline
 
-    func append(_ kind: CallKind, tag: UInt64) {
+    func append(_ kind: CallKind, tag: UInt64, batchCount: UInt8) {
         outstanding.append(
             OutstandingCall(
                 tag: tag,
                 keyFingerprint: nextKeyFingerprint,
                 issuedAtMilliseconds: loop.nowMilliseconds,
                 kind: kind,
+                batchCount: batchCount,
                 followsReload: hasReloaded
             )
         )
@@ -286,7 +303,7 @@ enum ConnectionTimer: UInt64 {
 
 // MARK: - The loop's calls
 
-extension RedisConnection: StreamHandler, TimerHandler {
+extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// For the loop.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
@@ -312,11 +329,15 @@ extension RedisConnection: StreamHandler, TimerHandler {
             case .violation:
                 lose(RedisError(.protocolViolation))
             case .reply(let reply):
-                if let call = outstanding.removeOldest() {
+                guard let call = outstanding.oldest, call.batchCount > 0 else {
+                    return lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
+                }
+                if call.batchCount > 1 {
+                    take(reply, ofBatch: Int(call.batchCount), from: reader, handler)
+                } else {
+                    _ = outstanding.removeOldest()
                     if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
                     take(reply, of: call, from: reader, handler)
-                } else {
-                    lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
                 }
             }
         }
@@ -330,6 +351,12 @@ extension RedisConnection: StreamHandler, TimerHandler {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
         lose(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
+    }
+
+    /// For the loop.
+    public func turnEnded() {
+        isTurnEndScheduled = false
+        flushAdmissions()
     }
 
     /// For the loop.

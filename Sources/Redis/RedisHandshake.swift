@@ -118,9 +118,10 @@ extension RedisConnection {
     /// Writes a command of the connection's own.
     private func command(_ kind: CallKind, _ arguments: [String]) {
         guard let stream else { return }
+        flushAdmissions()
         guard withCommandText(arguments, { stream.write($0) }) else {
             return lose(RedisError(.protocolViolation, "no memory for a command"))
         }
-        append(kind, tag: 0)
+        append(kind, tag: 0, batchCount: 1)
     }
 }

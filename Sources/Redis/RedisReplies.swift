@@ -21,6 +21,30 @@ extension RedisConnection {
         }
     }
 
+    /// Takes the reply to the `count` oldest outstanding calls, which are updates and ends that left as one command.
+    func take(_ reply: Reply, ofBatch count: Int, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+        if reply.kind == .error { return takeError(RedisError(reply: reply.bytes), ofBatch: count, handler) }
+        let isWhole = reply.kind == .array(count: count)
+        for index in 0..<count {
+            // The handler may close the connection, or a reply end it: then the rest has failed already.
+            guard reader === self.reader, let call = outstanding.removeOldest() else { return }
+            if isWhole { take(reader.element(index), of: call, from: reader, handler) } else { violated(call, handler) }
+        }
+    }
+
+    private func takeError(_ error: RedisError, ofBatch count: Int, _ handler: (any RedisHandler)?) {
+        let reader = reader
+        var followsReload = false
+        if error.code == .noScript && !hasReloaded { reloadScripts() }
+        for _ in 0..<count {
+            guard reader === self.reader, let call = outstanding.removeOldest() else { return }
+            followsReload = call.followsReload
+            handler?.failed(tag: call.tag, script: .admit, error: error)
+        }
+        guard reader === self.reader else { return }
+        if error.endsConnection || error.code == .noScript && followsReload { lose(error) }
+    }
+
     private func takeError(
         _ error: RedisError,
         of call: OutstandingCall,

@@ -15,15 +15,15 @@ struct Reply {
 /// hiredis' parser, without the tree of objects that it would build: what a reply consists of goes into one buffer that is
 /// made once, so a reply costs no allocation.
 ///
-/// The scripts answer with a string or a number, CONFIG with a flat array, and that is all that is taken: no nesting, and limits
-/// on everything that the peer can make long.
+/// The scripts answer with a string, a number or a flat array of strings and errors, CONFIG with a flat array, and that is all that is
+/// taken: no nesting, and limits on everything that the peer can make long.
 final class ReplyReader {
     /// Longest string in a reply.
     static let stringBytesMax = 128 * 1024
     /// Most elements of an array.
-    static let elementsMax = 16
+    static let elementsMax = AdmissionBatch.callsMax
     /// All strings of one reply together.
-    static let replyBytesMax = stringBytesMax + 4 * 1024
+    static let replyBytesMax = stringBytesMax + elementsMax * 512
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -104,7 +104,7 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    private var elements = InlineArray<17, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
+    private var elements = InlineArray<65, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
     private var elementCount = 0
     private var byteCount = 0
     /// The last reply was handed out: the next object begins a new one.

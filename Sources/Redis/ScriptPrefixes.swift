@@ -1,10 +1,10 @@
-/// The part of a call that is the same for every call of a script, ready to be copied: `EVALSHA`, the digest, one key.
+/// The part of a call that is the same for every call of a script, ready to be copied: `EVALSHA` and the digest.
 final class ScriptPrefixes {
     static let digestBytes = 40
     private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
-    private static let after: StaticString = "\r\n$1\r\n1\r\n"
+    private static let after: StaticString = "\r\n"
     /// Arguments that the prefix is.
-    static let argumentCount = 3
+    static let argumentCount = 2
     static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
 
     private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * bytes, alignment: 1)

@@ -44,9 +44,9 @@ enum SettleScript {
           local time, pace = call('TIME'), ARGV[4]
           local now, limited = time[1] .. sub('000000' .. time[2], -6, -4), sub(p, 30)
           if v and sub(v, 42, 54) > limited or limited == '' or now < limited then
-            local doublings, spacing, longest = 0, sub(pace, 2, 8), sub(pace, 9, 15)
+            local doublings, spacing, longest = 0, sub(pace, 1, 7), sub(pace, 8, 14)
             if limited ~= '' and now >= limited then
-              doublings = math.max(sub(p, 28, 29) - math.floor((now - limited) / sub(pace, 16, 22)), 0)
+              doublings = math.max(sub(p, 28, 29) - math.floor((now - limited) / sub(pace, 15, 21)), 0)
             end
             if spacing * 2 ^ doublings < longest + 0 then doublings = math.min(doublings + 1, 22) end
             local full = sub(p, 15, 27)

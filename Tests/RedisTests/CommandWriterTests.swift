@@ -47,8 +47,8 @@ struct CommandWriterTests {
             }
             writer.argument(letter: UInt8(ascii: "u"))
             writer.emptyArgument()
-            writer.argument(PaceArguments(pace), PushRequest(isHigh: true, mayUseReserve: false, carriesAlert: true))
-            writer.argument(PaceArguments(pace), nil)
+            writer.argument(number: 640)
+            writer.argument(PaceArguments(pace))
             writer.argument(pace.frequentBudget)
             writer.argument(ScriptVersion(timestampSeconds: 1_760_000_000, sequence: 42)!)
             writer.argument(eightBytes: 0x0001_2341_4243_4445)
@@ -64,8 +64,7 @@ struct CommandWriterTests {
         let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
             "{com.example.scores/match-17}", "u", "",
-            "50001000360000000000010240000000150001500000011000000050",
-            "00001000360000000000010240000000150001500000011000000050",
+            "640", "0001000360000000000010240000000150001500000011000000050",
             "00000011000000050", "176000000000000000000000000042",
             "\0\u{01}\u{23}ABCDE", ":GameAttributes", "*",
         ]
@@ -75,6 +74,44 @@ struct CommandWriterTests {
             Array("9999999999999".utf8),
         ]
         #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens))
+    }
+
+    @Test func `A batch is what hiredis writes`() {
+        let token = Array(String(repeating: "0f", count: 80).utf8)
+        var batch = AdmissionBatch(capacity: 2)
+        let paces = [PaceNumbers.spaced(1), .spaced(2)].map { PaceArguments($0) }
+        for (index, event) in [CommandEvent.update, .end].enumerated() {
+            let request = PushRequest(isHigh: true, mayUseReserve: index == 1, carriesAlert: true)
+            TestKey.activity("\(index)")
+                .withHashKey { key in
+                    token.withUnsafeBytes { token in
+                        let registration = TokenRegistration(
+                            token: token,
+                            environment: .sandbox,
+                            registeredAtMilliseconds: 12
+                        )
+                        let known = index == 0 ? nil : registration
+                        batch.append(key, event, .at(1_760_000_000, 42), 0x41_4243_4445, paces[index], request, known)
+                    }
+                }
+        }
+        let isFull = !batch.takes(paces[0])
+        #expect(isFull)
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: batch.commandBytesMax + 64, alignment: 1)
+        defer { room.deallocate() }
+        let prefix = "$7\r\nEVALSHA\r\n$1\r\nx\r\n"
+        let count = Array(prefix.utf8).withUnsafeBytes { batch.write(prefix: $0, to: room) }
+        let fixed = "176000000000000000000000000042\0\0\0ABCDE"
+        let registered = "0000000000012S" + String(repeating: "\u{0F}", count: 80)
+        let texts = [
+            "EVALSHA", "x", "2", "{app:0}", "{app:1}", "u5A\(fixed)", "e7B\(fixed)\(registered)",
+            "0000001006000000600000240000000150000500180000020000050",
+            "0000002006000000600000240000000150000500180000020000050",
+        ]
+        #expect(Array(room[..<count]) == formatted(texts.map { Array($0.utf8) }))
+        batch.removeAll()
+        let isEmpty = batch.count == 0 && batch.takes(paces[0])
+        #expect(isEmpty)
     }
 
     @Test(arguments: [0, 1, 9, 10, 99, 100, 9_999_999_999, 10_000_000_000, .max] as [UInt64])

@@ -76,6 +76,76 @@ import Testing
         lane.connection.close()
     }
 
+    @Test(arguments: [
+        "$9\r\nduplicate\r\n", ":0\r\n", "*0\r\n", "*2\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n", "$-1\r\n", "*-1\r\n",
+        "*4\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
+        "*3\r\n:0\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
+    ])
+    func `A reply that does not fit its batch ends the connection`(reply: String) throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        fake.send(reply)
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failed == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
+        #expect(lane.events.count == 5)
+        lane.connection.close()
+    }
+
+    @Test func `A batch's replies are its calls', and an error among them is one call's`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
+        #expect(lane.turn { lane.connection.outstandingCount == 0 })
+        var wait = ModelReply(.wait)
+        wait.waitMilliseconds = 7
+        #expect(
+            lane.events == [
+                .admitted(1, ModelReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, wait),
+                .settled(4, true),
+            ]
+        )
+        lane.connection.close()
+    }
+
+    @Test(arguments: [
+        ("-OOM no", RedisError.Code.outOfMemory, false), ("-ERR fault", .unknown, false),
+        ("-READONLY replica", .readOnly, true),
+    ])
+    func `An error in place of a batch's replies is each call's`(
+        reply: String,
+        code: RedisError.Code,
+        ends: Bool
+    ) throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        fake.send("\(reply)\r\n:1\r\n")
+        #expect(lane.turn { lane.connection.outstandingCount == 0 })
+        let failures = (1...3 as ClosedRange<UInt64>).map { Lane.Event.failed($0, .admit, code) }
+        #expect(lane.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
+        lane.connection.close()
+    }
+
+    @Test func `A reply to what has not left yet is one that nothing asked for`() throws {
+        let (lane, fake) = try connected()
+        // The reply is read in the next turn, and the call leaves at its end.
+        fake.send("$9\r\nduplicate\r\n")
+        lane.loop.turn(waitMilliseconds: 0)
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        #expect(lane.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
+        lane.connection.close()
+    }
+
     @Test func `A reply that nothing asked for ends the connection`() throws {
         let (lane, fake) = try connected()
         fake.send(":1\r\n")
@@ -211,7 +281,8 @@ import Testing
             #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
         }
         lane.onEvent = { [unowned lane] event in if case .admitted = event { lane.connection.close() } }
-        fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
+        lane.loop.turn(waitMilliseconds: 0)
+        fake.send("*3\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
         #expect(lane.turn { lane.events.count >= 3 })
         #expect(
             lane.events == [
@@ -260,7 +331,7 @@ import Testing
         ]
         for (call, key) in wrong { #expect(lane.connection.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(update, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
         #expect(lane.connection.issue(update, key: key, tag: 3) == .full)
         fake.send("$9\r\nduplicate\r\n")
         #expect(lane.turn { lane.connection.outstandingCount == 1 })

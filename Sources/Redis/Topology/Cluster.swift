@@ -125,6 +125,7 @@ final class Cluster {
         guard let free else { return nil }
         var own = configuration
         own.url = configuration.url.at(location)
+        own.admissionsPerCommandMax = 1
         let connection = RedisConnection(loop: loop, configuration: own, handler: handler, owner: self)
         nodes[free] = Node(location: location, isMapped: false)
         connections[free] = connection
