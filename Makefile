@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What the libraries, the demo and the tests need, by Debian's names.
-PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client curl util-linux python3
+PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server curl util-linux python3
 # What only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)
@@ -62,6 +62,8 @@ format: ## Format all sources
 bench: bench-deps ## Run the benchmarks
 	swift run --package-path Benchmarks --configuration release JSONBenchmark
 	swift run --package-path Benchmarks --configuration release DeliveryBenchmark
+	swift run --package-path Benchmarks --configuration release RedisBenchmark
+	swift run --package-path Benchmarks --configuration release causeway-bench compare
 
 bench-check: bench-deps ## Fail if the domain or the core allocates for a message
 	swift run --package-path Benchmarks --configuration release JSONBenchmark check

@@ -37,7 +37,8 @@ func relay(_ given: Arguments) throws {
     print(listener.port)
     fflush(nil)
     try loop.add(descriptor: 0, interest: .readable, handler: acceptor)
-    loop.run()
+    // The listener holds it weakly.
+    withExtendedLifetime(acceptor) { loop.run() }
     listener.close()
 }
 

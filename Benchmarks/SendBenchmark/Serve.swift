@@ -16,6 +16,7 @@ enum SimulatedApp {
 func serve(_ given: Arguments) async throws {
     var arguments = given
     let latency = try arguments.number("latency", 0, in: 0...10_000)
+    let window = try arguments.number("connection-window", 65_535, in: 1...Faults.connectionWindowBytesMax)
     try arguments.end()
     let directory = try TemporaryDirectory()
     defer { directory.remove() }
@@ -32,6 +33,7 @@ func serve(_ given: Arguments) async throws {
     )
     configuration.interfacePort = nil
     configuration.faults.latencyMilliseconds = latency...latency
+    configuration.faults.connectionWindowBytes = window
     let simulator = Simulator(configuration)
     try await simulator.start()
     try await addActivities(to: simulator, tokensFile: directory.path + "/tokens")

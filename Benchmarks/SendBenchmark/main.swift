@@ -3,7 +3,8 @@ import Glibc
 /// `causeway-bench`: what a push costs, from the call to the answer.
 let usage = """
     usage: causeway-bench send --port P --ca FILE [options]     send pushes, print one line of JSON
-           causeway-bench serve [--latency MS]                  an APNs simulator for them, until standard input ends
+           causeway-bench serve [--latency MS] [--connection-window BYTES]
+                                                                an APNs simulator for them, until standard input ends
            causeway-bench compare [--count N] [--rounds N]      send and h2load in turn against the same simulator
 
     send:

@@ -3,6 +3,9 @@ import Synchronization
 
 /// The connections of a process to all of APNs, and to each of its addresses: shared by the pools of every lane.
 ///
+/// The limits hold back growth. The only connection of a pool, and one that takes up a new key, are given a place in any case: without
+/// it one app would stand still because of what another needs.
+///
 /// Locked, and touched only when a connection opens or ends.
 public final class ConnectionBudget: Sendable {
     private struct State {
@@ -25,11 +28,14 @@ public final class ConnectionBudget: Sendable {
 
     /// Takes a place at one of the addresses: of those in `preferred` if there is room, else of any, and there where the process has
     /// the fewest. Nil if none has room.
-    func take(preferred: [SocketAddress], all: [SocketAddress]) -> SocketAddress? {
+    ///
+    /// - Parameter isNeeded: whether the pool cannot do without it; then the limits do not count.
+    func take(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
-            guard state.total < connectionsMax else { return nil }
+            guard isNeeded || state.total < connectionsMax else { return nil }
             for choice in [preferred, all] {
-                let open = choice.shuffled().filter { state.byAddress[$0, default: 0] < connectionsPerAddressMax }
+                let open = choice.shuffled()
+                    .filter { isNeeded || state.byAddress[$0, default: 0] < connectionsPerAddressMax }
                 let fewest = open.min { state.byAddress[$0, default: 0] < state.byAddress[$1, default: 0] }
                 guard let fewest else { continue }
                 state.total += 1

@@ -70,8 +70,8 @@ extension Connection {
         let slot = slots.pointer(index)
         if slot.pointee.status != 0 {
             // Trailers end the stream and hold no pseudo-header field (RFC 9113, section 8.1).
-            guard isLast, !head.isMalformed, head.status == 0 else { return abandon(index, .protocolError) }
-            return finish(index)
+            guard isLast, !head.isMalformed, head.status == 0 else { return disbelieve(index) }
+            return finishWhole(index)
         }
         guard !head.isMalformed, head.status != 0 else { return abandon(index, .protocolError) }
         if head.status < 200 {
@@ -82,7 +82,23 @@ extension Connection {
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
-        if isLast { finish(index) }
+        // What never has content may tell the length that it would have (RFC 9110, section 8.6).
+        slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
+        slot.pointee.answerBytesLeft = head.contentBytes
+        if isLast { finishWhole(index) }
+    }
+
+    /// The answer is complete, unless it is shorter than it said (RFC 9113, section 8.1.1).
+    private func finishWhole(_ index: Int32) {
+        let slot = slots.pointer(index)
+        guard !slot.pointee.hasContentLength || slot.pointee.answerBytesLeft == 0 else { return disbelieve(index) }
+        finish(index)
+    }
+
+    /// A malformed answer is none, whatever its status was (RFC 9113, section 8.1.1).
+    private func disbelieve(_ index: Int32) {
+        slots.pointer(index).pointee.status = 0
+        abandon(index, .protocolError)
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
@@ -93,8 +109,12 @@ extension Connection {
         guard slot.pointee.status != 0 else { return abandon(index, .protocolError) }
         slots.keepAnswer(index, frame.payload)
         slot.pointee.answerBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
+        if slot.pointee.hasContentLength {
+            slot.pointee.answerBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
+            guard slot.pointee.answerBytesLeft >= 0 else { return disbelieve(index) }
+        }
         if frame.flags & FrameFlags.endStream != 0 {
-            finish(index)
+            finishWhole(index)
         } else if slot.pointee.answerBytesReceived > ConnectionLimits.answerBodyBytesMax {
             abandon(index, .cancel)
         }

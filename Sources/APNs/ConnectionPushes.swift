@@ -232,14 +232,16 @@ extension Connection {
 
     func requestTimerFired() {
         let now = loop.nowMilliseconds
+        var hasRunOut = false
         while slots.oldest >= 0, slots.pointer(slots.oldest).pointee.deadlineMilliseconds <= now {
             let index = slots.oldest
             writeReset(slots.pointer(index).pointee.streamIdentifier, .cancel)
             answer(index, wasRefused: false, ranOutOfTime: true)
             guard phase != .closed else { return }
+            hasRunOut = true
         }
-        // If the peer reads so little that resets pile up, it is gone.
-        if let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
+        // A peer that reads so little that resets pile up is gone. Output that waits while nothing is late is only a full line.
+        if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
         guard slots.oldest >= 0 else { return closeIfOver() }

@@ -18,7 +18,7 @@ public struct PoolConfiguration {
     public var connectionsMin = 1
     /// How long the pool must have needed one connection fewer before it gives one up. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
-    /// The process's connections, which all its pools share.
+    /// The process's connections: one budget is given to all its pools.
     public var budget = ConnectionBudget()
     /// Pushes in flight on one connection, below whatever APNs allows it. Range 1 to 4,096.
     public var inFlightMax = 1_000

@@ -41,7 +41,8 @@ extension Pool {
     private func connect(to addresses: [SocketAddress]) {
         let used = connections.compactMap(\.peer)
         let unused = addresses.filter { !used.contains($0) }
-        guard let address = configuration.budget.take(preferred: unused, all: addresses) else {
+        let isNeeded = trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
+        guard let address = configuration.budget.take(preferred: unused, all: addresses, isNeeded: isNeeded) else {
             opening.isUnderWay = false
             opening.failed()
             notice(.resolveFailed(host: configuration.host, detail: "the process has no connection to it left"))

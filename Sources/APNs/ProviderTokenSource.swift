@@ -39,11 +39,16 @@ public final class ProviderTokenSource: Sendable {
         var candidate: Signer?
         /// The candidate's token while a connection tries it.
         var onTrial: ProviderToken?
+        var trialBeganSeconds: Int64 = 0
         var refusal: Reason?
         var generationsOffered = 0
+        /// Somebody renews the tokens for the whole fleet.
+        var isShared = false
+        /// Of the newest token that APNs called expired.
+        var refusedIssuedAtSeconds: Int64?
     }
 
-    private let teamIdentifier: String
+    public let teamIdentifier: String
     private let state: Mutex<State>
 
     /// - Parameters:
@@ -64,13 +69,15 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// The token to use now, signed anew when the last one is old. If signing fails, the last one serves to its end;
-    /// nil once that has passed.
+    /// nil once that has passed. One that is shared is renewed by whoever shares it, and here only when it is at its end.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token from the future was signed by a clock that has been set back since.
-                if age >= 0 && age < ProviderTokenTimes.renewalSeconds { return token }
+                // A token from the future was signed by a clock that has been set back since, or by another's that is ahead.
+                let youngest = state.isShared ? -ProviderTokenSharing.clockSecondsMax : 0
+                let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
+                if age >= youngest && age < oldest { return token }
             }
             if let token = sign(state.signer, unixSeconds: unixSeconds) {
                 state.newest = token
@@ -89,7 +96,45 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             guard state.newest === token else { return }
             let age = token.ageSeconds(at: unixSeconds)
-            if age < 0 || age >= ProviderTokenTimes.pinSeconds { state.newest = nil }
+            if age < 0 || age >= ProviderTokenTimes.pinSeconds {
+                state.newest = nil
+                state.refusedIssuedAtSeconds = token.issuedAtSeconds
+            }
+        }
+    }
+
+    // MARK: - Sharing
+
+    /// From now on the tokens are renewed by whoever calls this, for the whole fleet, and handed in with ``adopt(_:keyIdentifier:)``.
+    public func beginSharing() {
+        state.withLock { $0.isShared = true }
+    }
+
+    /// What a sharer has to know: which key signs, and when the tokens were issued that are in use and that APNs called expired.
+    public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
+        state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
+    }
+
+    /// Another process's token takes the place of the one in use. Nothing happens if another key has come into use meanwhile.
+    public func adopt(_ token: SharedToken, keyIdentifier: String) {
+        state.withLock { state in
+            guard state.signer.keyIdentifier == keyIdentifier else { return }
+            state.newest = ProviderToken(
+                token: Array(token.text.utf8),
+                issuedAtSeconds: token.issuedAtSeconds,
+                keyGeneration: state.signer.generation
+            )
+        }
+    }
+
+    /// A new token for the whole fleet, which is in use here at once. Nil if signing fails, or another key has come into use.
+    public func signForAll(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
+        state.withLock { state in
+            guard state.signer.keyIdentifier == keyIdentifier,
+                let token = sign(state.signer, unixSeconds: unixSeconds)
+            else { return nil }
+            state.newest = token
+            return SharedToken(text: token.text, issuedAtSeconds: unixSeconds)
         }
     }
 
@@ -120,21 +165,27 @@ public final class ProviderTokenSource: Sendable {
     /// Which key signs now; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
+    /// How long a pool has the candidate to itself: one that has nothing to send gives no verdict.
+    static let trialSeconds: Int64 = 30
+
     /// The candidate's token, for whoever is the first to ask: that pool has to try it and give its verdict.
     func takeTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
-            guard let candidate = state.candidate, state.onTrial == nil else { return nil }
+            guard let candidate = state.candidate,
+                state.onTrial == nil || unixSeconds - state.trialBeganSeconds >= Self.trialSeconds
+            else { return nil }
             guard let token = sign(candidate, unixSeconds: unixSeconds) else {
                 state.candidate = nil
                 state.refusal = .absent
                 return nil
             }
             state.onTrial = token
+            state.trialBeganSeconds = unixSeconds
             return token
         }
     }
 
-    /// What became of a token from `takeTrial`. Says nothing if another candidate has been offered since.
+    /// What became of a token from `takeTrial`. Says nothing if another candidate has been offered since, or another pool is trying.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
             guard state.onTrial === token, let candidate = state.candidate else { return }

@@ -30,6 +30,8 @@ struct Slot {
     var retryAfterSeconds: Int32 = -1
     /// Bytes of the answer's body that came, padding included.
     var answerBytesReceived: Int32 = 0
+    /// Bytes of it that are still to come by the answer's `content-length`; only looked at if there was one.
+    var answerBytesLeft: Int32 = 0
     /// Bytes of it that are kept.
     var answerBytes: UInt16 = 0
     /// The final :status, 0 before.
@@ -38,6 +40,8 @@ struct Slot {
     /// Whether it is in the list of deadlines; it leaves that list when its time runs out.
     var isTimed = false
     var isWaiting = false
+    /// Whether the answer has said how long its body is.
+    var hasContentLength = false
 }
 
 /// The slots of one connection, and beside each the body of its answer.

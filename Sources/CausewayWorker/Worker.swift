@@ -28,13 +28,24 @@ public final class Worker: Service {
     public func run() async throws {
         let signals = IntakeSignals()
         let wakeup = plan.wakeup
+        let fleetTokens = try plan.makeFleetTokens()
+        await fleetTokens?.begin()
         try startThreads(signals: signals)
         logger.info("worker started", metadata: ["lanes": "\(plan.laneCount)"])
-        await withGracefulShutdownHandler {
-            await signals.waitUntilEnded()
-        } onGracefulShutdown: {
-            signals.requestStop()
-            wakeup.signal()
+        let plan = plan
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                var watch = plan.keyFileWatch
+                await watch.run()
+            }
+            if let fleetTokens { group.addTask { await fleetTokens.run() } }
+            await withGracefulShutdownHandler {
+                await signals.waitUntilEnded()
+            } onGracefulShutdown: {
+                signals.requestStop()
+                wakeup.signal()
+            }
+            group.cancelAll()
         }
         if let error = signals.error { throw error }
         logger.info("worker stopped")

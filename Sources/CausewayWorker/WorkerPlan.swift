@@ -16,6 +16,11 @@ struct WorkerPlan: @unchecked Sendable {
     private let delivery: DeliveryConfiguration
     private let redis: RedisConfiguration
     private let pools: [LanePlan.Pool]
+    /// Whoever watches the files that the provider tokens' keys came from.
+    let keyFileWatch: KeyFileWatch
+    private let signers: [AppKey: ProviderTokenSource]
+    /// Nil: every worker signs its own provider tokens.
+    private let tokenSeal: ProviderTokenSeal?
     private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger) throws {
@@ -28,7 +33,11 @@ struct WorkerPlan: @unchecked Sendable {
         self.logger = logger
         delivery = Self.delivery(configuration)
         redis = try RedisConfiguration(configuration.redis)
-        pools = try Self.pools(configuration, logger: logger)
+        let signers = try Self.signers(configuration, logger: logger)
+        self.signers = signers
+        keyFileWatch = KeyFileWatch(signers, logger: logger)
+        tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
+        pools = try Self.pools(configuration, signers: signers, laneCount: laneCount)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
     }
@@ -36,6 +45,12 @@ struct WorkerPlan: @unchecked Sendable {
     /// The one producer of the process. Whoever makes it closes it.
     func makeProducer() throws(KafkaError) -> Producer {
         try Producer(properties: configuration.kafka.producerProperties)
+    }
+
+    /// Whoever shares the provider tokens with the rest of the fleet, if they are shared.
+    func makeFleetTokens() throws(RedisError) -> FleetTokens? {
+        guard let tokenSeal else { return nil }
+        return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, logger: logger)
     }
 
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
@@ -103,31 +118,60 @@ struct WorkerPlan: @unchecked Sendable {
         return delivery
     }
 
-    private static func signer(
-        _ key: (keyId: String, keyFile: String),
-        of app: WorkerConfiguration.App,
+    /// One for each key, whatever the apps and environments that it signs for.
+    private static func signers(
+        _ configuration: WorkerConfiguration,
         logger: Logger
-    ) throws -> ProviderTokenSource {
-        let signingKey = try SigningKey(path: key.keyFile)
+    ) throws -> [AppKey: ProviderTokenSource] {
+        var signers: [AppKey: ProviderTokenSource] = [:]
+        for app in configuration.apps {
+            for environment in app.environments {
+                let key = app.key(for: environment)
+                if signers[key] == nil { signers[key] = try signer(key, logger: logger) }
+            }
+        }
+        return signers
+    }
+
+    private static func signer(_ key: AppKey, logger: Logger) throws -> ProviderTokenSource {
+        let signingKey = try SigningKey(path: key.file)
         if signingKey.isReadableByOthers {
             logger.warning(
                 "the key file is readable by others: chmod o-r, or defaultMode 0440",
-                metadata: ["file": "\(key.keyFile)"]
+                metadata: ["file": "\(key.file)"]
             )
         }
-        return try ProviderTokenSource(key: signingKey, keyIdentifier: key.keyId, teamIdentifier: app.teamId)
+        return try ProviderTokenSource(
+            key: signingKey,
+            keyIdentifier: try key.identifier(),
+            teamIdentifier: key.teamIdentifier
+        )
     }
 
-    private static func pools(_ configuration: WorkerConfiguration, logger: Logger) throws -> [LanePlan.Pool] {
+    /// The process's connections. Every pool must find a place for its first; beyond twice that, and what has been enough in the field,
+    /// more are not opened, whatever `connectionsPerPool` allows.
+    private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
+        let usual = ConnectionBudget()
+        return ConnectionBudget(
+            connectionsMax: min(4_096, max(usual.connectionsMax, poolCount * 2)),
+            connectionsPerAddressMax: min(4_096, max(usual.connectionsPerAddressMax, poolCount * 2))
+        )
+    }
+
+    private static func pools(
+        _ configuration: WorkerConfiguration,
+        signers: [AppKey: ProviderTokenSource],
+        laneCount: Int
+    ) throws -> [LanePlan.Pool] {
         let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
-        var signers: [String: ProviderTokenSource] = [:]
+        let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
+        let budget = connectionBudget(poolCount: poolCount)
         return try configuration.apps.enumerated()
             .flatMap { position, app in
                 try app.environments.map { environment in
-                    let key = app.signingKey(for: environment)
-                    let name = "\(app.teamId)/\(key.keyId)/\(key.keyFile)"
-                    let source = try signers[name] ?? signer(key, of: app, logger: logger)
-                    signers[name] = source
+                    guard let source = signers[app.key(for: environment)] else {
+                        preconditionFailure("a key without a signer")
+                    }
                     let endpoint = configuration.apns.endpoint(for: environment)
                     var pool = PoolConfiguration(
                         host: endpoint.host,
@@ -136,6 +180,7 @@ struct WorkerPlan: @unchecked Sendable {
                         profile: try PushProfile(liveActivitiesOf: app.bundleId)
                     )
                     pool.connectionsMax = configuration.apns.connectionsPerPool
+                    pool.budget = budget
                     pool.inFlightMax = configuration.apns.inFlightPerConnection
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
@@ -151,5 +196,12 @@ struct WorkerPlan: @unchecked Sendable {
                     )
                 }
             }
+    }
+}
+
+extension WorkerConfiguration.App {
+    fileprivate func key(for environment: WorkerConfiguration.Environment) -> AppKey {
+        let key = signingKey(for: environment)
+        return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
 }

@@ -162,6 +162,8 @@ public struct PushResult {
     public var answeredMilliseconds: Int64
     /// The pool's number of the connection that carried it, 0 for none: a retry avoids it.
     public var connection: UInt32
+    /// Another attempt is within the pool's retry budget.
+    public var retryPermitted: Bool
 
     public init(
         disposition: Disposition,
@@ -170,9 +172,11 @@ public struct PushResult {
         invalidAtMilliseconds: Int64,
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
-        connection: UInt32 = 0
+        connection: UInt32 = 0,
+        retryPermitted: Bool = true
     ) {
         self.connection = connection
+        self.retryPermitted = retryPermitted
         self.disposition = disposition
         self.status = status
         self.reason = reason

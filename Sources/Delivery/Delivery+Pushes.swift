@@ -5,7 +5,9 @@ extension Delivery {
     /// The next push of a pool, to be sent now; the caller has a free stream for it. nil if none waits.
     ///
     /// A push that was overtaken while it waited is not handed out when the newer state could go at once.
-    public mutating func nextPush(_ pool: PoolIndex, now: Moment) -> UInt32? {
+    ///
+    /// - Parameter permitsRetry: the pool may send a push again now; those that were never sent go in any case.
+    public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         while let record = pools.popReady(of: pool) {
             let activity = records[record].activity
             precondition(activities[activity].phase == .ready && activities[activity].current == record)
@@ -15,6 +17,8 @@ extension Delivery {
             } else if mayGoAgain, isOvertaken(activity) {
                 records[record].settlement = .final
                 overtakeCurrent(of: activity, now: now)
+            } else if records[record].attempts > 0, !permitsRetry {
+                postponeRetry(record, of: activity, now: now)
             } else {
                 prepareBody(of: record, now: now)
                 activities[activity].phase = .inFlight
@@ -69,7 +73,7 @@ extension Delivery {
             countLimited()
             call(.limit, record)
         case .retryNow, .retryLater, .limited, .ambiguous:
-            retry(record, of: activity, result.disposition, now: now)
+            retry(record, of: activity, result.disposition, isPermitted: result.retryPermitted, now: now)
         }
     }
 
@@ -77,7 +81,8 @@ extension Delivery {
     mutating func limited(_ record: UInt32, now: Moment) {
         let activity = records[record].activity
         precondition(activities[activity].phase == .limiting && activities[activity].current == record)
-        retry(record, of: activity, .limited, now: now)
+        // The pool has its say when the push is to go.
+        retry(record, of: activity, .limited, isPermitted: true, now: now)
     }
 
     /// What is decided about a push in the moment in which it goes.
@@ -127,6 +132,7 @@ extension Delivery {
         _ record: UInt32,
         of activity: UInt32,
         _ disposition: PushResult.Disposition,
+        isPermitted: Bool,
         now: Moment
     ) {
         if isOvertaken(activity) {
@@ -137,6 +143,8 @@ extension Delivery {
         guard records[record].attempts < configuration.attemptsMax else {
             return finishPush(record, .failed, settlement: .final, now: now)
         }
+        countRetry()
+        guard isPermitted else { return postponeRetry(record, of: activity, now: now) }
         let doublings = min(Int64(records[record].attempts), 20)
         let ceiling = min(
             configuration.retryCapMilliseconds,
@@ -144,7 +152,6 @@ extension Delivery {
                 ? configuration.retryBaseMilliseconds : configuration.retryBaseMilliseconds << doublings
         )
         let pause = Int64(randomness.next(below: UInt64(ceiling))) + 1
-        countRetry()
         rest(activity, until: now.monotonicMilliseconds + pause)
         guard disposition == .retryNow || records[record].event == .start else {
             // Another worker may have admitted a newer state meanwhile, so Redis is asked again; it gives the same timestamp.
@@ -155,24 +162,50 @@ extension Delivery {
         wheel.set(activity, dueMilliseconds: now.monotonicMilliseconds + pause)
     }
 
+    /// The retry budget is used up: the push waits for most of the longest back-off and asks again, without an attempt. It is nobody's
+    /// turn meanwhile, so it is not counted among its app's pushes on their way, and a newer state waits for its own spacing only.
+    private mutating func postponeRetry(_ record: UInt32, of activity: UInt32, now: Moment) {
+        if isLetGo(record) { return abandonPush(of: activity, now: now) }
+        let half = (configuration.retryCapMilliseconds + 1) / 2
+        let pause = half + Int64(randomness.next(below: UInt64(half))) + 1
+        records[record].awaitsRetryBudget = true
+        activities[activity].phase = .backingOff
+        wheel.set(activity, dueMilliseconds: now.monotonicMilliseconds + pause)
+        returnCredit(of: activity, now: now)
+    }
+
     /// A back-off is over: the same push goes again, with the timestamp it had, and without asking Redis: nothing of it reached a
-    /// phone, or it is a start, whose admission cannot be repeated.
+    /// phone, or it is a start, whose admission cannot be repeated. One that waited for the retry budget is admitted again.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
         if isLetGo(record) { return abandonPush(of: activity, now: now) }
+        let hasWaitedLong = records[record].awaitsRetryBudget
+        records[record].awaitsRetryBudget = false
+        if hasWaitedLong, records[record].event != .start {
+            putBackCurrent(of: activity, now: now)
+            return endTurn(activity, now: now)
+        }
         activities[activity].phase = .ready
         let slot = records[record]
         pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
     }
 
-    /// A newer state came while the current push backs off: it takes the push's place, and its waiting time.
+    /// A newer state came while the current push backs off: it takes the push's place, and what is left of the activity's rest.
     mutating func abandonRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
         supersede(record, by: activities[activity].head, now: now)
         activities[activity].current = .max
-        activities[activity].phase = .resting
+        wheel.clear(activity)
+        let restsUntil = activities[activity].restsUntilMilliseconds
+        if restsUntil > now.monotonicMilliseconds {
+            activities[activity].phase = .resting
+            wheel.set(activity, dueMilliseconds: restsUntil)
+        } else {
+            activities[activity].phase = .awakened
+            awakened.append(activity)
+        }
         returnCredit(of: activity, now: now)
     }
 

@@ -24,6 +24,8 @@ struct RecordSlot: BitwiseCopyable {
     var sentPriority: UInt8 = 0
     var isDemoted = false
     var attempts: UInt8 = 0
+    /// Backs off since the retry budget is used up.
+    var awaitsRetryBudget = false
     /// Index of its policy.
     var policy: UInt8 = 0
     /// The alert of the command that Redis holds is answered for: it is in this body, or does not fit into it.

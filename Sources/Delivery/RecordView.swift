@@ -27,6 +27,8 @@ public struct RecordView {
     /// Of a registration.
     public var frequentUpdates: Bool { slot.frequentUpdates }
     public var attempts: UInt8 { slot.attempts }
+    /// Of a push that was just handed out: it has been sent before.
+    public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
     public var shows: Version? { slot.shows }
     public var digest: UInt64 { slot.digest }

@@ -40,6 +40,82 @@ import Testing
         #expect(notice)
     }
 
+    /// Ten pushes on streams 3 to 21; what lies above the last stream of GOAWAY may be sent again, and nothing else.
+    @Test(arguments: [
+        (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
+        (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
+        // Twice, as a server does that shuts down gracefully (RFC 9113, section 6.8).
+        (last: [0x7FFF_FFFF, 11], refused: 5), (last: [21, 3], refused: 9),
+    ])
+    func goAwayWithAnyLastStream(last: [Int32], refused: Int) throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
+        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 11 }))
+        for stream in last {
+            peer.send(frame(FrameType.goAway, word(UInt32(stream)) + word(0)))
+            let end = frame(FrameType.ping, [UInt8](repeating: UInt8(truncatingIfNeeded: stream), count: 8))
+            peer.send(end)
+            #expect(
+                fixture.turn(until: {
+                    peer.isClosed
+                        || peer.received.contains { $0.type == FrameType.ping && Array(end.suffix(8)) == $0.payload }
+                })
+            )
+        }
+        #expect(fixture.recorder.count(.notProcessed) == refused)
+        #expect(!fixture.submit(100))
+        for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptance(stream: stream)) }
+        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
+        #expect(fixture.recorder.answeredOnce == 11)
+        #expect(fixture.recorder.count(.answered) == 11 - refused)
+        for tag in 0..<10 {
+            let outcome = try fixture.recorder.only(UInt64(tag))
+            #expect(outcome.kind == (tag < 10 - refused ? .answered : .notProcessed))
+        }
+    }
+
+    /// RST_STREAM with every code there is and one that there is not: only a refused stream has certainly not been processed.
+    @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
+    func resetWithAnyCode(_ code: UInt32) throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        for tag in 0..<3 { #expect(fixture.submit(UInt64(tag))) }
+        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 4 }))
+        peer.send(frame(FrameType.resetStream, stream: 5, word(code)) + acceptance(stream: 3) + acceptance(stream: 7))
+        #expect(fixture.turn(until: { fixture.recorder.answers == 4 }))
+        #expect(
+            try fixture.recorder.only(1).kind == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
+        )
+        #expect(try fixture.recorder.only(0).status == 200)
+        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
+    }
+
+    /// An answer that comes after its push was given up changes nothing but the header table, which later answers refer to.
+    @Test func answerAfterTheDeadline() throws {
+        let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 120 }
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        fixture.server.onFrame = { peer, received in
+            if received.type == FrameType.ping { peer.send(frame(FrameType.ping, flags: 1, received.payload)) }
+        }
+        #expect(fixture.submit(1))
+        #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
+        #expect(fixture.turn(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
+        #expect(fixture.submit(2))
+        // `:status: 410` with indexing on the closed stream, and by its index in the table on the open one.
+        let late = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
+        let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
+        peer.send(late + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
+        #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
+        #expect(try fixture.recorder.only(1).kind == .ambiguous)
+        #expect(try fixture.recorder.only(2).status == 410)
+        #expect(fixture.recorder.closeCauses.isEmpty)
+    }
+
     @Test func goAwayWithoutAnswersEndsAtTheDeadline() throws {
         let fixture = try Fixture { $0.requestTimeoutMilliseconds = 150 }
         fixture.warmUp()

@@ -128,7 +128,9 @@ import Testing
             [(":status", "200"), ("", "x")], [(":status", "200"), ("connection", "close")],
             [(":status", "200"), ("transfer-encoding", "chunked")], [(":status", "200"), ("x", "a\nb")],
             [(":status", "200"), ("x", "a\0b")], [(":status", "200"), ("x", " a")], [(":status", "200"), ("x", "a\t")],
-            [(":status", "200"), ("x", "123456789\r0")],
+            [(":status", "200"), ("x", "123456789\r0")], [(":status", "200"), ("content-length", "")],
+            [(":status", "200"), ("content-length", "-1")], [(":status", "200"), ("content-length", "2147483648")],
+            [(":status", "200"), ("content-length", "1"), ("content-length", "2")],
         ] as [[(String, String)]]
     )
     func fieldsThatMakeAnAnswerMalformed(_ fields: [(String, String)]) throws {

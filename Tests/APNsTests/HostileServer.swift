@@ -26,6 +26,15 @@ func acceptance(stream: Int32) -> [UInt8] {
     frame(FrameType.headers, flags: FrameFlags.endHeaders | FrameFlags.endStream, stream: stream, [0x88])
 }
 
+/// A `content-length` field, by its index in the static table.
+func contentLength(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
+
+/// `:status: 200` and the length that the body is said to have.
+func answerHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
+    let flags = FrameFlags.endHeaders | (isLast ? FrameFlags.endStream : 0)
+    return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLength(text))
+}
+
 /// A TLS server that sends what the test says, byte for byte, and reads what the client sends frame by frame.
 final class HostileServer: ListenerHandler {
     struct Received: Equatable {
@@ -88,6 +97,8 @@ final class HostileServer: ListenerHandler {
 
         func stopReading() { stream?.pauseReading() }
 
+        func readAgain() { stream?.resumeReading() }
+
         func close() {
             stream?.close()
             isClosed = true
@@ -137,11 +148,12 @@ final class HostileFixture {
     let server: HostileServer
     let recorder = Recorder()
     let pool: Pool
-    private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 100, alignment: 16)
+    private let body: UnsafeMutableRawBufferPointer
 
-    init(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws {
+    init(bodyBytesMax: Int = 100, _ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws {
         let files = try Shared.files.get()
         loop = try EventLoop()
+        body = .allocate(byteCount: bodyBytesMax, alignment: 16)
         server = try HostileServer(
             loop: loop,
             tls: .server(
@@ -181,10 +193,10 @@ final class HostileFixture {
             }
     }
 
-    /// Turns until the condition holds; false if it does not in 20 s.
+    /// Turns until the condition holds; false if it does not in 60 s.
     func turn(until condition: () -> Bool) -> Bool {
         loop.refreshClock()
-        let limit = loop.nowMilliseconds + 20_000
+        let limit = loop.nowMilliseconds + 60_000
         while !condition() {
             guard loop.nowMilliseconds < limit else { return false }
             loop.turn(waitMilliseconds: 100)

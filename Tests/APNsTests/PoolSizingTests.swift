@@ -96,17 +96,24 @@ import Testing
         let addresses = try (1...3).map { try #require(SocketAddress(numeric: "127.0.0.\($0)", port: 443)) }
         let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
         var taken: [SocketAddress: Int] = [:]
-        for _ in 0..<3 { taken[try #require(budget.take(preferred: [], all: addresses)), default: 0] += 1 }
+        for _ in 0..<3 {
+            taken[try #require(budget.take(preferred: [], all: addresses, isNeeded: false)), default: 0] += 1
+        }
         #expect(taken.values.sorted() == [1, 1, 1])
-        #expect(budget.take(preferred: [addresses[1]], all: addresses) == addresses[1])
+        #expect(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
         // That one has its two.
-        let other = try #require(budget.take(preferred: [addresses[1]], all: addresses))
+        let other = try #require(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(other != addresses[1])
-        #expect(budget.take(preferred: [], all: addresses) == nil)
+        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
         budget.give(addresses[1])
-        #expect(budget.take(preferred: [], all: [other]) == nil)
-        #expect(budget.take(preferred: [], all: addresses) != nil)
+        #expect(budget.take(preferred: [], all: [other], isNeeded: false) == nil)
+        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) != nil)
         #expect(budget.count == 5)
+        // What a pool cannot do without gets its place, there where the fewest are.
+        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
+        let needed = try #require(budget.take(preferred: [], all: addresses, isNeeded: true))
+        #expect(needed != other)
+        #expect(budget.count == 6)
     }
 
     /// Against a server that holds each answer for 20 ms and allows ten streams: one connection carries 500 a second, and more are
@@ -152,6 +159,20 @@ import Testing
         })
         #expect(fixture.pool.connections.count == 2)
         #expect(budget.count == 2)
+        // A pool of another app gets the one connection that it needs.
+        let other = Recorder()
+        var configuration = try Fixture.configuration(port: fixture.server.port)
+        configuration.budget = budget
+        configuration.connectionsMax = 4
+        configuration.connectionsMin = 4
+        let pool = try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: other)
+        pool.start()
+        fixture.turn(until: {
+            other.notices.contains { if case .resolveFailed = $0 { true } else { false } }
+        })
+        #expect(pool.connections.count == 1)
+        #expect(budget.count == 3)
+        pool.close()
         fixture.pool.close()
         #expect(budget.count == 0)
     }

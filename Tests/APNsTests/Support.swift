@@ -224,10 +224,10 @@ final class Fixture {
     /// Turns until the condition holds. Fails the test, and returns, after 20 s.
     func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
         loop.refreshClock()
-        let limit = loop.nowMilliseconds + 20_000
+        let limit = loop.nowMilliseconds + 60_000
         while !condition() {
             guard loop.nowMilliseconds < limit else {
-                Issue.record("the condition did not come about in 20 s", sourceLocation: sourceLocation)
+                Issue.record("the condition did not come about in 60 s", sourceLocation: sourceLocation)
                 return
             }
             loop.turn(waitMilliseconds: 100)

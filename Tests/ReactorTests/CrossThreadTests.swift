@@ -162,8 +162,17 @@ extension ReactorTests {
     }
 
     fileprivate static func leaveThings() throws {
+        // What the first of all opens for the whole process (the name service's own) is not the loop's.
+        try leaveThings(times: 1)
         let before = openDescriptorCount()
-        for _ in 0..<20 {
+        try leaveThings(times: 20)
+        // Look-ups that outlive their loop hold a wake-up until they are done.
+        for _ in 0..<15_000 where openDescriptorCount() > before { usleep(1_000) }
+        #expect(openDescriptorCount() <= before)
+    }
+
+    fileprivate static func leaveThings(times: Int) throws {
+        for _ in 0..<times {
             let thread = try LoopThread.start(name: "leaves things") { loop in
                 do {
                     let server = try TestServer(loop: loop)
@@ -178,9 +187,6 @@ extension ReactorTests {
             }
             thread.join()
         }
-        // Look-ups that outlive their loop hold a wake-up until they are done.
-        for _ in 0..<15_000 where openDescriptorCount() > before { usleep(1_000) }
-        #expect(openDescriptorCount() <= before)
     }
 
     @Suite struct Resolving {

@@ -12,6 +12,8 @@ struct AnswerHead {
     var hasIdentifier = false
     /// The `apns-id`; (0, 0) if it is not a UUID in canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
+    /// `content-length`; -1 if it is not given.
+    var contentBytes: Int32 = -1
     /// It breaks a rule of RFC 9113, section 8, or is too long; then the rest is not to be believed.
     var isMalformed = false
     private var listBytes = 0
@@ -31,6 +33,10 @@ struct AnswerHead {
             identifier = field.identifier
         case .retryAfter:
             retryAfterSeconds = field.number
+        case .contentLength:
+            // Said again it must be the same (RFC 9110, section 8.6).
+            if contentBytes >= 0, contentBytes != field.number { isMalformed = true }
+            contentBytes = field.number
         case .other:
             break
         }
@@ -41,7 +47,7 @@ struct AnswerHead {
 /// One header field, of which only what is wanted is kept: never its text.
 struct HeaderField {
     enum Kind: UInt8 {
-        case other, status, identifier, retryAfter
+        case other, status, identifier, retryAfter, contentLength
     }
 
     /// What HPACK and HTTP/2 add to the size of a field (RFC 7541, section 4.1).
@@ -53,7 +59,7 @@ struct HeaderField {
     var isValueValid = true
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
-    /// The status, or the seconds of `Retry-After`.
+    /// The status, the seconds of `Retry-After`, or the content's length.
     var number: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 
@@ -67,6 +73,7 @@ struct HeaderField {
         case 7 where (":status" as StaticString).equals(name): kind = .status
         case 7 where ("apns-id" as StaticString).equals(name): kind = .identifier
         case 11 where ("retry-after" as StaticString).equals(name): kind = .retryAfter
+        case 14 where ("content-length" as StaticString).equals(name): kind = .contentLength
         default: isNameValid = HeaderField.isAllowed(name)
         }
     }
@@ -89,6 +96,10 @@ struct HeaderField {
         case .retryAfter:
             number = Int32(truncatingIfNeeded: Decimal.read(value, max: AnswerHead.retryAfterSecondsMax) ?? -1)
             isValueValid = HeaderField.isValue(value)
+        case .contentLength:
+            let bytes = Decimal.read(value, max: Int64(Int32.max))
+            number = Int32(truncatingIfNeeded: bytes ?? -1)
+            isValueValid = bytes != nil
         case .other:
             isValueValid = HeaderField.isValue(value)
         }

@@ -20,6 +20,9 @@ public struct Faults: Sendable, Equatable {
     public var goAwayAfterRequests = 0
     /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, told them at once; nil: as configured.
     public var concurrentStreams: UInt32?
+    /// The bodies' bytes that a new connection takes before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's own 65,535. What
+    /// APNs gives is not known; at a distance it bounds what one connection carries.
+    public var connectionWindowBytes: Int?
 
     public init() {}
 
@@ -35,10 +38,14 @@ public struct Faults: Sendable, Equatable {
             return "a latency is from 0 to \(Self.latencyMillisecondsMax) ms"
         }
         if goAwayAfterRequests < 0 { return "goAwayAfterRequests is negative" }
+        if let bytes = connectionWindowBytes, !(1...Self.connectionWindowBytesMax).contains(bytes) {
+            return "a connection's window is from 1 to \(Self.connectionWindowBytesMax) bytes"
+        }
         return nil
     }
 
     public static let latencyMillisecondsMax = 600_000
+    public static let connectionWindowBytesMax = 1 << 24
 }
 
 /// What becomes of a request that is in order.

@@ -290,6 +290,10 @@ extension ServerConnection: StreamHandler {
             session = nil
             return false
         }
+        if let bytes = owner.faults.connectionWindowBytes {
+            let window = Int32(truncatingIfNeeded: bytes)
+            nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window)
+        }
         return true
     }
 }

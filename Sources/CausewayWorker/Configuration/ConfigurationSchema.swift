@@ -38,6 +38,7 @@ enum ConfigurationSchema {
         .text("apns.sandbox.host", \.apns.sandbox.host, complaint: ConfigurationRule.host),
         .integer("apns.sandbox.port", \.apns.sandbox.port, 1...65_535),
         .optional("apns.caFile", \.apns.caFile, isFile: true),
+        .optional("apns.sharedTokenKeyFile", \.apns.sharedTokenKeyFile, isFile: true),
         .integer("apns.connectionsPerPool", \.apns.connectionsPerPool, 1...16),
         .integer("apns.inFlightPerConnection", \.apns.inFlightPerConnection, 1...4_096),
         .integer("apns.requestTimeoutMilliseconds", \.apns.requestTimeoutMilliseconds, 100...60_000),

@@ -102,7 +102,10 @@ extension WorkerConfiguration {
         public var sandbox = Endpoint(host: "api.sandbox.push.apple.com")
         /// PEM file of the authorities that APNs' certificate is checked against; nil: the system's.
         public var caFile: String?
-        /// HTTP/2 connections that each lane opens for each app and environment. 1...16.
+        /// A file with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet have the same, and
+        /// share their tokens; nil: each signs its own.
+        public var sharedTokenKeyFile: String?
+        /// The most HTTP/2 connections that each lane opens for each app and environment; how many there are follows demand. 1...16.
         public var connectionsPerPool = 2
         /// The most requests that wait for their answer on one connection; APNs' own limit, if lower, goes before it.
         /// 1...4,096.

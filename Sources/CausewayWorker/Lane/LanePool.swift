@@ -8,6 +8,7 @@ final class LanePool {
     let pool: Pool
     /// The pool refused a push; nothing is offered to it until it says that it has room.
     fileprivate(set) var isFull = false
+    fileprivate var retryPermission = RetryPermission()
     private let answers: LanePoolAnswers
 
     init(pool plan: LanePlan.Pool, lane: Lane) {
@@ -15,6 +16,10 @@ final class LanePool {
         answers = LanePoolAnswers(name: plan.name, lane: lane)
         pool = Pool(loop: lane.loop, configuration: plan.configuration, tokens: plan.tokens, handler: answers)
         answers.owner = self
+    }
+
+    fileprivate func permitsRetry(now: Moment) -> Bool {
+        retryPermission.permitsRetry(isWithinBudget: pool.retryBudget.permitsRetry, now: now)
     }
 }
 
@@ -30,16 +35,19 @@ private final class LanePoolAnswers: PushHandler {
     }
 
     func pushAnswered(_ answer: borrowing PushAnswer) {
+        let disposition = disposition(of: answer)
+        owner?.retryPermission.answered(disposition)
         lane.delivery.answered(
             UInt32(truncatingIfNeeded: answer.tag),
             PushResult(
-                disposition: disposition(of: answer),
+                disposition: disposition,
                 status: answer.status,
                 reason: answer.reasonText,
                 invalidAtMilliseconds: answer.timestampMilliseconds,
                 sentMilliseconds: answer.sentAtMilliseconds,
                 answeredMilliseconds: answer.answeredAtMilliseconds,
-                connection: answer.connection
+                connection: answer.connection,
+                retryPermitted: owner?.permitsRetry(now: lane.now) ?? false
             ),
             now: lane.now
         )
@@ -76,12 +84,13 @@ extension Lane {
     /// Hands pushes to every pool for as long as it has streams.
     func performPushes() {
         for pool in pools where !pool.isFull {
-            while let record = delivery.nextPush(pool.index, now: now) {
+            while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {
                 guard submit(record, to: pool) else {
                     delivery.pushReturned(record)
                     pool.isFull = true
                     break
                 }
+                pool.retryPermission.sent(now: now)
             }
         }
     }
@@ -96,7 +105,8 @@ extension Lane {
                 expiration: view.expiration,
                 identifier: view.apnsIdentifier,
                 body: view.body,
-                avoidedConnection: view.avoidedConnection
+                avoidedConnection: view.avoidedConnection,
+                isRetry: view.isRetry
             )
         )
     }

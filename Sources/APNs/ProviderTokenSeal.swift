@@ -1,0 +1,83 @@
+import COpenSSL
+import Glibc
+
+/// Encrypts provider tokens for where others may look: AES-256-GCM (NIST SP 800-38D), a random nonce of 12 bytes before the text, the tag
+/// of 16 behind it. A name goes into the tag, so that a text cannot be put in another's place.
+public struct ProviderTokenSeal: Sendable {
+    static let keyBytes = 32
+    static let nonceBytes = 12
+    static let tagBytes = 16
+    /// More is no provider token.
+    static let textBytesMax = 4_096
+
+    private let key: [UInt8]
+
+    /// Reads a key file: 32 bytes, or their Base64 in one line.
+    public init(keyFile: String) throws(ConfigurationError) {
+        let wrong = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
+        let descriptor = Glibc.open(keyFile, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw ConfigurationError(field: keyFile, detail: String(cString: strerror(errno)))
+        }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 128)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        guard count > 0 else { throw ConfigurationError(field: keyFile, detail: wrong) }
+        bytes.removeLast(bytes.count - count)
+        if bytes.count == Self.keyBytes {
+            key = bytes
+            return
+        }
+        while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
+        var decoded = [UInt8](repeating: 0, count: 96)
+        // 44 digits, the last one padding, are 33 bytes, the last one of which is none.
+        guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
+            EVP_DecodeBlock(&decoded, bytes, 44) == 33
+        else { throw ConfigurationError(field: keyFile, detail: wrong) }
+        key = Array(decoded.prefix(Self.keyBytes))
+    }
+
+    /// Nil if OpenSSL fails.
+    public func seal(_ text: String, name: String) -> [UInt8]? {
+        defer { ERR_clear_error() }
+        let plain = Array(text.utf8)
+        var nonce = [UInt8](repeating: 0, count: Self.nonceBytes)
+        guard plain.count <= Self.textBytesMax, RAND_bytes(&nonce, Int32(nonce.count)) == 1,
+            let context = EVP_CIPHER_CTX_new()
+        else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        let associated = Array(name.utf8)
+        var sealed = [UInt8](repeating: 0, count: plain.count)
+        var tag = [UInt8](repeating: 0, count: Self.tagBytes)
+        var (count, last): (Int32, Int32) = (0, 0)
+        guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_EncryptUpdate(context, nil, &count, associated, Int32(associated.count)) == 1,
+            EVP_EncryptUpdate(context, &sealed, &count, plain, Int32(plain.count)) == 1,
+            EVP_EncryptFinal_ex(context, &tag, &last) == 1,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagBytes), &tag) == 1
+        else { return nil }
+        return nonce + sealed + tag
+    }
+
+    /// Nil if the bytes are not what ``seal(_:name:)`` made with this key and this name.
+    public func open(_ bytes: [UInt8], name: String) -> String? {
+        defer { ERR_clear_error() }
+        let count = bytes.count - Self.nonceBytes - Self.tagBytes
+        guard (0...Self.textBytesMax).contains(count), let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        let nonce = Array(bytes.prefix(Self.nonceBytes))
+        let sealed = Array(bytes.dropFirst(Self.nonceBytes).prefix(count))
+        var tag = Array(bytes.suffix(Self.tagBytes))
+        let associated = Array(name.utf8)
+        var plain = [UInt8](repeating: 0, count: count + Self.tagBytes)
+        var (written, last): (Int32, Int32) = (0, 0)
+        guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_DecryptUpdate(context, nil, &written, associated, Int32(associated.count)) == 1,
+            EVP_DecryptUpdate(context, &plain, &written, sealed, Int32(count)) == 1,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagBytes), &tag) == 1
+        else { return nil }
+        var rest = [UInt8](repeating: 0, count: Self.tagBytes)
+        guard EVP_DecryptFinal_ex(context, &rest, &last) == 1 else { return nil }
+        return String(validating: plain.prefix(Int(written)), as: UTF8.self)
+    }
+}

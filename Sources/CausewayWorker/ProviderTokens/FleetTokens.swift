@@ -1,0 +1,129 @@
+import APNs
+import Glibc
+import Logging
+import Redis
+
+/// One provider token for the whole fleet: keeps each source's token the one that stands in Redis, and signs it when it is this process's
+/// turn. ``ProviderTokenSharing`` decides, this asks Redis and does.
+///
+/// Redis away: what is in use stays, to its end.
+actor FleetTokens {
+    /// Between two looks.
+    static let interval = Duration.seconds(5)
+    /// Between two looks for as long as somebody else is signing.
+    static let shortInterval = Duration.milliseconds(200)
+    /// How long the others leave the signing to whoever took it.
+    static let leaseMilliseconds: Int64 = 10_000
+    /// How often the first look is repeated before a process signs for itself.
+    static let firstLooksMax = 15
+
+    private let share: ProviderTokenShare
+    private let seal: ProviderTokenSeal
+    private let sources: [ProviderTokenSource]
+    private let logger: Logger
+    private var isTroubled = false
+
+    init(
+        _ sources: [ProviderTokenSource],
+        redis: RedisConfiguration,
+        seal: ProviderTokenSeal,
+        logger: Logger
+    ) throws(RedisError) {
+        share = try ProviderTokenShare(configuration: redis)
+        self.seal = seal
+        self.sources = sources
+        self.logger = logger
+        for source in sources { source.beginSharing() }
+    }
+
+    /// Before the first push: waits a little for whoever is signing.
+    func begin() async {
+        for _ in 0..<Self.firstLooksMax {
+            look()
+            if isTroubled || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
+            try? await Task.sleep(for: Self.shortInterval)
+        }
+    }
+
+    /// Looks until its task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.interval)
+            look()
+        }
+    }
+
+    /// Sees to every source's token once. Blocks for the time of a few round trips.
+    func look() {
+        do {
+            for source in sources { try look(source, unixSeconds: Int64(time(nil))) }
+            if isTroubled { logger.notice("the fleet's provider tokens are shared again") }
+            isTroubled = false
+        } catch {
+            if !isTroubled {
+                logger.warning(
+                    "the fleet's provider token cannot be had from Redis: the last one is used to its end",
+                    metadata: ["error": "\(error)"]
+                )
+            }
+            isTroubled = true
+        }
+    }
+
+    private func look(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
+        let state = source.sharingState
+        let name = "\(source.teamIdentifier)/\(state.keyIdentifier)"
+        func step(_ found: ProviderTokenSharing.Found?) -> ProviderTokenSharing.Step {
+            ProviderTokenSharing.step(
+                found,
+                inUseIssuedAt: state.inUseIssuedAt,
+                refusedIssuedAt: state.refusedIssuedAt,
+                unixSeconds: unixSeconds
+            )
+        }
+        var found = try read(name)
+        var next = step(found)
+        if next == .renew {
+            if try share.takeLease(name, milliseconds: Self.leaseMilliseconds) {
+                // Somebody may have signed between the look and the lease.
+                found = try read(name)
+                next = step(found)
+            } else {
+                next = ProviderTokenSharing.stepWithoutLease(
+                    found,
+                    inUseIssuedAt: state.inUseIssuedAt,
+                    unixSeconds: unixSeconds
+                )
+            }
+        }
+        switch next {
+        case .keep: break
+        case .adopt(let token): source.adopt(token, keyIdentifier: state.keyIdentifier)
+        case .renew: try renew(source, name: name, keyIdentifier: state.keyIdentifier, unixSeconds: unixSeconds)
+        }
+    }
+
+    private func read(_ name: String) throws(RedisError) -> ProviderTokenSharing.Found? {
+        guard let entry = try share.read(name) else { return nil }
+        let token = seal.open(entry.text, name: name).flatMap { SharedToken(encoded: $0) }
+        if token == nil {
+            logger.error(
+                "the fleet's provider token cannot be read: do all workers have the same apns.sharedTokenKeyFile?"
+            )
+        }
+        return ProviderTokenSharing.Found(token: token, remainingMilliseconds: entry.remainingMilliseconds)
+    }
+
+    private func renew(
+        _ source: ProviderTokenSource,
+        name: String,
+        keyIdentifier: String,
+        unixSeconds: Int64
+    ) throws(RedisError) {
+        guard let token = source.signForAll(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
+            let text = seal.seal(token.encoded, name: name)
+        else { return logger.error("a provider token could not be signed or sealed") }
+        try share.write(name, text: text, milliseconds: ProviderTokenSharing.keptMilliseconds)
+        logger.info("signed the fleet's provider token", metadata: ["key": "\(name)"])
+    }
+}

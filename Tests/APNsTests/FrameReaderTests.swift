@@ -1,0 +1,90 @@
+import Testing
+
+@testable import APNs
+
+/// The framing layer by itself.
+@Suite struct FrameReaderTests {
+    private struct Seen: Equatable {
+        var type: UInt8
+        var flags: UInt8
+        var stream: Int32
+        var payload: [UInt8]
+    }
+
+    /// However the input is cut, the same frames come out, up to the same fault.
+    @Test(arguments: 0..<200)
+    func cutsDoNotMatter(seed: Int) {
+        var generator = Generator(seed: UInt64(seed))
+        var bytes = frame(FrameType.settings, setting(3, 100))
+        for _ in 0..<30 {
+            let count = Int.random(in: 0...300, using: &generator)
+            let payload = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            let stream = Int32.random(in: 0...9, using: &generator)
+            switch Int.random(in: 0..<8, using: &generator) {
+            case 0:
+                bytes +=
+                    frame(FrameType.headers, stream: 1 + stream, payload)
+                    + frame(FrameType.continuation, flags: 4, stream: 1 + stream, payload)
+            case 1:
+                bytes += frame(
+                    UInt8.random(in: 0...12, using: &generator),
+                    flags: UInt8.random(in: 0...63, using: &generator),
+                    stream: stream,
+                    payload
+                )
+            default:
+                bytes += frame(
+                    FrameType.data,
+                    flags: UInt8.random(in: 0...1, using: &generator),
+                    stream: 1 + stream,
+                    payload
+                )
+            }
+        }
+        let whole = read(bytes) { bytes.count }
+        var cuts = Generator(seed: UInt64(seed) &+ 1_000)
+        #expect(read(bytes) { Int.random(in: 1...40, using: &cuts) } == whole)
+        #expect(read(bytes) { 1 } == whole)
+        #expect(whole.frames.count >= 1)
+    }
+
+    private struct Result: Equatable {
+        var frames: [Seen] = []
+        var code: ErrorCode?
+    }
+
+    private func read(_ bytes: [UInt8], _ pieceBytes: () -> Int) -> Result {
+        var reader = FrameReader()
+        var result = Result()
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + pieceBytes())
+            // A copy of its own, so that a frame which points beyond its input is found by the sanitizer.
+            let piece = Array(bytes[position..<end])
+            position = end
+            let fault = piece.withUnsafeBytes { piece -> ErrorCode? in
+                var input = piece
+                do throws(ConnectionFault) {
+                    while let frame = try reader.next(&input) {
+                        result.frames.append(
+                            Seen(
+                                type: frame.type,
+                                flags: frame.flags,
+                                stream: frame.stream,
+                                payload: Array(frame.payload)
+                            )
+                        )
+                    }
+                    return nil
+                } catch {
+                    return error.code
+                }
+            }
+            if let fault {
+                result.code = fault
+                return result
+            }
+        }
+        return result
+    }
+}

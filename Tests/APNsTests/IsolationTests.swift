@@ -1,0 +1,220 @@
+import Glibc
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// Several apps on one loop, as a lane has them: what befalls the one is nothing to the other.
+@Suite struct IsolationTests {
+    enum Trouble: CaseIterable, Sendable {
+        /// Nobody listens.
+        case refusedConnection
+        /// TCP comes up, TLS never.
+        case silentHandshake
+        /// TLS comes up, SETTINGS never come.
+        case noSettings
+        /// Pushes are taken and never answered.
+        case noAnswers
+        /// The connection ends with each push.
+        case endsAtEachPush
+        /// Every push is answered 403: the key is wrong.
+        case refusedKey
+        /// Every push is answered 503.
+        case unavailable
+        /// Every device token is refused, as one of the other environment is.
+        case wrongEnvironment
+    }
+
+    @Test(arguments: Trouble.allCases)
+    func troubleOfOneAppIsNotTheOthers(_ trouble: Trouble) throws {
+        let fixture = try Fixture(bodyBytes: 40) { $0.budget = ConnectionBudget(connectionsMax: 2) }
+        let other = try TroubledApp(trouble, beside: fixture)
+        defer { other.end() }
+        fixture.warmUp()
+        let warmUpPushes = fixture.recorder.answers
+        other.begin()
+        fixture.turn(until: { other.isInTrouble })
+
+        let total: UInt64 = 4_000
+        var next: UInt64 = 0
+        var slowest: Int64 = 0
+        let fill: () -> Void = {
+            while next < total, fixture.pool.inFlight < 200, fixture.submit(next) { next += 1 }
+        }
+        fixture.recorder.onAnswer = {
+            slowest = max(slowest, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
+            other.push()
+            fill()
+        }
+        fill()
+        fixture.turn(until: { fixture.recorder.answers - warmUpPushes == Int(total) })
+        fixture.recorder.onAnswer = nil
+
+        #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
+        // Far below the minute after which the other's pushes are given up.
+        #expect(slowest < 2_500)
+        #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
+        #expect(fixture.pool.openBreaker == nil)
+        #expect(fixture.server.accepted == 1)
+        let accepted = other.recorder.outcomes.values.joined().count { $0.status == 200 }
+        #expect(accepted == (trouble == .noAnswers ? 1 : 0))
+        #expect(other.pool.openBreaker == other.expectedBreaker)
+    }
+
+    /// Two teams' keys and both environments, at one server: each pool has connections of its own, and none ever sees two keys.
+    @Test func poolsNeverShareAConnection() throws {
+        let fixture = try Fixture(bodyBytes: 40)
+        var keysOf: [ObjectIdentifier: Set<String>] = [:]
+        var topicsOf: [ObjectIdentifier: Set<String>] = [:]
+        fixture.server.respond = { request in
+            let connection = ObjectIdentifier(request.connection)
+            keysOf[connection, default: []].insert(request.value("authorization") ?? "")
+            topicsOf[connection, default: []].insert(request.value("apns-topic") ?? "")
+            return .accepted
+        }
+        let key = try SigningKey(path: Shared.files.get().signingKeyFile)
+        var pools: [Pool] = []
+        var recorders: [Recorder] = []
+        for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
+            let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
+            // Both environments of the app, with the one key.
+            for _ in 0..<2 {
+                var configuration = try Fixture.configuration(port: fixture.server.port)
+                configuration.profile = try PushProfile(liveActivitiesOf: bundle)
+                recorders.append(Recorder())
+                let recorder = recorders[recorders.count - 1]
+                let pool = Pool(loop: fixture.loop, configuration: configuration, tokens: tokens, handler: recorder)
+                pool.start()
+                pools.append(pool)
+            }
+        }
+        defer { for pool in pools { pool.close() } }
+        for (pool, recorder) in zip(pools, recorders) {
+            for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
+            fixture.turn(until: { recorder.answers == 50 })
+            #expect(recorder.answeredOnce == 50)
+        }
+        #expect(keysOf.count == 4)
+        #expect(keysOf.values.allSatisfy { $0.count == 1 } && topicsOf.values.allSatisfy { $0.count == 1 })
+        let topics = ["com.example.a", "com.example.b"].map { $0 + ".push-type.liveactivity" }
+        #expect(Set(topicsOf.values.joined()) == Set(topics))
+        #expect(Set(keysOf.values.joined()).count == 2)
+    }
+}
+
+extension Fixture {
+    /// A push through a pool of the test's own.
+    func submit(_ tag: UInt64, to pool: Pool) -> Bool {
+        deviceToken(tag)
+            .withUnsafeBytes { token in
+                pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        deviceToken: token,
+                        priority: 10,
+                        expiration: 0,
+                        identifier: (7, tag),
+                        body: UnsafeRawBufferPointer(start: nil, count: 0)
+                    )
+                )
+            }
+    }
+}
+
+/// Another app on the loop of a fixture, whose server or key is in trouble.
+private final class TroubledApp {
+    let trouble: IsolationTests.Trouble
+    let recorder = Recorder()
+    let pool: Pool
+    private unowned let fixture: Fixture
+    private let server: TestServer
+    private let silence = Silence()
+    private var silentListener: Listener?
+    private var next: UInt64 = 0
+
+    init(_ trouble: IsolationTests.Trouble, beside fixture: Fixture) throws {
+        self.trouble = trouble
+        self.fixture = fixture
+        server = try TestServer(loop: fixture.loop, tls: fixture.server.tls)
+        var configuration = try Fixture.configuration(port: server.port)
+        configuration.budget = fixture.pool.configuration.budget
+        configuration.requestTimeoutMilliseconds = 60_000
+        configuration.settingsTimeoutMilliseconds = 100
+        configuration.connectTimeoutMilliseconds = 100
+        configuration.breaker.probeBaseMilliseconds = 60_000
+        configuration.breaker.probeMaxMilliseconds = 60_000
+        // A process without room: the app's one connection is given to it all the same.
+        configuration.connectionsMax = 4
+        configuration.connectionsMin = 4
+        if trouble == .silentHandshake {
+            let listener = try Listener(loop: fixture.loop, address: .loopback(port: 0), handler: silence)
+            silentListener = listener
+            configuration.port = listener.port
+        }
+        pool = try Pool(
+            loop: fixture.loop,
+            configuration: configuration,
+            tokens: Shared.tokens(),
+            handler: recorder
+        )
+        switch trouble {
+        case .refusedConnection: server.stop()
+        case .silentHandshake: break
+        case .noSettings: server.sendsSettings = false
+        case .noAnswers: server.respond = { $0.ordinal == 0 ? .accepted : nil }
+        case .endsAtEachPush:
+            server.respond = {
+                $0.connection.cut()
+                return nil
+            }
+        case .refusedKey: server.respond = { _ in .status(403, reason: "InvalidProviderToken") }
+        case .unavailable: server.respond = { _ in .status(503, reason: "ServiceUnavailable") }
+        case .wrongEnvironment: server.respond = { _ in .status(400, reason: "BadDeviceToken") }
+        }
+    }
+
+    func begin() {
+        recorder.onRoom = { [weak self] _ in self?.push() }
+        pool.start()
+        push()
+    }
+
+    /// As much as is taken.
+    func push() {
+        while fixture.submit(next, to: pool) { next += 1 }
+    }
+
+    /// Whether what is wrong has shown.
+    var isInTrouble: Bool {
+        switch trouble {
+        case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
+        case .noAnswers: pool.inFlight >= 1_000
+        case .refusedKey, .unavailable, .wrongEnvironment: pool.openBreaker != nil
+        }
+    }
+
+    var expectedBreaker: BreakerCause? {
+        switch trouble {
+        case .refusedKey: .providerToken
+        case .unavailable: .availability
+        case .wrongEnvironment: .deviceTokens
+        case .refusedConnection, .silentHandshake, .noSettings, .noAnswers, .endsAtEachPush: nil
+        }
+    }
+
+    func end() {
+        recorder.onRoom = nil
+        pool.close()
+        silentListener?.close()
+        server.stop()
+    }
+}
+
+/// Takes connections and does nothing with them.
+private final class Silence: ListenerHandler {
+    private var descriptors: [Int32] = []
+
+    deinit { for descriptor in descriptors { close(descriptor) } }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) { descriptors.append(descriptor) }
+}

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import APNs
+
+/// When connections are opened: one by one, never all at a moment.
+@Suite struct OpeningTests {
+    private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> Opening {
+        var configuration = try Fixture.configuration(port: 443)
+        configuration.openSpacingMilliseconds = 2_000
+        configuration.backoffBaseMilliseconds = 200
+        configuration.backoffMaxMilliseconds = 1_000
+        adjust(&configuration)
+        return Opening(configuration)
+    }
+
+    @Test func firstConnectionsOfManyPoolsAreSpread() throws {
+        let waits = try (0..<500).map { _ in try opening().waitMilliseconds(now: 5_000) }
+        #expect(waits.allSatisfy { (0...250).contains($0) })
+        #expect(Set(waits).count > 50)
+    }
+
+    @Test func nextConnectionKeepsItsDistance() throws {
+        var opening = try opening()
+        opening.begin(now: 10_000)
+        let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 10_500) }
+        // Two seconds less the half that has gone by, a quarter of them more or less.
+        #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
+        #expect(Set(waits).count > 100)
+        #expect(opening.waitMilliseconds(now: 60_000) == 0)
+    }
+
+    @Test func failuresWaitLongerAndAtRandom() throws {
+        var opening = try opening { $0.openSpacingMilliseconds = 0 }
+        opening.begin(now: 0)
+        var longest: [Int64] = []
+        for _ in 0..<5 {
+            opening.failed()
+            let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 0) }
+            #expect(waits.allSatisfy { $0 >= 100 })
+            #expect(Set(waits).count > 50)
+            longest.append(waits.max() ?? 0)
+        }
+        for (wait, window) in zip(longest, [200, 400, 800, 1_000, 1_000] as [Int64]) {
+            #expect((100 + window / 2...100 + window).contains(wait))
+        }
+        opening.succeeded()
+        #expect(opening.waitMilliseconds(now: 0) == 0)
+    }
+}

@@ -1,0 +1,137 @@
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// What a server allows, down to nothing and up to the end of what HTTP/2 has.
+@Suite struct PeerLimitTests {
+    /// A server that is slow to read while no push is late: the line is full, and that is all.
+    @Test func serverThatReadsLateIsWaitedFor() throws {
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 3_000 }
+        let window: UInt32 = 1 << 30
+        fixture.server.greeting = frame(FrameType.settings, setting(Setting.initialWindowSize, window))
+        fixture.server.greeting += frame(FrameType.windowUpdate, word(window))
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        peer.stopReading()
+        var submitted: UInt64 = 0
+        while fixture.submit(submitted, bodyBytes: 16_384) {
+            submitted += 1
+            fixture.loop.turn(waitMilliseconds: 0)
+        }
+        #expect(submitted < 1_000)
+        // The line is still full when half of the oldest push's time is up.
+        let begun = fixture.loop.nowMilliseconds
+        #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - begun > 1_600 }))
+        #expect(!fixture.submit(submitted))
+        fixture.server.onFrame = { peer, frame in
+            if frame.type == FrameType.data, frame.flags & FrameFlags.endStream != 0 {
+                peer.send(acceptance(stream: frame.stream))
+            }
+        }
+        peer.readAgain()
+        #expect(fixture.turn(until: { fixture.pool.inFlight == 0 }))
+        #expect(fixture.recorder.closeCauses.isEmpty)
+        #expect(fixture.recorder.count(.answered) == Int(submitted) + 1)
+    }
+
+    /// A limit of 0, at first and in the middle, stops new pushes and nothing else.
+    @Test func limitOfNoStreams() throws {
+        let fixture = try HostileFixture()
+        fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
+        fixture.pool.start()
+        #expect(fixture.turn(until: { fixture.pool.connections.first?.phase == .cold }))
+        #expect(!fixture.submit(1) && fixture.pool.freeStreams == 0)
+        let peer = try #require(fixture.server.peers.first)
+        var hadRoom = 0
+        fixture.recorder.onRoom = { _ in hadRoom += 1 }
+        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 3)))
+        #expect(fixture.turn(until: { hadRoom == 1 }))
+        #expect(fixture.submit(1) && !fixture.submit(2))
+        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 1 } }))
+        peer.send(acceptance(stream: 1))
+        #expect(fixture.turn(until: { fixture.recorder.answers == 1 }))
+        #expect(fixture.submit(2) && fixture.submit(3))
+        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 5 } }))
+        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
+        #expect(fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 0 }))
+        #expect(!fixture.submit(4))
+        peer.send(acceptance(stream: 3) + acceptance(stream: 5))
+        #expect(fixture.turn(until: { fixture.recorder.answers == 3 }))
+        #expect(!fixture.submit(4))
+        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
+        #expect(fixture.turn(until: { hadRoom == 3 }))
+        for tag in 4..<1_004 { #expect(fixture.submit(UInt64(tag), bodyBytes: 10)) }
+        #expect(!fixture.submit(1_004, bodyBytes: 10))
+        fixture.recorder.onRoom = nil
+        #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
+    }
+
+    /// The identifiers of the last streams that a connection may have, as the server sees them; then another connection begins at 1.
+    @Test func lastStreamsOfAConnection() throws {
+        let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
+        try #require(fixture.warmUp())
+        let connection = try #require(fixture.pool.connections.first)
+        connection.requests = fixture.pool.configuration.requestsPerConnectionMax - 10
+        connection.nextStream = Int32(2 * connection.requests + 1)
+        fixture.server.onFrame = { peer, frame in
+            if frame.type == FrameType.data { peer.send(acceptance(stream: frame.stream)) }
+        }
+        var next: UInt64 = 0
+        #expect(
+            fixture.turn(until: {
+                while next < 20, fixture.submit(next) { next += 1 }
+                return fixture.recorder.answers == 21
+            })
+        )
+        let streams: [[Int32]] = fixture.server.peers.map { peer in
+            peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
+        }
+        let last: [Int32] = Array(stride(from: 1_999_999_981, to: 2_000_000_000, by: 2))
+        let first: [Int32] = Array(stride(from: 1, to: 20, by: 2))
+        #expect(streams == [[1] + last, first])
+        #expect(fixture.recorder.retirementCauses == [.requestsMax])
+        #expect(fixture.recorder.count(.answered) == 21)
+        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
+    }
+
+    /// Windows that begin at nothing, grow byte by byte, and fall below nothing: the body goes out in pieces, whole in the end.
+    @Test func bodyInPieces() throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        let peer = try #require(fixture.server.peers.first)
+        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 0)))
+        let isTold = { (count: Int) in
+            peer.received.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 } == count
+        }
+        #expect(fixture.turn(until: { isTold(2) }))
+        #expect(fixture.submit(1) && fixture.submit(2))
+        let sent = { (stream: Int32) in
+            peer.received.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
+        }
+        peer.send(frame(FrameType.windowUpdate, stream: 3, word(1)))
+        #expect(fixture.turn(until: { sent(3) == [1] }))
+        // The other stream, which has the older's place in no queue, may overtake it.
+        peer.send(frame(FrameType.windowUpdate, stream: 5, word(200)))
+        #expect(fixture.turn(until: { sent(5) == [100] }))
+        // 40 more for every stream, then 60 fewer: 20 below nothing.
+        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
+        #expect(fixture.turn(until: { sent(3) == [1, 40] }))
+        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))
+        #expect(fixture.turn(until: { isTold(4) }))
+        peer.send(
+            frame(FrameType.windowUpdate, stream: 3, word(20)) + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
+        )
+        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.ping } }))
+        #expect(sent(3) == [1, 40])
+        peer.send(acceptance(stream: 5))
+        #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
+        #expect(try fixture.recorder.only(2).status == 200)
+        peer.send(frame(FrameType.windowUpdate, stream: 3, word(59)))
+        #expect(fixture.turn(until: { sent(3) == [1, 40, 59] }))
+        peer.send(acceptance(stream: 3))
+        #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
+        #expect(try fixture.recorder.only(1).status == 200)
+        #expect(peer.received.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
+    }
+}

@@ -1,0 +1,174 @@
+import COpenSSL
+import Glibc
+import Testing
+
+@testable import APNs
+
+/// One token for a fleet: who signs, what is taken, and what is not; and what Redis gets to see of it.
+@Suite struct ProviderTokenSharingTests {
+    private let now: Int64 = 1_800_000_000
+
+    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenSharing.Found {
+        ProviderTokenSharing.Found(
+            token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
+            remainingMilliseconds: ProviderTokenSharing.keptMilliseconds - ageSeconds * 1_000
+        )
+    }
+
+    private func step(
+        _ found: ProviderTokenSharing.Found?,
+        inUse: Int64? = nil,
+        refused: Int64? = nil
+    ) -> ProviderTokenSharing.Step {
+        ProviderTokenSharing.step(found, inUseIssuedAt: inUse, refusedIssuedAt: refused, unixSeconds: now)
+    }
+
+    @Test func itIsRenewedAtThirtyFiveMinutes() {
+        #expect(step(nil) == .renew)
+        #expect(step(found(ageSeconds: 2_100)) == .renew)
+        #expect(step(found(ageSeconds: 2_099)) == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099)))
+    }
+
+    @Test func whatIsInUseStays() {
+        #expect(step(found(ageSeconds: 60), inUse: now - 60) == .keep)
+    }
+
+    /// When to renew goes by Redis' time alone, so that a wrong clock signs for nobody.
+    @Test(arguments: [-301, 3_300, 100_000] as [Int64])
+    func aTokenThatOnesOwnClockDoesNotAllowIsNeitherUsedNorReplaced(age: Int64) {
+        #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
+        #expect(
+            ProviderTokenSharing.stepWithoutLease(
+                found(ageSeconds: 60, iat: now - age),
+                inUseIssuedAt: nil,
+                unixSeconds: now
+            ) == .keep
+        )
+    }
+
+    @Test(arguments: [-300, 3_299] as [Int64])
+    func clocksMayBeFiveMinutesApart(age: Int64) {
+        #expect(step(found(ageSeconds: 60, iat: now - age)) != .keep)
+    }
+
+    @Test func aTokenThatWasRefusedIsNotTakenAgain() {
+        #expect(step(found(ageSeconds: 60), refused: now - 60) == .keep)
+        #expect(step(found(ageSeconds: 60), refused: now - 61) != .keep)
+    }
+
+    @Test func anotherFleetsTokenIsLeftAlone() {
+        #expect(step(ProviderTokenSharing.Found(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
+    }
+
+    @Test func whoHasNoneUsesTheOldOneWhileAnotherSigns() {
+        let old = found(ageSeconds: 2_500)
+        let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
+        #expect(ProviderTokenSharing.stepWithoutLease(old, inUseIssuedAt: nil, unixSeconds: now) == .adopt(token))
+        #expect(ProviderTokenSharing.stepWithoutLease(old, inUseIssuedAt: now - 2_500, unixSeconds: now) == .keep)
+        #expect(ProviderTokenSharing.stepWithoutLease(nil, inUseIssuedAt: nil, unixSeconds: now) == .keep)
+    }
+
+    @Test(arguments: [
+        "", "1800000000", "x a.b.c", "1800000000 ", "1800000000 a b", "1800000000 a\r\nb", "99999999999999999999 a",
+    ])
+    func whatIsNoTokenIsNotRead(text: String) {
+        #expect(SharedToken(encoded: text) == nil)
+    }
+
+    // MARK: - The source
+
+    private func source() throws -> ProviderTokenSource {
+        let file = Shared.keyPath("Shared.p8")
+        try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        return try ProviderTokenSource(
+            key: SigningKey(path: file),
+            keyIdentifier: "ABC123DEFG",
+            teamIdentifier: "TEAM123456"
+        )
+    }
+
+    @Test func aSharedTokenIsUsedToItsEndAndThenOneOfOnesOwn() throws {
+        let source = try source()
+        source.beginSharing()
+        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "ABC123DEFG")
+        #expect(source.current(unixSeconds: now - 300)?.text == "a.b.c", "the signer's clock is ahead")
+        #expect(source.current(unixSeconds: now + 3_299)?.text == "a.b.c", "Redis is away")
+        let own = try #require(source.current(unixSeconds: now + 3_300))
+        #expect(own.issuedAtSeconds == now + 3_300)
+    }
+
+    @Test func aTokenOfAnotherKeyIsNotTaken() throws {
+        let source = try source()
+        source.beginSharing()
+        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "OTHERKEY00")
+        #expect(source.sharingState.inUseIssuedAt == nil)
+        #expect(source.signForAll(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
+    }
+
+    @Test func whatIsSignedForAllIsInUseHere() throws {
+        let source = try source()
+        source.beginSharing()
+        let token = try #require(source.signForAll(keyIdentifier: "ABC123DEFG", unixSeconds: now))
+        #expect(SharedToken(encoded: token.encoded) == token)
+        #expect(source.current(unixSeconds: now)?.text == token.text)
+        source.refused(try #require(source.current(unixSeconds: now)), unixSeconds: now + 1_300)
+        #expect(source.sharingState.refusedIssuedAt == now)
+        #expect(source.sharingState.inUseIssuedAt == nil)
+    }
+
+    /// A pool that has nothing to send gives no verdict: another one may try.
+    @Test func aTrialWithoutVerdictIsGivenToAnother() throws {
+        let source = try source()
+        let file = Shared.keyPath("Trial.p8")
+        try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
+        let first = try #require(source.takeTrial(unixSeconds: now))
+        #expect(source.takeTrial(unixSeconds: now + 29) == nil)
+        let second = try #require(source.takeTrial(unixSeconds: now + 30))
+        source.endTrial(of: first, .refused(.invalidProviderToken))
+        #expect(source.keyStatus.candidateIdentifier == "NEXTKEY000", "it is the second one's to say")
+        source.endTrial(of: second, .accepted)
+        #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
+    }
+
+    // MARK: - The seal
+
+    private func seal(_ text: String) throws -> ProviderTokenSeal {
+        let file = Shared.keyPath("Seal-\(UInt64.random(in: .min ... .max)).key")
+        try writeFile(file, text, mode: 0o600)
+        return try ProviderTokenSeal(keyFile: file)
+    }
+
+    private func seal(_ bytes: Range<UInt8>) throws -> ProviderTokenSeal {
+        try seal(String(decoding: bytes, as: UTF8.self))
+    }
+
+    @Test func whatIsSealedIsOpenedWithTheSameKeyAndNameOnly() throws {
+        // The same key, in both forms.
+        let bytes = try seal(0..<32)
+        let base64 = try seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+        let sealed = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
+        #expect(base64.open(sealed, name: "T/K") == "1800000000 a.b.c")
+        #expect(base64.open(sealed, name: "T/L") == nil)
+        #expect(try seal(1..<33).open(sealed, name: "T/K") == nil)
+        #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != sealed, "each has a nonce of its own")
+        for position in sealed.indices {
+            var changed = sealed
+            changed[position] ^= 1
+            #expect(bytes.open(changed, name: "T/K") == nil)
+        }
+        for count in 0..<sealed.count { #expect(bytes.open(Array(sealed.prefix(count)), name: "T/K") == nil) }
+    }
+
+    @Test func aSealedTextHasTheBytesOfItsParts() throws {
+        let sealed = try #require(try seal(0..<32).seal("abc", name: ""))
+        #expect(sealed.count == 12 + 3 + 16)
+    }
+
+    @Test(arguments: [
+        "", "short", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", "!AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    ])
+    func aKeyFileOfAnotherFormIsNamed(text: String) {
+        #expect(throws: ConfigurationError.self) { try seal(text) }
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(5)))
+struct ProviderTokenTests {
+    /// Two workers, of groups of their own since the embedded broker serves one member of a group: both push, one has signed.
+    @Test func twoWorkersShareOneToken() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let key = run.stage.path("shared-token.key")
+            try "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n".write(toFile: key, atomically: true, encoding: .utf8)
+            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
+                .replacingOccurrences(of: "\napns:\n", with: "\napns:\n  sharedTokenKeyFile: \"\(key)\"\n")
+            try text.write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
+                .write(toFile: run.stage.path("other.yaml"), atomically: true, encoding: .utf8)
+            run.stage.parts.append(
+                try ChildProcess(
+                    name: "other worker",
+                    command: [ExampleRun.executable, "worker", "--config", run.stage.path("other.yaml")],
+                    logFile: run.stage.path("other.log")
+                )
+            )
+            // The first had no such file.
+            try run.stage.crashWorker()
+            let traffic = try Traffic(run)
+            for _ in 0..<2 { try traffic.sendOne() }
+            func lines(_ text: String, in file: String) throws -> Int {
+                try String(contentsOfFile: run.stage.path(file), encoding: .utf8).components(separatedBy: text).count
+                    - 1
+            }
+            let deadline = Date(timeIntervalSinceNow: 60)
+            while try lines("worker started", in: "other.log") == 0 {
+                guard Date() < deadline else { throw Timeout(what: "the other worker") }
+                try run.stage.check()
+                usleep(10_000)
+            }
+            let signed = "signed the fleet's provider token"
+            #expect(try lines(signed, in: "worker.log") + lines(signed, in: "other.log") == 1)
+            let entry = try outputOf(
+                "/usr/bin/redis-cli",
+                ["-p", String(run.stage.redisPort), "GET", "{causeway/provider-token/SIMULATION/SIMULATION}"]
+            )
+            #expect(entry.text.utf8.count > 100)
+            #expect(!entry.text.contains("eyJ"), "not to be read by who can read Redis")
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    /// First by something that is no key, then by a key that APNs does not know, then by one that it knows: pushes go on all the time, and
+    /// none fails.
+    @Test func theFileIsReplacedWhilePushesGoOn() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            let file = run.stage.simulator.keyFile
+            let known = try String(contentsOfFile: file, encoding: .utf8)
+            try traffic.sendOne()
+
+            try "no key".write(toFile: file, atomically: true, encoding: .utf8)
+            try traffic.send(untilLogHas: "not an unencrypted private key in PEM")
+
+            let strangers = try SimulatorDirectory(path: nil)
+            defer { strangers.removeIfTemporary() }
+            let unknown = try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
+            try unknown.write(toFile: file, atomically: true, encoding: .utf8)
+            try traffic.send(untilLogHas: "APNs refuses it: invalidProviderToken")
+
+            try known.write(toFile: file, atomically: true, encoding: .utf8)
+            try traffic.send(untilLogHas: "APNs accepts the new key, which is now in use")
+            // The connection with the old key's token is replaced.
+            try traffic.send(untilLogHas: "cause=providerToken", after: "APNs accepts the new key")
+            for _ in 0..<3 { try traffic.sendOne() }
+
+            #expect(traffic.outcomes.allSatisfy { $0 == "accepted" }, "\(traffic.outcomes)")
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+}
+
+/// One update after another to the activity that the app started by itself.
+private final class Traffic {
+    private let run: ExampleRun
+    private let update: JSONObject
+    private let activity: String
+    private var sent: [String] = []
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let files = ExampleFiles("ride")
+        let phones = try files.object("phones.json")
+        let starts = try files.object("app-starts.json")
+        try run.post("/phones", phones)
+        try run.post("/activities", starts)
+        let started = try #require(starts["activities"] as? [JSONObject])
+        activity = try #require(started.first?["activity"] as? String)
+        try run.relay(until: try #require(phones["devices"] as? [String]).count + started.count)
+        let commands = try files.records("commands.jsonl")
+        update = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
+    }
+
+    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+
+    func sendOne() throws {
+        let identifier = "update-\(sent.count)"
+        var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        // What differs in nothing but its timestamp is not sent.
+        aps["relevance-score"] = sent.count
+        command["aps"] = aps
+        command["activity"] = activity
+        command["id"] = identifier
+        command["sequence"] = sent.count + 1
+        command["expiration"] = nil
+        sent.append(identifier)
+        try run.send(command)
+        try run.awaitAccepted([identifier])
+    }
+
+    func send(untilLogHas text: String, after earlier: String = "") throws {
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while true {
+            let log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
+            let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
+            if log[start...].contains(text) { return }
+            guard Date() < deadline else { throw Timeout(what: "\(text) in the worker's log:\n\(log)") }
+            try sendOne()
+        }
+    }
+}
