@@ -128,6 +128,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .testTarget(name: "IntakeTests", dependencies: ["CausewayWorker", "Kafka"], swiftSettings: settings),
         .testTarget(
             name: "CommandLineTests",
             dependencies: ["causeway", "CausewayWorker", "Kafka", "LiveActivity"],

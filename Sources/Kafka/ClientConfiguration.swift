@@ -13,13 +13,17 @@ struct ClientConfiguration: ~Copyable {
         rd_kafka_conf_destroy(handle)
     }
 
-    /// Applies `defaults`, then `overrides` in order, then checks `promises`.
+    /// Applies `defaults`, those of `defaultsWhereKnown` that librdkafka knows, then `overrides` in order, then checks `promises`.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
+        defaultsWhereKnown: [KafkaProperties.Property] = [],
         overrides: [KafkaProperties.Property],
         promises: [KafkaProperties.Promise]
     ) throws(KafkaError) {
         for property in defaults {
+            try set(property.name, property.value)
+        }
+        for property in defaultsWhereKnown where knows(property.name) {
             try set(property.name, property.value)
         }
         for property in overrides {
@@ -28,6 +32,10 @@ struct ClientConfiguration: ~Copyable {
         for promise in promises where !promise.isKept(value(of: promise.name) ?? "") {
             throw KafkaError.property(promise.name, promise.reason)
         }
+    }
+
+    borrowing func knows(_ name: String) -> Bool {
+        rd_kafka_conf_get(handle, name, nil, nil) == RD_KAFKA_CONF_OK
     }
 
     /// The value in force, or nil if the property is unset or unknown.

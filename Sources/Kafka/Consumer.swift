@@ -40,6 +40,9 @@ public final class Consumer {
     /// How long `seek` and `committed` wait for the broker, at most, unless told otherwise.
     public static let requestLimitMilliseconds: Int32 = 10_000
 
+    /// Whether a full queue stops fetching for up to a second, whatever happens to the queue: then `wakeFetching` is needed.
+    public let stopsFetchingWhenFull: Bool
+
     let handle: OpaquePointer
     let callbacks: ClientCallbacks
     /// The consumer queue: records, rebalances, errors and log lines.
@@ -82,6 +85,7 @@ public final class Consumer {
             throw error
         }
         handle = client
+        stopsFetchingWhenFull = !ClientConfiguration().knows(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
         self.callbacks = callbacks
         self.handler = handler
@@ -117,6 +121,12 @@ public final class Consumer {
             return event(consuming: message)
         }
         return .message(Message(taking: message))
+    }
+
+    /// Records that were fetched and not handed out, and whatever else waits to be polled.
+    public var queuedCount: Int {
+        precondition(isOpen)
+        return rd_kafka_queue_length(queue)
     }
 
     /// Notes that everything before `nextOffset` is done, to be committed within `auto.commit.interval.ms`.
@@ -175,6 +185,7 @@ extension Consumer {
     ) throws(KafkaError) {
         try configuration.apply(
             defaults: KafkaProperties.consumer,
+            defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
             overrides: properties,
             promises: KafkaProperties.consumerPromises
         )

@@ -42,6 +42,22 @@ extension Consumer {
         return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
     }
 
+    /// Has the broker threads that lead these partitions look at once for what they may fetch.
+    ///
+    /// librdkafka before 2.2 stops fetching while its queue is full, and nobody tells its broker threads when that is over: one with
+    /// nothing else to do looks again only when its wait of a second is over. Any request wakes it. This one asks where the partitions
+    /// end, of which nothing is changed, and waits for no answer; librdkafka lets an answer fall that nobody waits for.
+    public func wakeFetching(of partitions: [TopicPartition]) {
+        precondition(isOpen)
+        guard !partitions.isEmpty else { return }
+        let list = PartitionList(capacity: partitions.count)
+        for partition in partitions {
+            list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
+        }
+        // Nothing but "timed out" is to be expected; whatever it is, the thread looks by itself within a second.
+        _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
+    }
+
     /// Stops fetching. Records of these partitions that were fetched and not handed out are dropped, to be fetched again
     /// after `resume`, so pausing often is dear. What is not assigned, or is paused already, is left alone.
     public func pause(_ partitions: [TopicPartition]) {

@@ -50,6 +50,13 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
+    /// Set for every consumer whose librdkafka knows them; older ones are left as they are.
+    ///
+    /// A full queue stops fetching, since 2.2 for this long at a time (its own default, a second, would have a lane that works a
+    /// backlog off stand still for most of it). Before 2.2 `Consumer.wakeFetching` is needed.
+    static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
+    static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
+
     /// Set for every producer.
     public static let producer: [Property] =
         common + [

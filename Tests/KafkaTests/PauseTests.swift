@@ -30,6 +30,34 @@ import Testing
         producer.close()
     }
 
+    /// With a queue so small that fetching stops all the time, woken at all kinds of moments: in the midst of a batch, with
+    /// nothing left, with a fetch under way, and while it is paused.
+    @Test func wakingTheFetchingNeitherRepeatsNorSkips() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("batch.num.messages", "50")])
+        try await producer.fill("commands", count: 3_000)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("queued.min.messages", "60")])
+        reader.consumer.wakeFetching(of: [Self.partition])
+        var expected = 0
+        while expected < 3_000 {
+            expected = min(3_000, expected + 37)
+            #expect(await reader.run { $0.received.count >= expected })
+            reader.consumer.wakeFetching(of: [Self.partition])
+            while reader.step() {}
+            reader.consumer.wakeFetching(of: [Self.partition])
+            expected = reader.received.count
+        }
+        #expect(reader.received.numbers == Array(0..<3_000))
+        reader.consumer.wakeFetching(of: [])
+        reader.consumer.wakeFetching(of: [TopicPartition(topic: TopicIdentifier(index: 0), partition: 9)])
+        reader.consumer.pause([Self.partition])
+        reader.consumer.wakeFetching(of: [Self.partition])
+        #expect(reader.consumer.paused == [Self.partition], "what is paused stays so")
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
     @Test func aPausedPartitionStandsStillWhileOthersGoOn() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)

@@ -9,6 +9,8 @@ struct AssignmentTable {
         var isDrained = false
         /// What the lane was told; -1: nothing yet.
         var highWatermark: Int64 = -1
+        /// Behind the last record that was dealt; -1 before the first.
+        var nextOffset: Int64 = -1
     }
 
     private var rows: [[Entry?]] = [[], []]
@@ -56,6 +58,24 @@ struct AssignmentTable {
         guard let entry = self[partition], entry.highWatermark != highWatermark else { return nil }
         rows[Int(partition.topic.index)][Int(partition.partition)]?.highWatermark = highWatermark
         return entry
+    }
+
+    mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
+        rows[Int(topic)][Int(partition)]?.nextOffset = offset + 1
+    }
+
+    /// Records of a topic's partitions that are known to be in the log and have not been dealt.
+    func recordsBehind(of topic: Int32) -> Int64 {
+        rows[Int(topic)]
+            .reduce(0) { sum, entry in
+                guard let entry, entry.nextOffset >= 0 else { return sum }
+                return sum + max(0, entry.highWatermark - entry.nextOffset)
+            }
+    }
+
+    /// Partitions of a topic of which more is known to be in the log than was dealt.
+    func partitionsBehind(of topic: Int32) -> [TopicPartition] {
+        partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {

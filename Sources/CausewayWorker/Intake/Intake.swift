@@ -15,7 +15,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let registrationsTopic: Int32 = 1
 
     /// Records polled in one turn, between two looks at everything else.
-    static let recordsPerTurnMax = 4_096
+    static let recordsPerTurnMax = LaneMailbox.inboxCapacity
     /// The least time between two looks at librdkafka: a look costs two threads a wake-up, whether it finds one record or a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// librdkafka announces records once, when its queue fills; this look in between makes a missed announcement harmless.
@@ -38,6 +38,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
+    private var fetchWakening = FetchWakening()
     /// By lane: what its inbox had no place for.
     private var overflows: [LaneOverflow]
 
@@ -94,6 +95,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         placeOverflows()
         reportHighWatermarks()
         pollRecords()
+        wakeFetching()
         wakeLanes()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
@@ -115,6 +117,17 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if mayPoll { wakeup.signal() }
     }
 
+    /// A backlog is fetched on without a pause: before the queue is empty, not after.
+    private func wakeFetching() {
+        guard consumer.stopsFetchingWhenFull else { return }
+        let isDue = fetchWakening.isDue(
+            queued: consumer.queuedCount,
+            recordsBehind: assignments.recordsBehind(of: Self.commandsTopic),
+            nowMilliseconds: loop.nowMilliseconds
+        )
+        if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
+    }
+
     /// A record waits for a lane that may take it any moment: nothing else is polled meanwhile. Once the lane's partitions are paused,
     /// polling goes on for the group and the other lanes.
     private var mayPoll: Bool {
@@ -123,7 +136,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func deal(_ message: consuming Message) {
         let topic = message.topic.index
-        let partition = message.partition
+        let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return }
         let lane = assignment.lane
         let entry = InboxEntry(
@@ -133,6 +146,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             partition: partition
         )
         touchedLanes |= 1 << UInt64(lane & 63)
+        assignments.noteDealt(topic, partition, offset: offset)
         if topic == Self.commandsTopic, assignment.highWatermark < 0 {
             // Before its first record: a lane that is far behind knows it before it begins anything.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))

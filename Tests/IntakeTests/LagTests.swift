@@ -1,0 +1,96 @@
+import Kafka
+import Testing
+
+@testable import CausewayWorker
+
+/// How far behind a lane takes itself to be.
+@Suite struct LagTests {
+    private static let assumed: Int64 = 10_001
+
+    private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
+        var entry = LanePartitions.Entry(place: 0, assignment: 1, topic: 0, partition: 3, doubtMilliseconds: 2_000)
+        change(&entry)
+        var partitions = LanePartitions()
+        partitions.insert(entry)
+        return partitions
+    }
+
+    private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> Int64 {
+        partitions(change).recordsBehind(at: 0, assumed: Self.assumed, nowMilliseconds: nowMilliseconds)
+    }
+
+    @Test func itIsWhatTheLogHasAndTheLaneHasNot() {
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == 380)
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == 0)
+        // The Kafka thread looks now and then; the lane may be further by then.
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == 0)
+    }
+
+    @Test func aPartitionThatNothingIsKnownOfMayBeFarBehindForAWhile() {
+        #expect(lag(at: 1_999) { _ in } == Self.assumed)
+        #expect(lag(at: 2_000) { _ in } == 0)
+        #expect(lag(at: 1_999) { $0.highWatermark = 500 } == Self.assumed, "its records are on their way")
+        #expect(lag(at: 2_000) { $0.highWatermark = 500 } == 0, "it was read to its end before")
+        #expect(lag(at: 0) { $0.highWatermark = 0 } == 0, "nothing was ever written to it")
+    }
+}
+
+/// What the Kafka thread knows of how far behind it is.
+@Suite struct AssignmentLagTests {
+    private func partition(_ number: Int32) -> TopicPartition {
+        TopicPartition(topic: TopicIdentifier(index: 0), partition: number)
+    }
+
+    @Test func whatIsInTheLogAndWasNotDealt() {
+        var table = AssignmentTable()
+        for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
+        #expect(table.recordsBehind(of: 0) == 0, "nothing is known")
+        for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
+            let told = table.note(highWatermark: high, of: partition(number))
+            #expect(told?.lane == Int(number) % 2)
+        }
+        #expect(table.recordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
+        for number in 0..<4 { table.noteDealt(0, Int32(number), offset: 5) }
+        #expect(table.recordsBehind(of: 0) == 4 + 94 + 44)
+        #expect(table.partitionsBehind(of: 0) == [partition(0), partition(1), partition(2)])
+        table.noteDealt(0, 1, offset: 120)
+        #expect(table.recordsBehind(of: 0) == 4 + 44, "a position past what was heard counts as none")
+        table.remove(partition(0))
+        #expect(table.partitionsBehind(of: 0) == [partition(2)])
+        #expect(table.recordsBehind(of: 1) == 0)
+        #expect(table.partitionsBehind(of: 1).isEmpty)
+    }
+
+    @Test func aHighWatermarkIsToldOnce() {
+        var table = AssignmentTable()
+        var told: [Bool] = []
+        func note(_ high: Int64) { told.append(table.note(highWatermark: high, of: partition(0)) != nil) }
+        note(1)
+        _ = table.insert(partition(0), lane: 0)
+        for high in [1, 1, 2] as [Int64] { note(high) }
+        _ = table.insert(partition(0), lane: 0)
+        note(2)
+        #expect(told == [false, true, false, true, true], "nobody's; new; known; new; unknown to another assignment")
+    }
+}
+
+@Suite struct FetchWakeningTests {
+    private static let low = FetchWakening.queuedMax
+
+    @Test func aQueueThatRunsLowIsToldOfNowAndAgain() {
+        var wakening = FetchWakening()
+        let moments = [0, 1, FetchWakening.intervalMilliseconds - 1, FetchWakening.intervalMilliseconds]
+        let told = moments.map { moment in
+            wakening.isDue(queued: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
+        }
+        #expect(told == [true, false, false, true])
+    }
+
+    @Test func neitherAFullQueueNorAFetchedLogNeedsIt() {
+        var wakening = FetchWakening()
+        #expect(!wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1))
+        #expect(!wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1), "all of it is in the queue")
+        #expect(!wakening.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1))
+        #expect(wakening.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1))
+    }
+}
