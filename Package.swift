@@ -68,7 +68,7 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayWorker", "APNsSimulator", "COpenSSL", "Kafka", "LiveActivity", "Redis",
+                "CausewayWorker", "APNsSimulator", "COpenSSL", "Kafka", "LiveActivity", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),

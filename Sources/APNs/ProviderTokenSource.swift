@@ -162,6 +162,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
+    /// The key in use was read from a file that others may read too.
+    public var isKeyReadableByOthers: Bool { state.withLock { $0.signer.key.isReadableByOthers } }
+
     /// Which key signs now; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 

@@ -17,12 +17,16 @@ public final class Worker: Service {
     static let closeMilliseconds: Int64 = 5_000
 
     private let plan: WorkerPlan
-    private let logger: Logger
+    private var log: SharedKindLog { plan.log }
 
+    /// What it shows of itself; for an ``ObservabilityService``.
+    public var registry: MetricRegistry { plan.registry }
+
+    /// - Parameter version: the release, as it shows it.
     /// - Throws: what is wrong with the configuration's files: a key, a certificate, a property that librdkafka does not know.
-    public init(configuration: WorkerConfiguration, logger: Logger) throws {
-        self.logger = logger
-        plan = try WorkerPlan(configuration: configuration, logger: logger)
+    public init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
+        plan = try WorkerPlan(configuration: configuration, logger: logger, version: version)
+        plan.registry.condition.change { $0.areKeysLoaded = true }
     }
 
     public func run() async throws {
@@ -31,7 +35,7 @@ public final class Worker: Service {
         let fleetTokens = try plan.makeFleetTokens()
         await fleetTokens?.begin()
         try startThreads(signals: signals)
-        logger.info("worker started", metadata: ["lanes": "\(plan.laneCount)"])
+        log(.workerStarted, ["lanes": "\(plan.laneCount)"])
         let plan = plan
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -42,20 +46,21 @@ public final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
+                plan.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
                 wakeup.signal()
             }
             group.cancelAll()
         }
         if let error = signals.error { throw error }
-        logger.info("worker stopped")
+        log(.workerStopped)
     }
 
     private func startThreads(signals: IntakeSignals) throws {
         let producer = try plan.makeProducer()
         var lanes: [LoopThread] = []
         do {
-            let (plan, logger) = (plan, logger)
+            let plan = plan
             let lanePlan = try plan.lane(producer)
             for number in 0..<plan.laneCount {
                 let thread = try LoopThread.start(name: "lane-\(number)") { loop in
@@ -66,7 +71,6 @@ public final class Worker: Service {
             let (intakePlan, started) = (plan.intake(producer), lanes)
             _ = try LoopThread.start(name: "kafka") { loop in
                 Self.runIntake(loop: loop, plan: plan, intakePlan: intakePlan, lanes: started, signals: signals)
-                logger.debug("the Kafka thread has ended")
             }
         } catch {
             plan.stopLanes()
@@ -95,7 +99,7 @@ public final class Worker: Service {
             loop.run()
             lane.close()
         } catch {
-            lanePlan.logger.critical("a lane could not start", metadata: ["error": "\(error)"])
+            plan.log(.workerFailed, ["error": "\(error)", "lane": "\(number)"])
             signals.fail(error)
             plan.wakeup.signal()
         }
@@ -115,7 +119,7 @@ public final class Worker: Service {
             for lane in lanes { lane.join() }
             intake.close(deadlineMilliseconds: closeMilliseconds)
         } catch {
-            intakePlan.logger.critical("the Kafka client could not start", metadata: ["error": "\(error)"])
+            plan.log(.workerFailed, ["error": "\(error)"])
             signals.fail(error)
             plan.stopLanes()
             for lane in lanes { lane.join() }

@@ -16,6 +16,8 @@ struct WorkerPlan: @unchecked Sendable {
     private let delivery: DeliveryConfiguration
     private let redis: RedisConfiguration
     private let pools: [LanePlan.Pool]
+    let registry: MetricRegistry
+    let log: SharedKindLog
     /// Whoever watches the files that the provider tokens' keys came from.
     let keyFileWatch: KeyFileWatch
     private let signers: [AppKey: ProviderTokenSource]
@@ -23,7 +25,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let tokenSeal: ProviderTokenSeal?
     private let logger: Logger
 
-    init(configuration: WorkerConfiguration, logger: Logger) throws {
+    init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
         let cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         laneCount = configuration.worker.lanes == 0 ? cores : configuration.worker.lanes
         wakeup = try Wakeup()
@@ -33,11 +35,25 @@ struct WorkerPlan: @unchecked Sendable {
         self.logger = logger
         delivery = Self.delivery(configuration)
         redis = try RedisConfiguration(configuration.redis)
-        let signers = try Self.signers(configuration, logger: logger)
+        let signers = try Self.signers(configuration)
         self.signers = signers
-        keyFileWatch = KeyFileWatch(signers, logger: logger)
+        let keys = signers.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
+        registry = MetricRegistry(
+            labels: LabelSpace(
+                configuration,
+                signers: keys,
+                keyIdentifiers: keys.map { signers[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
+                version: version
+            ),
+            laneCount: laneCount
+        )
+        log = SharedKindLog(logger: logger, events: registry.events)
+        for key in keys where signers[key]?.isKeyReadableByOthers == true {
+            log(.keyReadableByOthers, ["file": "\(key.file)"])
+        }
+        keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
         tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
-        pools = try Self.pools(configuration, signers: signers, laneCount: laneCount)
+        pools = try Self.pools(configuration, signers: signers, keys: keys, laneCount: laneCount)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
     }
@@ -50,7 +66,7 @@ struct WorkerPlan: @unchecked Sendable {
     /// Whoever shares the provider tokens with the rest of the fleet, if they are shared.
     func makeFleetTokens() throws(RedisError) -> FleetTokens? {
         guard let tokenSeal else { return nil }
-        return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, logger: logger)
+        return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
     }
 
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
@@ -67,6 +83,7 @@ struct WorkerPlan: @unchecked Sendable {
                 deadLetters: try producer.topic(configuration.kafka.topics.deadLetters)
             ),
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
+            registry: registry,
             logger: logger
         )
     }
@@ -79,6 +96,7 @@ struct WorkerPlan: @unchecked Sendable {
             mailboxes: mailboxes,
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
+            registry: registry,
             logger: logger
         )
     }
@@ -120,29 +138,21 @@ struct WorkerPlan: @unchecked Sendable {
 
     /// One for each key, whatever the apps and environments that it signs for.
     private static func signers(
-        _ configuration: WorkerConfiguration,
-        logger: Logger
+        _ configuration: WorkerConfiguration
     ) throws -> [AppKey: ProviderTokenSource] {
         var signers: [AppKey: ProviderTokenSource] = [:]
         for app in configuration.apps {
             for environment in app.environments {
                 let key = app.key(for: environment)
-                if signers[key] == nil { signers[key] = try signer(key, logger: logger) }
+                if signers[key] == nil { signers[key] = try signer(key) }
             }
         }
         return signers
     }
 
-    private static func signer(_ key: AppKey, logger: Logger) throws -> ProviderTokenSource {
-        let signingKey = try SigningKey(path: key.file)
-        if signingKey.isReadableByOthers {
-            logger.warning(
-                "the key file is readable by others: chmod o-r, or defaultMode 0440",
-                metadata: ["file": "\(key.file)"]
-            )
-        }
-        return try ProviderTokenSource(
-            key: signingKey,
+    private static func signer(_ key: AppKey) throws -> ProviderTokenSource {
+        try ProviderTokenSource(
+            key: try SigningKey(path: key.file),
             keyIdentifier: try key.identifier(),
             teamIdentifier: key.teamIdentifier
         )
@@ -161,6 +171,7 @@ struct WorkerPlan: @unchecked Sendable {
     private static func pools(
         _ configuration: WorkerConfiguration,
         signers: [AppKey: ProviderTokenSource],
+        keys: [AppKey],
         laneCount: Int
     ) throws -> [LanePlan.Pool] {
         let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
@@ -169,7 +180,8 @@ struct WorkerPlan: @unchecked Sendable {
         return try configuration.apps.enumerated()
             .flatMap { position, app in
                 try app.environments.map { environment in
-                    guard let source = signers[app.key(for: environment)] else {
+                    let key = app.key(for: environment)
+                    guard let source = signers[key], let signer = keys.firstIndex(of: key) else {
                         preconditionFailure("a key without a signer")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
@@ -192,7 +204,8 @@ struct WorkerPlan: @unchecked Sendable {
                         ),
                         name: "\(app.name)/\(environment.rawValue)",
                         configuration: pool,
-                        tokens: source
+                        tokens: source,
+                        signer: signer
                     )
                 }
             }
@@ -200,7 +213,7 @@ struct WorkerPlan: @unchecked Sendable {
 }
 
 extension WorkerConfiguration.App {
-    fileprivate func key(for environment: WorkerConfiguration.Environment) -> AppKey {
+    func key(for environment: WorkerConfiguration.Environment) -> AppKey {
         let key = signingKey(for: environment)
         return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }

@@ -22,6 +22,14 @@ public struct RedisCall: Sendable, Equatable, BitwiseCopyable {
         case limit
         /// A start that was given its device's token and was then not sent gives its draw on the device's budget back.
         case refundStart
+
+        /// Its record's next step is the reply. A tombstone, of which there are several calls, is counted once, by itself.
+        var isAwaited: Bool {
+            switch self {
+            case .address, .admit, .hold, .register, .limit: true
+            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart: false
+            }
+        }
     }
 
     public var kind: Kind

@@ -47,6 +47,12 @@ extension Delivery {
     /// Records of a partition that are not settled.
     public func outstanding(_ place: UInt32) -> Int { partitions[place]?.outstanding ?? 0 }
 
+    /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
+    public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
+        guard let partition = partitions[place], partition.outstanding > 0 else { return nil }
+        return partition.receipts.milliseconds(of: partition.ledger.committableOffset)
+    }
+
     /// Gives a partition up for good, drained or not. What of it is still under way is finished without being counted.
     public mutating func release(partition place: UInt32, now: Moment) {
         beginRevoking(place, now: now)

@@ -8,6 +8,12 @@ extension Delivery {
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = partitions[record.partition], partition.phase == .assigned else { return }
         guard partition.ledger.receive(record.offset) == .accepted else { return }
+        partition.receipts.note(
+            record.offset,
+            milliseconds: now.monotonicMilliseconds,
+            committableOffset: partition.ledger.committableOffset,
+            isAlone: partition.outstanding == 0
+        )
         partition.outstanding += 1
         countReceived()
         let slot = emptySlot(of: record, partition: partition, now: now)
@@ -103,6 +109,7 @@ extension Delivery {
         slot.registeredAtMilliseconds =
             record.timestampMilliseconds >= 0 ? record.timestampMilliseconds : slot.receivedMilliseconds
         let index = records.allocate(slot)
+        recordsAwaitingRedis += 1
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
             call(.unregisterDevice, index, application: application)

@@ -35,6 +35,7 @@ extension Delivery {
 
     /// Redis refused a call for a reason that no repetition mends. The command fails, with `reason`; what was only bookkeeping is let go.
     public mutating func redisRefused(_ call: RedisCall, reason: UnsafeRawBufferPointer, now: Moment) {
+        if call.kind.isAwaited { recordsAwaitingRedis -= 1 }
         acknowledge(call.record)
         switch call.kind {
         case .address, .admit, .hold:
@@ -50,6 +51,7 @@ extension Delivery {
 
     /// A script answered. The call is no longer outstanding when its reply is acted upon, so that a record may be let go by it.
     public mutating func redisReplied(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
+        if call.kind.isAwaited { recordsAwaitingRedis -= 1 }
         acknowledge(call.record)
         switch call.kind {
         case .address: addressed(call, reply, now: now)

@@ -6,6 +6,7 @@ extension Delivery {
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         precondition(!records[record].isFinished, "a record was given a second outcome")
         records[record].isFinished = true
+        recordsFinished += 1
         records[record].outcome = outcome
         count(outcome)
         produce(.result, record)
@@ -20,6 +21,8 @@ extension Delivery {
     mutating func finishSilently(_ record: UInt32) {
         precondition(!records[record].isFinished)
         records[record].isFinished = true
+        recordsFinished += 1
+        if records[record].kind == .unregistration { recordsAwaitingRedis -= 1 }
         settle(record)
     }
 
@@ -71,6 +74,7 @@ extension Delivery {
             partition.ledger.settle(records[record].offset)
             partition.outstanding -= 1
         }
+        recordsFinished -= 1
         release(record)
     }
 

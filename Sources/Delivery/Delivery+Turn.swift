@@ -131,6 +131,7 @@ extension Delivery {
 
     mutating func call(_ kind: RedisCall.Kind, _ record: UInt32, application: UInt16? = nil) {
         records[record].acknowledgementsOutstanding += 1
+        if kind.isAwaited { recordsAwaitingRedis += 1 }
         redisCalls.append(
             RedisCall(kind: kind, application: application ?? records[record].application, record: record)
         )

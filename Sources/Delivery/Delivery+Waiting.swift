@@ -12,7 +12,7 @@ extension Delivery {
         records[record].activity = activity
         let rider = activities[activity].riderToBe
         if rider != .max, records[rider].version == records[record].version {
-            countCoalesced()
+            countCoalesced(of: record)
             passToken(from: record, to: rider)
             finish(record, .duplicate)
         } else {
@@ -51,7 +51,7 @@ extension Delivery {
         let (version, olderVersion) = (records[record].version, records[tail].version)
         let (event, olderEvent) = (records[record].event, records[tail].event)
         if version == olderVersion {
-            countCoalesced()
+            countCoalesced(of: record)
             passToken(from: record, to: tail)
             finish(record, .duplicate)
         } else if version < olderVersion {
@@ -60,7 +60,7 @@ extension Delivery {
             passToken(from: record, to: tail)
             finish(record, .ended)
         } else if replaces(event, olderEvent) {
-            countCoalesced()
+            countCoalesced(of: record)
             passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
@@ -75,7 +75,7 @@ extension Delivery {
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
-            countCoalesced()
+            countCoalesced(of: record)
             passToken(from: tail, to: record)
             removeTail(of: activity)
             append(record, to: activity)
@@ -84,7 +84,7 @@ extension Delivery {
             guard records[activities[activity].head].event != .start else { fallthrough }
             prepend(record, to: activity)
         default:
-            countCoalesced()
+            countCoalesced(of: record)
             passToken(from: record, to: tail)
             supersede(record, by: tail, now: now)
         }
@@ -167,7 +167,7 @@ extension Delivery {
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isOvertaken(activity) {
-            countCoalesced()
+            countCoalesced(of: current)
             supersede(current, by: activities[activity].head, now: now)
         } else {
             replaceOlder(than: current, of: activity, now: now)
@@ -184,7 +184,7 @@ extension Delivery {
                 replaces(records[current].event, records[head].event)
                 && records[head].version < records[current].version
             guard isReplaced else { return }
-            countCoalesced()
+            countCoalesced(of: head)
             _ = popWaiting(of: activity)
             passToken(from: head, to: current)
             supersede(head, by: current, now: now)

@@ -42,11 +42,18 @@ public struct Delivery: ~Copyable {
     let pools: PoolTable
 
     public private(set) var counters = DeliveryCounters()
+    /// By application; commands that a newer state replaced before they reached Redis.
+    private var coalescedByApplication: [UInt64]
+    /// Records that have their outcome, or need none, and wait for the acknowledgement of what is written about them.
+    public internal(set) var recordsFinished = 0
+    /// Records whose next step is a reply of Redis.
+    public internal(set) var recordsAwaitingRedis = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
         self.configuration = configuration
         randomness = Randomness(seed: configuration.seed)
+        coalescedByApplication = Array(repeating: 0, count: configuration.applications.count)
         activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
         policies = PolicyTable(configuration.policies)
         let recordsMax = configuration.recordsMax
@@ -73,12 +80,24 @@ public struct Delivery: ~Copyable {
     /// Records between receipt and settlement.
     public var recordsHeld: Int { records.count }
 
+    /// Commands of an app that a newer state replaced before they reached Redis.
+    public func coalesced(of application: Int) -> UInt64 { coalescedByApplication[application] }
+
+    /// Admitted pushes of a pool that wait for a stream.
+    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: pool) }
+
+    /// The lane reads ahead: it begins nothing until it has caught up.
+    public var isReadingAhead: Bool { readAhead.phase == .reading }
+
     /// Whether one more record may be received: below the limit of records and of activities.
     public var canReceive: Bool { !records.isFull && activities.count < Self.activitiesReceivedMax(configuration) }
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countReceived() { counters.received &+= 1 }
-    mutating func countCoalesced() { counters.coalesced &+= 1 }
+    mutating func countCoalesced(of record: UInt32) {
+        counters.coalesced &+= 1
+        coalescedByApplication[Int(records[record].application)] &+= 1
+    }
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
     mutating func countDemoted() { counters.demoted &+= 1 }

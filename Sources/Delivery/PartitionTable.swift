@@ -8,6 +8,7 @@ final class Partition {
     }
 
     var ledger: PartitionLedger
+    var receipts = ReceiptTimes()
     var phase = Phase.assigned
     let epoch: UInt32
     let topic: RecordTopic

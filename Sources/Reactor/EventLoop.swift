@@ -47,6 +47,8 @@ public final class EventLoop {
 
     /// CLOCK_MONOTONIC, ms, as read in this turn.
     public private(set) var nowMilliseconds: Int64 = 0
+    /// The same reading in µs, for durations that are shorter than a millisecond.
+    public private(set) var nowMicroseconds: Int64 = 0
     /// CLOCK_REALTIME, UNIX ms, as read in this turn.
     public private(set) var wallMilliseconds: Int64 = 0
 
@@ -74,6 +76,10 @@ public final class EventLoop {
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
+    /// Wall time that `run` has worked: from waking up to the turn's end. Counted for a loop with a turn spacing only, which reads the
+    /// clock between its turns anyway.
+    public private(set) var busyMicroseconds: Int64 = 0
+
     /// Turns until `stop`. A `stop` that came before makes it return at once.
     public func run() {
         while !isStopping {
@@ -85,7 +91,10 @@ public final class EventLoop {
 
     private func keepSpacing() {
         let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
-        guard readNanoseconds(CLOCK_MONOTONIC) < next else { return }
+        let now = readNanoseconds(CLOCK_MONOTONIC)
+        // Before the first turn there is nothing to count.
+        if turnBeganNanoseconds > 0 { busyMicroseconds += (now - turnBeganNanoseconds) / 1_000 }
+        guard now < next else { return }
         var deadline = timespec(tv_sec: Int(next / 1_000_000_000), tv_nsec: Int(next % 1_000_000_000))
         while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nil) == EINTR {}
     }
@@ -106,8 +115,9 @@ public final class EventLoop {
         // events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
         turnBeganNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
+        nowMicroseconds = turnBeganNanoseconds / 1_000
         nowMilliseconds = turnBeganNanoseconds / 1_000_000
-        wallMilliseconds = readClock(CLOCK_REALTIME)
+        wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
         for index in 0..<max(0, Int(count)) {
             dispatch(events[index])
         }
@@ -170,8 +180,9 @@ public final class EventLoop {
 
     /// Reads both clocks again, for a handler that has worked so long that the turn's reading is too old.
     public func refreshClock() {
-        nowMilliseconds = readClock(CLOCK_MONOTONIC)
-        wallMilliseconds = readClock(CLOCK_REALTIME)
+        nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
+        nowMilliseconds = nowMicroseconds / 1_000
+        wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
     }
 
     // MARK: - Descriptors
@@ -286,8 +297,6 @@ public final class EventLoop {
         }
     }
 }
-
-private func readClock(_ clock: clockid_t) -> Int64 { readNanoseconds(clock) / 1_000_000 }
 
 private func readNanoseconds(_ clock: clockid_t) -> Int64 {
     var time = timespec()

@@ -232,3 +232,8 @@ private func wireFormat(_ applicationProtocols: [String]) throws(TLSError) -> [U
     }
     return bytes
 }
+
+extension TLSContext {
+    /// The release of OpenSSL that is loaded, such as `3.0.17`.
+    public static var libraryVersion: String { String(cString: OpenSSL_version(OPENSSL_VERSION_STRING)) }
+}

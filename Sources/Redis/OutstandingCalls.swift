@@ -9,7 +9,7 @@ struct OutstandingCall {
     /// ``KeyPlace/fingerprint`` in a cluster, else 0.
     var keyFingerprint: UInt64
     /// Monotonic, of the turn in which it was written.
-    var issuedAtMilliseconds: Int64
+    var issuedAtMicroseconds: Int64
     var kind: CallKind
     /// How many calls, this one the first of them, left as one command and are answered by one reply; 0 for the others of them, and for
     /// all that have not left yet.

@@ -258,7 +258,7 @@ public final class RedisConnection {
             OutstandingCall(
                 tag: tag,
                 keyFingerprint: nextKeyFingerprint,
-                issuedAtMilliseconds: loop.nowMilliseconds,
+                issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
                 batchCount: batchCount,
                 followsReload: hasReloaded
@@ -279,7 +279,7 @@ public final class RedisConnection {
         deadlineTimer = .none
         guard let oldest = outstanding.oldest else { return }
         let limit = configuration.responseDeadlineMilliseconds
-        let age = loop.nowMilliseconds - oldest.issuedAtMilliseconds
+        let age = loop.nowMilliseconds - oldest.issuedAtMicroseconds / 1_000
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
@@ -331,6 +331,10 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
             case .reply(let reply):
                 guard let call = outstanding.oldest, call.batchCount > 0 else {
                     return lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
+                }
+                if call.kind.script != nil {
+                    let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
+                    handler?.answered(calls: Int(call.batchCount), roundTripMicroseconds: roundTrip)
                 }
                 if call.batchCount > 1 {
                     take(reply, ofBatch: Int(call.batchCount), from: reader, handler)

@@ -1,6 +1,6 @@
 /// Why a call failed, or a connection was lost or could not be made.
 public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
-    public enum Code: Sendable, Equatable, CaseIterable {
+    public enum Code: UInt8, Sendable, CaseIterable {
         // What the server answers.
         /// It reads its data from disk.
         case loading

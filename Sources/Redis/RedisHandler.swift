@@ -35,10 +35,17 @@ public protocol RedisHandler: AnyObject {
     /// outstanding call, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
+    /// A reply to so many calls came, whatever it says; what each comes to follows. Both times are those of their turns.
+    func answered(calls: Int, roundTripMicroseconds: Int64)
     /// - Parameter reply: its bytes are valid during this call only.
     func admitted(tag: UInt64, reply: AdmitReply)
     /// - Parameter tokenRetired: the call had a retirement, and its token was the one that counted.
     func settled(tag: UInt64, tokenRetired: Bool)
     /// The call's fate is not known if the error is the connection's: issue it again, the scripts stand repetition.
     func failed(tag: UInt64, script: ScriptKind, error: RedisError)
+}
+
+extension RedisHandler {
+    /// Not everybody measures.
+    public func answered(calls: Int, roundTripMicroseconds: Int64) {}
 }

@@ -189,3 +189,8 @@ private func takeInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) 
 private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
     append(task, .null)
 }
+
+extension RedisConnection {
+    /// The release of hiredis that this was built with.
+    public static var libraryVersion: String { "\(HIREDIS_MAJOR).\(HIREDIS_MINOR).\(HIREDIS_PATCH)" }
+}

@@ -21,7 +21,7 @@ final class ExampleRun {
     /// - Parameter apps: by a short name, which becomes its name in the worker's configuration.
     init(_ apps: [(name: String, bundleIdentifier: String, shapes: String)]) throws {
         directory = try WorkDirectory()
-        stage = Stage(directory: directory.path, executable: Self.executable)
+        stage = try Stage(directory: directory.path, executable: Self.executable)
         do {
             try stage.startBroker()
             try stage.startRedis()

@@ -22,7 +22,7 @@ struct CatalogTests {
         causeway_redis_errors_total{code} causeway_kafka_errors_total{code} causeway_kafka_ready
         causeway_lane_busy_ratio{lane} causeway_draining causeway_log_lines_suppressed_total{kind}
         process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_max_fds
-        process_start_time_seconds causeway_build_info{version,librdkafka,nghttp2,openssl,hiredis}
+        process_start_time_seconds causeway_build_info{version,librdkafka,openssl,hiredis}
         """
 
     @Test func everyPromisedMetricIsThere() {

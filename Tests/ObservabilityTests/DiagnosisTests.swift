@@ -33,7 +33,9 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaAway"])
         #expect(Self.alerts { $0.second.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
         #expect(Self.alerts { $0.first.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
-        #expect(Self.alerts { $0.first.set(.keyFileRejected, 1, to: 1) } == ["CausewayKeyFileRejected"])
+        #expect(
+            Self.alerts { $0.registry.condition.change { $0.appsWithRejectedKey = [1] } } == ["CausewayKeyFileRejected"]
+        )
         #expect(Self.alerts { $0.first.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
         #expect(Self.alerts { $0.first.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])

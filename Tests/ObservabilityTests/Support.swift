@@ -26,7 +26,7 @@ enum Fixture {
             policies: ["default"],
             redisErrors: ["moved", "outOfMemory", "other"],
             kafkaErrors: ["_TRANSPORT", "other"],
-            build: .init(version: "1.2.3", librdkafka: "2.0.2", nghttp2: "1.52.0", openssl: "3.0.22", hiredis: "0.14.1")
+            build: .init(version: "1.2.3", librdkafka: "2.0.2", openssl: "3.0.22", hiredis: "0.14.1")
         )
     }
 

@@ -1,3 +1,4 @@
+import Reactor
 import Redis
 
 /// What texts must look like. Each rule answers what is wrong, or nil.
@@ -45,6 +46,12 @@ enum ConfigurationRule {
         } catch {
             return "\(error); the form is redis[s]://[[user]:password@]host[:port][,host[:port]…]"
         }
+    }
+
+    /// An address that can be listened on without asking anybody.
+    static func numericAddress(_ text: String) -> String? {
+        SocketAddress(numeric: text, port: 0) == nil
+            ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
     }
 
     /// A DNS name or a numeric address.

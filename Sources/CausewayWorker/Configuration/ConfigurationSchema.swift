@@ -7,6 +7,9 @@ enum ConfigurationSchema {
         .choice("log.level", \.log.level),
         .choice("log.format", \.log.format),
 
+        .text("http.host", \.http.host, complaint: ConfigurationRule.numericAddress),
+        .integer("http.port", \.http.port, 0...65_535),
+
         .text(
             "kafka.bootstrapServers",
             \.kafka.bootstrapServers,

@@ -7,6 +7,7 @@ public import Logging
 /// `Config/causeway.yaml` the explanations, and a test holds the three together.
 public struct WorkerConfiguration: Sendable {
     public var log = Log()
+    public var http = HTTP()
     public var kafka = Kafka()
     public var redis = Redis()
     public var apns = APNs()
@@ -32,6 +33,14 @@ extension WorkerConfiguration {
 
         public var level = Logger.Level.info
         public var format = Format.json
+    }
+
+    /// Where metrics, health and status are asked for.
+    public struct HTTP: Sendable {
+        /// A numeric address of this machine.
+        public var host = "0.0.0.0"
+        /// 0: nothing is served. 0...65,535.
+        public var port = 9_464
     }
 
     /// Where commands come from and results go.
@@ -197,9 +206,10 @@ extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word.
+    /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word. Its statistics
+    /// say whether a broker is there.
     public var consumerProperties: [(name: String, value: String)] {
-        [("bootstrap.servers", bootstrapServers), ("group.id", groupId)]
+        [("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000")]
             + (properties + consumer).map { ($0.name, $0.value) }
     }
 

@@ -11,6 +11,8 @@ struct AssignmentTable {
         var highWatermark: Int64 = -1
         /// Behind the last record that was dealt; -1 before the first.
         var nextOffset: Int64 = -1
+        /// The first record that is not known to be settled; -1: none was dealt yet.
+        var unsettledOffset: Int64 = -1
     }
 
     private var rows: [[Entry?]] = [[], []]
@@ -49,8 +51,16 @@ struct AssignmentTable {
     /// - Returns: false if it is of an assignment that is over.
     mutating func note(_ report: LaneReport) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
+        if report.committableOffset >= 0 {
+            rows[Int(report.topic)][Int(report.partition)]?.unsettledOffset = report.committableOffset
+        }
         if report.isDrained { rows[Int(report.topic)][Int(report.partition)]?.isDrained = true }
         return true
+    }
+
+    /// The first record of an assignment is dealt.
+    mutating func noteFirst(_ offset: Int64, topic: Int32, partition: Int32) {
+        rows[Int(topic)][Int(partition)]?.unsettledOffset = offset
     }
 
     /// - Returns: the assignment, if its lane does not know of this high watermark.

@@ -1,20 +1,38 @@
 import Kafka
 import Logging
+import Reactor
 
 /// librdkafka's own lines.
 extension Intake: ClientLogHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
-        logger.log(
+        note(
+            .kafkaClientLine,
             level: Self.logLevel(syslog: level),
-            "\(text)",
-            metadata: ["librdkafka": "\(String(decoding: facility, as: UTF8.self))"]
+            ["facility": "\(String(decoding: facility, as: UTF8.self))", "line": "\(text)"]
         )
     }
 
-    func clientFailed(_ error: KafkaError) { logger.warning("Kafka", metadata: ["error": "\(error)"]) }
+    func clientFailed(_ error: KafkaError) {
+        count(error)
+        if error.isEveryBrokerAway { return noteBroker(isUp: false, reason: error.reason) }
+        note(.kafkaError, level: .warning, ["error": "\(error)"])
+    }
 
-    func clientStatistics(json: UnsafeRawBufferPointer) {}
+    func clientStatistics(json: UnsafeRawBufferPointer) {
+        noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
+    }
+
+    func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
+        let isWritten = log.log(
+            kind,
+            level: level,
+            nowMilliseconds: loop.nowMilliseconds,
+            wallMilliseconds: loop.wallMilliseconds,
+            metadata()
+        )
+        if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
+    }
 
     private static func logLevel(syslog level: Int32) -> Logger.Level {
         switch level {

@@ -29,13 +29,20 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let producer: Producer
     let mailboxes: [LaneMailbox]
     let wakeup: Wakeup
-    let logger: Logger
     let drainMilliseconds: Int64
-    private let loop: EventLoop
+    let loop: EventLoop
     private let signals: IntakeSignals
 
+    let registry: MetricRegistry
+    var metrics: ThreadMetrics
+    var log: KindLog
+    /// By librdkafka's code: where an error counts.
+    let errorIndices: [Int32: Int]
+    /// Nil before the first sign of one.
+    var isBrokerUp: Bool?
+
     private var phase = Phase.running
-    private var assignments = AssignmentTable()
+    private(set) var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
@@ -50,7 +57,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         mailboxes = plan.mailboxes
         overflows = plan.mailboxes.map { _ in LaneOverflow() }
         wakeup = plan.wakeup
-        logger = plan.logger
+        registry = plan.registry
+        metrics = ThreadMetrics(board: plan.registry.kafka)
+        log = KindLog(logger: plan.logger, events: plan.registry.events)
+        errorIndices = LabelSpace.kafkaErrorIndices
         drainMilliseconds = plan.drainMilliseconds
         let relay = ConsumerRelay()
         consumer = try Consumer(
@@ -97,6 +107,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         pollRecords()
         wakeFetching()
         wakeLanes()
+        publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
 
@@ -139,6 +150,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return }
         let lane = assignment.lane
+        if assignment.unsettledOffset < 0 {
+            assignments.noteFirst(message.offset, topic: topic, partition: partition)
+        }
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
             assignment: assignment.number,
@@ -203,11 +217,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 touchedLanes |= 1 << UInt64(lane & 63)
             }
             if overflows[lane].isDue(nowMilliseconds: loop.nowMilliseconds) {
-                logger.notice("partitions paused: the lane takes no more", metadata: ["lane": "\(lane)"])
+                note(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
                 consumer.pause(assignments.partitions(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2 {
-                logger.notice("partitions resumed", metadata: ["lane": "\(lane)"])
+                note(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
                 consumer.resume(assignments.partitions(of: lane))
             }
@@ -223,12 +237,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane)
         }
-        logger.info("partitions assigned", metadata: ["count": "\(partitions.count)"])
+        noteMembership(.member)
+        note(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
-        logger.info("partitions revoked", metadata: ["count": "\(partitions.count)", "lost": "\(lost)"])
-        if !lost { drain(partitions) }
+        note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
+        if lost { noteMembership(.joining) } else { drain(partitions) }
         for partition in partitions {
             guard let assignment = assignments[partition] else { continue }
             order(.release, partition, number: assignment.number, lane: assignment.lane)
@@ -259,12 +274,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             takeLaneReports()
             passDeliveryReports()
             wakeLanes()
+            publishMetricsIfDue()
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
             let left = deadline - loop.nowMilliseconds
             guard left > 0 else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
-                return logger.warning("drain time is over", metadata: ["partitions": "\(count)"])
+                return note(.drainTimeOver, ["partitions": "\(count)"])
             }
             var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
             _ = Glibc.poll(&descriptor, 1, Int32(min(left, Self.pollMilliseconds)))
@@ -304,7 +320,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func stop() {
         phase = .draining
-        logger.info("draining", metadata: ["milliseconds": "\(drainMilliseconds)"])
+        note(.workerDraining, ["milliseconds": "\(drainMilliseconds)"])
         let partitions = assignments.all
         consumer.pause(partitions)
         drain(partitions)
@@ -312,7 +328,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     private func fail(_ error: KafkaError) {
-        logger.critical("the Kafka client cannot go on", metadata: ["error": "\(error)"])
+        note(.kafkaFatal, ["error": "\(error)"])
         signals.fail(error)
         phase = .draining
         leaveLoop()
@@ -333,40 +349,50 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// group, and closes both clients.
     func close(deadlineMilliseconds: Int64) {
         takeLaneReports()
+        publishMetrics()
+        metrics.board.expectQuiet(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
+        noteMembership(.left)
         if case .unfinished = consumer.close(deadlineMilliseconds: deadlineMilliseconds) {
-            logger.warning("the consumer did not leave its group in time")
+            note(.kafkaCloseLate, ["client": "consumer"])
         }
         if !producer.flush(timeoutMilliseconds: deadlineMilliseconds, { _, _, _ in }) {
-            logger.warning("results were not acknowledged in time: their commands will be read again")
+            note(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
         if case .unfinished = producer.close(deadlineMilliseconds: deadlineMilliseconds) {
-            logger.warning("the producer did not close in time")
+            note(.kafkaCloseLate, ["client": "producer"])
         }
     }
 
     /// A group that is new to a partition begins at the partition's beginning: nothing that was written is passed over. An offset that
     /// was committed and is gone is another matter: records are lost, so the partition stands still until a person has decided.
     private func recover(from error: KafkaError) {
-        report(error)
-        guard error.isPositionUnknown, let partition = error.partition else { return }
+        guard error.isPositionUnknown, let partition = error.partition else { return report(error) }
+        // Two questions to the brokers, one after the other.
+        expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
         do throws(KafkaError) {
             let committed = try consumer.committed([partition], timeoutMilliseconds: Consumer.requestLimitMilliseconds)
             guard let first = committed.first, first == nil else {
-                return logger.critical(
-                    "a committed offset is gone: the partition stands still",
-                    metadata: ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
+                count(error)
+                return note(
+                    .offsetGone,
+                    ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
                 )
             }
-            if let error = consumer.seek(partition, to: .beginning) { self.report(error) }
+            if let error = consumer.seek(partition, to: .beginning) { return self.report(error) }
+            note(
+                .partitionIsNew,
+                ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
+            )
         } catch {
             report(error)
         }
     }
 
     private func report(_ error: KafkaError) {
-        logger.error("Kafka", metadata: ["error": "\(error)"])
+        count(error)
+        note(.kafkaError, ["error": "\(error)"])
     }
 }
 
@@ -379,6 +405,7 @@ struct IntakePlan: @unchecked Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
+    var registry: MetricRegistry
     var logger: Logger
 }
 
@@ -393,5 +420,5 @@ private final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
         intake?.clientLogged(level: level, facility: facility, message: message)
     }
     func clientFailed(_ error: KafkaError) { intake?.clientFailed(error) }
-    func clientStatistics(json: UnsafeRawBufferPointer) {}
+    func clientStatistics(json: UnsafeRawBufferPointer) { intake?.clientStatistics(json: json) }
 }

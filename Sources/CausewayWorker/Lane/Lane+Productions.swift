@@ -23,7 +23,7 @@ extension Lane {
             case .failed(let error):
                 delivery.productionTaken()
                 delivery.produced(production, Self.productionReport(of: error.code), now: now)
-                logger.error("a record could not be produced", metadata: ["error": "\(error)"])
+                note(.resultNotProduced, ["error": "\(error)"])
             }
         }
     }

@@ -184,16 +184,22 @@ extension Lane: RedisHandler {
     // MARK: - From Redis
 
     func redisReady() {
-        logger.info("Redis is ready", metadata: ["lane": "\(number)"])
+        if redisHistory.noteReady() { metrics.add(.redisReconnects) }
+        note(.redisReady, ["lane": "\(number)"])
         requestTurnEnd()
     }
 
     func redisLost(_ reason: RedisError) {
-        logger.warning("Redis is lost", metadata: ["lane": "\(number)", "reason": "\(reason)"])
+        redisHistory.noteLost()
+        note(.redisLost, ["lane": "\(number)", "reason": "\(reason)"])
     }
 
     func redisWarns(_ warning: RedisWarning) {
-        logger.warning("Redis", metadata: ["lane": "\(number)", "warning": "\(warning)"])
+        note(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
+    }
+
+    func answered(calls: Int, roundTripMicroseconds: Int64) {
+        metrics.observe(.redisRoundTrip, microseconds: roundTripMicroseconds, count: Int64(calls))
     }
 
     func admitted(tag: UInt64, reply: AdmitReply) {
@@ -221,10 +227,11 @@ extension Lane: RedisHandler {
 
     func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
         guard let call = RedisCall(tag: tag) else { return }
+        metrics.add(.redisErrors, Int(error.code.rawValue))
         if error.isRetriable {
             delivery.redisFailed(call, pauses: error.isServersAnswer, now: now)
         } else {
-            logger.error("Redis refused a call", metadata: ["script": "\(script)", "reason": "\(error)"])
+            note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
             refuse(call, reason: error.reason)
         }
         requestTurnEnd()

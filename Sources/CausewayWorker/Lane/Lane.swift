@@ -30,8 +30,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
     let plan: LanePlan
-    let logger: Logger
 
+    var metrics: ThreadMetrics
+    var log: KindLog
+    var redisHistory = RedisHistory()
+    /// What is published of each partition; kept for its memory.
+    var partitionReadings: [PartitionReading] = []
     var delivery: Delivery
     var partitions = LanePartitions()
     private(set) lazy var redis = RedisClient(loop: loop, configuration: plan.redis, handler: self)
@@ -51,13 +55,14 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.plan = plan
-        logger = plan.logger
+        metrics = ThreadMetrics(board: plan.registry.lanes[number])
+        log = KindLog(logger: plan.logger, events: plan.registry.events)
         var configuration = plan.delivery
         // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: then each lane
         // would draw its neighbour's numbers, one later.
         configuration.seed = plan.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
-        pools = plan.pools.map { LanePool(pool: $0, lane: self) }
+        pools = plan.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
         _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
     }
@@ -111,6 +116,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         performProductions()
         reportDrained()
         armCoreTimer()
+        publishMetricsIfDue()
     }
 
     private func armCoreTimer() {
@@ -139,7 +145,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         let topic: RecordTopic = order.topic == Intake.commandsTopic ? .commands : .registrations
         guard let place = delivery.assign(topic: topic, number: order.partition) else {
             // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
-            return logger.error("more partitions than a lane can hold", metadata: ["partition": "\(order.partition)"])
+            return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         partitions.insert(
             .init(
@@ -219,6 +225,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             return false
         }
         partitions[position].nextOffset = message.offset + 1
+        metrics.add(.recordsReceived, Int(entry.topic))
         delivery.receive(
             IncomingRecord(
                 partition: place,
@@ -237,6 +244,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         while taken < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
             taken += 1
             guard let production = Production(tag: report.tag) else { continue }
+            if report.error == 0 { countAcknowledged(production) }
             delivery.produced(production, Self.productionReport(of: report.error), now: now)
         }
         if taken == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
@@ -298,5 +306,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         while let entry = mailbox.inbox.pop() { entry.discard() }
         for pool in pools { pool.pool.close() }
         redis.close()
+        publishMetrics()
+        // It turns no more, and that is well.
+        metrics.board.expectQuiet(untilMilliseconds: .max)
     }
 }

@@ -13,6 +13,8 @@ struct LanePlan: @unchecked Sendable {
         var name: String
         var configuration: PoolConfiguration
         var tokens: ProviderTokenSource
+        /// Which of the registry's signers signs for it.
+        var signer: Int
     }
 
     var delivery: DeliveryConfiguration
@@ -24,6 +26,7 @@ struct LanePlan: @unchecked Sendable {
     var producer: Producer
     var topics: ProducedTopics
     var applications: [[UInt8]]
+    var registry: MetricRegistry
     var logger: Logger
 
     /// The topics that are written to.

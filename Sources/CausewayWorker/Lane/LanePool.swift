@@ -4,6 +4,8 @@ import Logging
 
 /// One APNs pool of a lane, and who takes its answers.
 final class LanePool {
+    /// As the metrics count it.
+    let number: Int
     let index: PoolIndex
     let pool: Pool
     /// The pool refused a push; nothing is offered to it until it says that it has room.
@@ -11,9 +13,10 @@ final class LanePool {
     fileprivate var retryPermission = RetryPermission()
     private let answers: LanePoolAnswers
 
-    init(pool plan: LanePlan.Pool, lane: Lane) {
+    init(number: Int, pool plan: LanePlan.Pool, lane: Lane) {
+        self.number = number
         index = plan.index
-        answers = LanePoolAnswers(name: plan.name, lane: lane)
+        answers = LanePoolAnswers(number: number, name: plan.name, lane: lane)
         pool = Pool(loop: lane.loop, configuration: plan.configuration, tokens: plan.tokens, handler: answers)
         answers.owner = self
     }
@@ -25,17 +28,20 @@ final class LanePool {
 
 /// Takes a pool's answers to the core.
 private final class LanePoolAnswers: PushHandler {
+    private let number: Int
     private let name: String
     private unowned let lane: Lane
     weak var owner: LanePool?
 
-    init(name: String, lane: Lane) {
+    init(number: Int, name: String, lane: Lane) {
+        self.number = number
         self.name = name
         self.lane = lane
     }
 
     func pushAnswered(_ answer: borrowing PushAnswer) {
         let disposition = disposition(of: answer)
+        lane.count(answer, of: number)
         owner?.retryPermission.answered(disposition)
         lane.delivery.answered(
             UInt32(truncatingIfNeeded: answer.tag),
@@ -60,7 +66,8 @@ private final class LanePoolAnswers: PushHandler {
     }
 
     func poolNotice(_ notice: PoolNotice) {
-        notice.log(to: lane.logger, pool: name, lane: lane.number)
+        if case .goAway(_, _, let reason, _) = notice { lane.countGoAway(reason, of: number) }
+        lane.note(notice, of: name)
     }
 
     private func disposition(of answer: borrowing PushAnswer) -> PushResult.Disposition {
@@ -91,6 +98,7 @@ extension Lane {
                     break
                 }
                 pool.retryPermission.sent(now: now)
+                countSent(record)
             }
         }
     }

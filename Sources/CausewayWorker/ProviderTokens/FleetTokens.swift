@@ -20,19 +20,19 @@ actor FleetTokens {
     private let share: ProviderTokenShare
     private let seal: ProviderTokenSeal
     private let sources: [ProviderTokenSource]
-    private let logger: Logger
+    private let log: SharedKindLog
     private var isTroubled = false
 
     init(
         _ sources: [ProviderTokenSource],
         redis: RedisConfiguration,
         seal: ProviderTokenSeal,
-        logger: Logger
+        log: SharedKindLog
     ) throws(RedisError) {
         share = try ProviderTokenShare(configuration: redis)
         self.seal = seal
         self.sources = sources
-        self.logger = logger
+        self.log = log
         for source in sources { source.beginSharing() }
     }
 
@@ -57,14 +57,11 @@ actor FleetTokens {
     func look() {
         do {
             for source in sources { try look(source, unixSeconds: Int64(time(nil))) }
-            if isTroubled { logger.notice("the fleet's provider tokens are shared again") }
+            if isTroubled { log(.fleetTokensBack) }
             isTroubled = false
         } catch {
             if !isTroubled {
-                logger.warning(
-                    "the fleet's provider token cannot be had from Redis: the last one is used to its end",
-                    metadata: ["error": "\(error)"]
-                )
+                log(.fleetTokensAway, ["error": "\(error)"])
             }
             isTroubled = true
         }
@@ -107,9 +104,7 @@ actor FleetTokens {
         guard let entry = try share.read(name) else { return nil }
         let token = seal.open(entry.text, name: name).flatMap { SharedToken(encoded: $0) }
         if token == nil {
-            logger.error(
-                "the fleet's provider token cannot be read: do all workers have the same apns.sharedTokenKeyFile?"
-            )
+            log(.fleetTokenUnreadable)
         }
         return ProviderTokenSharing.Found(token: token, remainingMilliseconds: entry.remainingMilliseconds)
     }
@@ -122,8 +117,8 @@ actor FleetTokens {
     ) throws(RedisError) {
         guard let token = source.signForAll(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = seal.seal(token.encoded, name: name)
-        else { return logger.error("a provider token could not be signed or sealed") }
+        else { return log(.fleetTokenNotSigned) }
         try share.write(name, text: text, milliseconds: ProviderTokenSharing.keptMilliseconds)
-        logger.info("signed the fleet's provider token", metadata: ["key": "\(name)"])
+        log(.fleetTokenSigned, ["key": "\(name)"])
     }
 }

@@ -11,16 +11,30 @@ struct KeyFileWatch {
         var key: AppKey
         var file: SigningKeyFile
         var source: ProviderTokenSource
+        /// The apps that it signs for, as the metrics count them.
+        var apps: Set<Int>
         var isOnTrial = false
     }
 
     private var entries: [Entry]
-    private let logger: Logger
+    private let registry: MetricRegistry
+    private let log: SharedKindLog
 
     /// - Parameter sources: by the key that each was made with.
-    init(_ sources: [AppKey: ProviderTokenSource], logger: Logger) {
-        entries = sources.map { Entry(key: $0.key, file: SigningKeyFile(path: $0.key.file), source: $0.value) }
-        self.logger = logger
+    init(
+        _ sources: [AppKey: ProviderTokenSource],
+        apps: [WorkerConfiguration.App],
+        registry: MetricRegistry,
+        log: SharedKindLog
+    ) {
+        entries = sources.map { key, source in
+            let signed = apps.indices.filter { app in
+                apps[app].environments.contains { apps[app].key(for: $0) == key }
+            }
+            return Entry(key: key, file: SigningKeyFile(path: key.file), source: source, apps: Set(signed))
+        }
+        self.registry = registry
+        self.log = log
     }
 
     /// Looks until its task is cancelled.
@@ -36,7 +50,7 @@ struct KeyFileWatch {
             followTrial(&entries[position])
             switch entries[position].file.poll() {
             case .unchanged: break
-            case .broken(let error): refuse(entries[position].key, "\(error)")
+            case .broken(let error): refuse(entries[position], "\(error)")
             case .replaced(let key): offer(key, to: &entries[position])
             }
         }
@@ -47,12 +61,9 @@ struct KeyFileWatch {
             let identifier = try entry.key.identifier()
             try entry.source.offer(key, keyIdentifier: identifier)
             entry.isOnTrial = true
-            logger.notice(
-                "a key file was replaced: one push tries the new key, which takes the old one's place if APNs accepts it",
-                metadata: ["file": "\(entry.key.file)", "keyId": "\(identifier)"]
-            )
+            log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
         } catch {
-            refuse(entry.key, "\(error)")
+            refuse(entry, "\(error)")
         }
     }
 
@@ -62,19 +73,16 @@ struct KeyFileWatch {
         guard status.candidateIdentifier == nil else { return }
         entry.isOnTrial = false
         if let refusal = status.refusal {
-            refuse(entry.key, "APNs refuses it: \(refusal)")
+            refuse(entry, "APNs refuses it: \(refusal)")
         } else {
-            logger.notice(
-                "APNs accepts the new key, which is now in use",
-                metadata: ["file": "\(entry.key.file)", "keyId": "\(status.keyIdentifier)"]
-            )
+            log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(status.keyIdentifier)"])
+            let apps = entry.apps
+            registry.condition.change { $0.appsWithRejectedKey.subtract(apps) }
         }
     }
 
-    private func refuse(_ key: AppKey, _ reason: String) {
-        logger.critical(
-            "a key file was replaced by what cannot be used: the old key stays in use until the next restart",
-            metadata: ["file": "\(key.file)", "reason": "\(reason)"]
-        )
+    private func refuse(_ entry: Entry, _ reason: String) {
+        log(.keyRejected, ["file": "\(entry.key.file)", "error": "\(reason)"])
+        registry.condition.change { $0.appsWithRejectedKey.formUnion(entry.apps) }
     }
 }

@@ -18,6 +18,9 @@ struct WorkerCommand: AsyncParsableCommand {
             (worker.drainMilliseconds), commits, and leaves the group. Being killed loses nothing either; a few pushes \
             may be sent twice then, which phones ignore.
 
+            While it runs, http://HOST:9464 has /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
+            which tells a person what flows, what waits and what is wrong (http.host and http.port in the configuration).
+
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml
               CAUSEWAY_LOG_LEVEL=debug causeway worker --config causeway.yaml
@@ -37,15 +40,18 @@ struct WorkerCommand: AsyncParsableCommand {
         let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
         let logger = Logger(label: "causeway.worker", configuration: configuration.log)
         let worker: Worker
+        let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
-            worker = try Worker(configuration: configuration, logger: logger)
+            worker = try Worker(configuration: configuration, logger: logger, version: Causeway.version)
+            // The last is stopped first: the worker is asked about until it has drained.
+            services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
         } catch {
             logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
             throw ExitCode.configuration
         }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [ServiceGroupConfiguration.ServiceConfiguration(service: worker)],
+                services: services,
                 gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: logger
             )
@@ -56,5 +62,20 @@ struct WorkerCommand: AsyncParsableCommand {
             logger.critical("The worker stopped on its own.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError
         }
+    }
+
+    private static func observability(
+        of worker: Worker,
+        _ http: WorkerConfiguration.HTTP,
+        logger: Logger
+    ) throws -> [ServiceGroupConfiguration.ServiceConfiguration] {
+        guard let port = UInt16(exactly: http.port), port > 0 else { return [] }
+        let service = try ObservabilityService(
+            host: http.host,
+            port: port,
+            registry: worker.registry,
+            logger: logger
+        )
+        return [.init(service: service)]
     }
 }

@@ -112,6 +112,9 @@ final class Demo {
         )
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         try stage.startWorker()
+        display.note(
+            "The worker is to be watched at http://127.0.0.1:\(stage.httpPort)/statusz, its metrics at /metrics."
+        )
         return phones
     }
 

@@ -129,7 +129,7 @@ struct DemoCommand: ParsableCommand {
         let interruption = Interruption()
         let files = try SeasonFiles(directory: data)
         let directory = try WorkDirectory()
-        let stage = Stage(directory: directory.path, executable: SeasonFiles.executable)
+        let stage = try Stage(directory: directory.path, executable: SeasonFiles.executable)
         defer {
             stage.stop()
             directory.remove(keeping: keep)

@@ -17,6 +17,8 @@ final class Stage {
     private(set) var worker: ChildProcess?
     private(set) var bootstrapServers = ""
     var redisPort: UInt16 = 0
+    /// Where the worker shows its metrics and its status.
+    let httpPort: UInt16
     private(set) var simulator = SimulatorPlace()
 
     /// Where the simulator is, as it says itself.
@@ -35,9 +37,10 @@ final class Stage {
     }
 
     /// - Parameter directory: must exist; logs and keys are written into it.
-    init(directory: String, executable: String) {
+    init(directory: String, executable: String) throws(DemoError) {
         self.directory = directory
         self.executable = executable
+        httpPort = try LoopbackPort.free()
     }
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }

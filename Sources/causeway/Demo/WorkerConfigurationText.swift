@@ -13,6 +13,9 @@ enum WorkerConfigurationText {
         """
         log:
           format: text
+        http:
+          host: 127.0.0.1
+          port: \(stage.httpPort)
         kafka:
           bootstrapServers: "\(stage.bootstrapServers)"
           consumer:

@@ -143,7 +143,9 @@ public struct MetricDefinition: Sendable {
 /// A set of label values that is known, and bounded, when the worker starts.
 public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
+    /// The configured apps, and one more for records that name none.
     case app
+    case configuredApp
     case outcome
     /// An app in an environment.
     case pool
@@ -169,7 +171,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     public var labels: [String] {
         switch self {
         case .topic: ["topic"]
-        case .app: ["app"]
+        case .app, .configuredApp: ["app"]
         case .outcome: ["outcome"]
         case .pool: ["app", "environment"]
         case .answer: ["status", "reason"]
@@ -185,7 +187,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .thread: ["thread"]
         case .lane: ["lane"]
         case .partition: ["topic", "partition"]
-        case .build: ["version", "librdkafka", "nghttp2", "openssl", "hiredis"]
+        case .build: ["version", "librdkafka", "openssl", "hiredis"]
         }
     }
 }

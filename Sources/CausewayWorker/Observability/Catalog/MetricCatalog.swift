@@ -44,7 +44,7 @@ public enum MetricCatalog {
             .invalidations,
             "causeway_invalidations_total",
             "tokens",
-            [.app],
+            [.configuredApp],
             "Tokens reported dead.",
             "A little is everyday life: people end activities and delete apps. A wave means a wrong environment or key."
         ),
@@ -52,7 +52,7 @@ public enum MetricCatalog {
             .coalesced,
             "causeway_coalesced_total",
             "commands",
-            [.app],
+            [.configuredApp],
             "Commands replaced by a newer state before they reached Redis.",
             "Divided by the commands received it is the coalescing ratio: work that was never done."
         ),
@@ -73,7 +73,7 @@ public enum MetricCatalog {
             .pushRetries,
             "causeway_push_retries_total",
             "pushes",
-            [.app],
+            [.configuredApp],
             "Pushes that were tried again.",
             "Retries are bounded by the retry budget. A steady share above 1 % is trouble with APNs or on the way to it."
         ),
@@ -81,7 +81,7 @@ public enum MetricCatalog {
             .retryBudget,
             "causeway_retry_budget_ratio",
             .ratioInMillionths,
-            [.app],
+            [.configuredApp],
             .lanes(.lowest),
             "Share of the retry budget that is left; the lowest of the lanes.",
             "At 0 pushes that would be tried again fail instead: APNs has been failing for a while, and more load would not help it."
@@ -90,7 +90,7 @@ public enum MetricCatalog {
             .freshness,
             "causeway_freshness_seconds",
             MetricBuckets.freshness,
-            [.app],
+            [.configuredApp],
             "From a command's record time to APNs' 200.",
             "What a user feels. Up to one spacing is the wish to send only the newest state; more is waiting: see the stages."
         ),
@@ -108,7 +108,7 @@ public enum MetricCatalog {
             .budgetSpent,
             "causeway_budget_spent_total",
             "pushes",
-            [.app, .policy],
+            [.configuredApp, .policy],
             "Pushes sent at priority 10.",
             "What is drawn on the phones' own budgets. Compare with the demotions."
         ),
@@ -116,7 +116,7 @@ public enum MetricCatalog {
             .budgetDemotions,
             "causeway_budget_demotions_total",
             "pushes",
-            [.app, .policy],
+            [.configuredApp, .policy],
             "Pushes that asked for priority 10 and went at 5, because their activity's budget was spent.",
             "Updates still arrive, later when the phone is idle. A high share: producers ask for 10 too often, or the policy is "
                 + "too tight."
@@ -223,8 +223,8 @@ public enum MetricCatalog {
             .keyFileRejected,
             "causeway_key_file_rejected",
             .flag,
-            [.app],
-            .lanes(.highest),
+            [.configuredApp],
+            .request,
             "1 while a new key file on disk is refused and the one before it stays in use.",
             "The log kind key-rejected says what is wrong with the file."
         ),
@@ -310,7 +310,7 @@ public enum MetricCatalog {
             "causeway_read_ahead_active",
             .flag,
             [],
-            .kafka,
+            .lanes(.highest),
             "1 while catching up: records are read ahead, so that overtaken states are merged instead of sent.",
             "Normal after a pause. For long: the worker never catches up."
         ),

@@ -15,6 +15,8 @@ public struct WorkerCondition: Sendable, Equatable {
     public var membership = Membership.joining
     /// Every app's keys were read at the start.
     public var areKeysLoaded = false
+    /// By the core's number of the app: a new key file is refused, and the key before it stays in use.
+    public var appsWithRejectedKey: Set<Int> = []
     /// From the signal to stop.
     public var isDraining = false
 

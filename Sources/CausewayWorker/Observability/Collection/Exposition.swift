@@ -38,7 +38,10 @@ struct Exposition {
                     appendHistogram(definition, values: values, totals.histogram(definition.metric, first))
                 } else {
                     let value = totals[definition.metric, first, second]
-                    if value != 0 || !definition.omitsZeros { appendSample(definition, values: values, value) }
+                    let isShown =
+                        value != 0 || !definition.omitsZeros
+                        || definition.metric == .pushes && labels.answers.isShownAtZero(second)
+                    if isShown { appendSample(definition, values: values, value) }
                 }
             }
         }
@@ -60,6 +63,10 @@ struct Exposition {
             for silence in totals.silences {
                 guard let milliseconds = silence.milliseconds else { continue }
                 appendSample(definition, values: [silence.thread], milliseconds)
+            }
+        case .keyFileRejected:
+            for (app, name) in labels.apps.enumerated() {
+                appendSample(definition, values: [name], condition.appsWithRejectedKey.contains(app) ? 1 : 0)
             }
         case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)

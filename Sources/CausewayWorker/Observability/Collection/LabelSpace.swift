@@ -27,14 +27,12 @@ public struct LabelSpace: Sendable {
     public struct Build: Sendable, Equatable {
         public var version: String
         public var librdkafka: String
-        public var nghttp2: String
         public var openssl: String
         public var hiredis: String
 
-        public init(version: String, librdkafka: String, nghttp2: String, openssl: String, hiredis: String) {
+        public init(version: String, librdkafka: String, openssl: String, hiredis: String) {
             self.version = version
             self.librdkafka = librdkafka
-            self.nghttp2 = nghttp2
             self.openssl = openssl
             self.hiredis = hiredis
         }
@@ -87,6 +85,7 @@ public struct LabelSpace: Sendable {
         switch dimension {
         case .topic: topics.map { [$0] }
         case .app: (apps + ["none"]).map { [$0] }
+        case .configuredApp: apps.map { [$0] }
         case .outcome: outcomes.map { [$0] }
         case .pool: pools.map { [$0.app, $0.environment] }
         case .answer: answers.labels
@@ -100,7 +99,7 @@ public struct LabelSpace: Sendable {
         case .redisError: redisErrors.map { [$0] }
         case .kafkaError: kafkaErrors.map { [$0] }
         case .logKind: LogKind.allCases.map { [$0.identifier] }
-        case .build: [[build.version, build.librdkafka, build.nghttp2, build.openssl, build.hiredis]]
+        case .build: [[build.version, build.librdkafka, build.openssl, build.hiredis]]
         case .lane: [[""]]
         case .thread, .partition: []
         }
@@ -142,6 +141,20 @@ public struct AnswerTable: Sendable {
     public func reasonIndex(_ reason: Int) -> Int {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
+
+    /// The answers that alerts and people look for are shown before the first of them: a counter that appears with its first count
+    /// has no increase then.
+    func isShownAtZero(_ index: Int) -> Bool {
+        guard reasons.indices.contains(index) else {
+            return index == reasons.count || index == reasons.count + 1
+        }
+        return Self.reasonsShownAtZero.contains(reasons[index].text)
+    }
+
+    private static let reasonsShownAtZero: Set<String> = [
+        "BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredProviderToken", "InvalidProviderToken", "ExpiredToken",
+        "Unregistered", "TooManyRequests", "InternalServerError", "ServiceUnavailable",
+    ]
 
     var labels: [[String]] {
         reasons.map { ["\($0.documentedStatus)", $0.text] }

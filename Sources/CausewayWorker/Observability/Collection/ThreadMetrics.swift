@@ -50,8 +50,14 @@ public struct ThreadMetrics: ~Copyable {
         cells[cell(metric, first, second)] = value
     }
 
-    /// Counts one observation of a histogram. Below zero counts as zero: the two clocks of a duration may be two machines'.
-    public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64) {
+    /// Sets a gauge unless it stands higher.
+    public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
+        let cell = cell(metric, first, 0)
+        cells[cell] = max(cells[cell], value)
+    }
+
+    /// Counts observations of a histogram, usually one. Below zero counts as zero: the two clocks of a duration may be two machines'.
+    public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
         let buckets = Int(places[Int(metric.rawValue)].width) - 2
         precondition(buckets > 0, "only a histogram is observed")
@@ -59,8 +65,8 @@ public struct ThreadMetrics: ~Copyable {
         let boundsAt = Int(boundsStart[Int(metric.rawValue)])
         var bucket = 0
         while bucket < buckets, value > bounds[boundsAt + bucket] { bucket += 1 }
-        cells[start + bucket] &+= 1
-        cells[start + buckets + 1] &+= value
+        cells[start + bucket] &+= count
+        cells[start + buckets + 1] &+= value &* count
     }
 
     private func cell(_ metric: Metric, _ first: Int, _ second: Int) -> Int {

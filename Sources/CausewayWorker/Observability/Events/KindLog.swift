@@ -4,7 +4,7 @@ public import Logging
 ///
 /// The first lines of a kind are written; beyond the allowance they are counted, and the next one that is written says how many were
 /// not. A line that is not written costs no text.
-public struct KindLog: ~Copyable {
+public struct KindLog: ~Copyable, Sendable {
     /// Lines of one kind that a thread writes in one window.
     public static let linesPerWindow: UInt32 = 10
     public static let windowMilliseconds: Int64 = 60_000

@@ -15,6 +15,7 @@ public enum LogKind: UInt8, CaseIterable, Sendable {
     case partitionsPaused
     case partitionsResumed
     case partitionsTooMany
+    case partitionIsNew
     case offsetGone
     case kafkaAway
     case kafkaBack
@@ -42,8 +43,14 @@ public enum LogKind: UInt8, CaseIterable, Sendable {
     case providerTokenTrouble
 
     case keyReadableByOthers
+    case keyOffered
     case keyLoaded
     case keyRejected
+    case fleetTokenSigned
+    case fleetTokensAway
+    case fleetTokensBack
+    case fleetTokenUnreadable
+    case fleetTokenNotSigned
     case configurationReloaded
     case configurationRejected
 

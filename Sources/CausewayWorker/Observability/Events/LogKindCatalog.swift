@@ -98,6 +98,13 @@ public enum LogKindCatalog {
             "Run more workers or lanes."
         ),
         line(
+            .partitionIsNew,
+            "partition-is-new",
+            .info,
+            "the group has committed nothing of a partition, which is read from its beginning",
+            "The first start of a group, or a partition that was added to a topic."
+        ),
+        line(
             .offsetGone,
             "offset-gone",
             .critical,
@@ -266,7 +273,20 @@ public enum LogKindCatalog {
             "Whoever can read the file can push as you.",
             "Set defaultMode 0440 on the secret's volume, and fsGroup."
         ),
-        line(.keyLoaded, "key-loaded", .notice, "a new key is in use", "A key file changed, and the new one is good."),
+        line(
+            .keyOffered,
+            "key-offered",
+            .notice,
+            "a key file was replaced: one push tries the new key",
+            "It takes the old one's place if APNs accepts it; every other push goes with the old one until then."
+        ),
+        line(
+            .keyLoaded,
+            "key-loaded",
+            .notice,
+            "APNs accepts the new key, which is now in use",
+            "A key file changed, and the new one is good."
+        ),
         line(
             .keyRejected,
             "key-rejected",
@@ -274,6 +294,44 @@ public enum LogKindCatalog {
             "a new key file is refused; the one before it stays in use",
             "The file changed into something that is no usable key.",
             "Read `error`, and write the file again, whole."
+        ),
+        line(
+            .fleetTokenSigned,
+            "fleet-token-signed",
+            .info,
+            "signed the fleet's provider token",
+            "It was this worker's turn; the others take the token from Redis."
+        ),
+        line(
+            .fleetTokensAway,
+            "fleet-tokens-away",
+            .warning,
+            "the fleet's provider token cannot be had from Redis: the last one is used to its end",
+            "Redis is away, or refuses the user.",
+            "Mend Redis within the hour that a token lives; see `error`."
+        ),
+        line(
+            .fleetTokensBack,
+            "fleet-tokens-back",
+            .notice,
+            "the fleet's provider tokens are shared again",
+            "Redis answers again."
+        ),
+        line(
+            .fleetTokenUnreadable,
+            "fleet-token-unreadable",
+            .error,
+            "the fleet's provider token cannot be read",
+            "It was written with another key: this worker signs its own beside it, which Apple may refuse as too many.",
+            "Give all workers of the fleet the same apns.sharedTokenKeyFile."
+        ),
+        line(
+            .fleetTokenNotSigned,
+            "fleet-token-not-signed",
+            .error,
+            "a provider token could not be signed or sealed",
+            "OpenSSL refused the key.",
+            "Check the key file; restart the worker."
         ),
         line(
             .configurationReloaded,

@@ -43,7 +43,7 @@ extension Diagnosis {
                 )
             )
         }
-        for (index, app) in labels.apps.enumerated() where window.now[.keyFileRejected, index] != 0 {
+        for (index, app) in labels.apps.enumerated() where condition.appsWithRejectedKey.contains(index) {
             findings.append(
                 Finding(
                     severity: .attention,

@@ -1,0 +1,63 @@
+import APNs
+import Logging
+import Reactor
+
+/// What a lane says aloud.
+extension Lane {
+    func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
+        let isWritten = log.log(
+            kind,
+            level: level,
+            nowMilliseconds: loop.nowMilliseconds,
+            wallMilliseconds: loop.wallMilliseconds,
+            metadata()
+        )
+        if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
+    }
+
+    /// What happened to a pool's connections, loudly only where a person should look.
+    func note(_ notice: PoolNotice, of pool: String) {
+        switch notice {
+        case .connected(let connection, let peer):
+            note(.apnsConnected, pool, ["connection": "\(connection)", "peer": "\(peer)"])
+        case .authenticated(let connection, let streamsMax):
+            note(.apnsAuthenticated, pool, ["connection": "\(connection)", "streams": "\(streamsMax)"])
+        case .streamLimitChanged(let connection, let streamsMax):
+            note(.apnsStreamLimit, pool, ["connection": "\(connection)", "streams": "\(streamsMax)"])
+        case .goAway(let connection, let code, _, let text):
+            note(.apnsGoAway, pool, ["connection": "\(connection)", "code": "\(code)", "reason": "\(text)"])
+        case .retiring(let connection, let cause):
+            note(.apnsRetiring, pool, ["connection": "\(connection)", "cause": "\(cause)"])
+        case .closed(let connection, let cause, let detail):
+            note(
+                .apnsClosed,
+                pool,
+                level: cause == .retired || cause == .poolClosed ? .info : nil,
+                ["connection": "\(connection)", "cause": "\(cause)", "detail": "\(detail)"]
+            )
+        case .resolveFailed(let host, let detail):
+            note(.apnsUnresolved, pool, ["host": "\(host)", "detail": "\(detail)"])
+        case .breakerOpened(let cause):
+            note(.apnsBreakerOpen, pool, ["cause": "\(cause)"])
+        case .breakerClosed:
+            note(.apnsBreakerClosed, pool, [:])
+        case .providerTokenTrouble(let reason, let detail):
+            note(.providerTokenTrouble, pool, ["reason": "\(reason)", "detail": "\(detail)"])
+        case .drained:
+            note(.apnsDrained, pool, [:])
+        }
+    }
+
+    private func note(
+        _ kind: LogKind,
+        _ pool: String,
+        level: Logger.Level? = nil,
+        _ metadata: @autoclosure () -> Logger.Metadata
+    ) {
+        note(
+            kind,
+            level: level,
+            metadata().merging(["pool": "\(pool)", "lane": "\(number)"]) { own, _ in own }
+        )
+    }
+}

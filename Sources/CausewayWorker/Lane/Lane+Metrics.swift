@@ -1,0 +1,193 @@
+import APNs
+import Delivery
+import LiveActivity
+import Reactor
+import Redis
+
+/// What a lane counts and shows. What happens is counted where it happens, into the lane's own cells; what stands is looked at when the
+/// numbers are published, four times a second.
+extension Lane {
+    // MARK: - What happens
+
+    /// Kafka has acknowledged what was written about a record: so often, and no oftener, it stands on the topic.
+    func countAcknowledged(_ production: Production) {
+        let view = delivery.view(production.record)
+        // What names no configured app counts as of none.
+        let application = min(view.application, plan.applications.count)
+        switch production.kind {
+        case .result:
+            metrics.add(.outcomes, application, Int(view.outcome.rawValue))
+            if view.outcome == .accepted { observeTimes(of: view, application: application) }
+        case .invalidation: metrics.add(.invalidations, application)
+        case .deadLetter: metrics.add(.deadLetters, application)
+        }
+    }
+
+    private func observeTimes(of view: RecordView, application: Int) {
+        if view.recordMilliseconds >= 0 {
+            observe(.queue, from: view.recordMilliseconds, to: view.receivedMilliseconds)
+            let freshness = view.answeredMilliseconds - view.recordMilliseconds
+            metrics.observe(.freshness, application, microseconds: Self.microseconds(freshness))
+        }
+        observe(.admit, from: view.receivedMilliseconds, to: view.admittedMilliseconds)
+        observe(.stream, from: view.admittedMilliseconds, to: view.sentMilliseconds)
+        observe(.apns, from: view.sentMilliseconds, to: view.answeredMilliseconds)
+        observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
+    }
+
+    private func observe(_ stage: DeliveryStage, from start: Int64, to end: Int64) {
+        metrics.observe(.stage, Int(stage.rawValue), microseconds: Self.microseconds(end - start))
+    }
+
+    /// A record's time is its producer's to choose: what is longer than a year is a clock's fault, and must not overflow.
+    private static func microseconds(_ milliseconds: Int64) -> Int64 {
+        min(max(0, milliseconds), 31_536_000_000) * 1_000
+    }
+
+    /// A push has left for the first time: what it draws on its activity's budget, or would have.
+    func countSent(_ record: UInt32) {
+        let view = delivery.view(record)
+        guard !view.isRetry else { return }
+        if view.isDemoted {
+            metrics.add(.budgetDemotions, view.application, view.policy)
+        } else if view.priority == 10 {
+            metrics.add(.budgetSpent, view.application, view.policy)
+        }
+    }
+
+    func count(_ answer: borrowing PushAnswer, of pool: Int) {
+        metrics.add(
+            .pushes,
+            pool,
+            plan.registry.labels.answers.index(status: answer.status, reason: Int(answer.reason.rawValue))
+        )
+        guard answer.kind == .answered, answer.sentAtMilliseconds >= 0 else { return }
+        metrics.observe(
+            .apnsRoundTrip,
+            Int(pools[pool].index.environment.rawValue),
+            microseconds: Self.microseconds(answer.answeredAtMilliseconds - answer.sentAtMilliseconds)
+        )
+    }
+
+    func countGoAway(_ reason: Reason, of pool: Int) {
+        metrics.add(.apnsGoAways, pool, plan.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
+    }
+
+    // MARK: - What stands
+
+    func publishMetricsIfDue() {
+        if metrics.isPublicationDue(nowMilliseconds: loop.nowMilliseconds) { publishMetrics() }
+    }
+
+    func publishMetrics() {
+        setPools()
+        setApplications()
+        setWaiting()
+        metrics.set(.redisReady, to: redis.isReady ? 1 : 0)
+        metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
+        metrics.noteBusy(microseconds: loop.busyMicroseconds, nowMilliseconds: loop.nowMilliseconds)
+        readPartitions()
+        partitionReadings.withUnsafeBufferPointer {
+            metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds)
+        }
+    }
+
+    private func setPools() {
+        for signer in plan.registry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
+        for pool in pools {
+            let gauges = pool.pool.gauges
+            let number = pool.number
+            metrics.set(
+                .apnsConnections,
+                number,
+                Int(ConnectionState.ready.rawValue),
+                to: Int64(gauges.connectionsReady)
+            )
+            metrics.set(
+                .apnsConnections,
+                number,
+                Int(ConnectionState.opening.rawValue),
+                to: Int64(gauges.connectionsOpening)
+            )
+            metrics.set(
+                .apnsConnections,
+                number,
+                Int(ConnectionState.draining.rawValue),
+                to: Int64(gauges.connectionsDraining)
+            )
+            metrics.set(.apnsStreams, number, to: Int64(gauges.streams))
+            metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlight))
+            metrics.set(.pushesWaiting, number, to: Int64(delivery.pushesWaiting(pool.index)))
+            metrics.set(.breakerOpen, number, to: pool.pool.openBreaker == nil ? 0 : 1)
+            if gauges.providerTokenIssuedAtSeconds >= 0 {
+                let age = loop.wallMilliseconds - gauges.providerTokenIssuedAtSeconds * 1_000
+                let signer = plan.pools[number].signer
+                metrics.setHighest(.providerTokenAge, signer, to: age)
+            }
+        }
+    }
+
+    private func setApplications() {
+        for application in plan.applications.indices {
+            metrics.set(.coalesced, application, to: Int64(clamping: delivery.coalesced(of: application)))
+            var retries: UInt64 = 0
+            var budget = 1.0
+            for pool in pools where Int(pool.index.application) == application {
+                retries &+= pool.pool.statistics.retries
+                budget = min(budget, pool.pool.retryBudget.ratio)
+            }
+            metrics.set(.pushRetries, application, to: Int64(clamping: retries))
+            metrics.set(.retryBudget, application, to: Int64(budget * 1_000_000))
+        }
+    }
+
+    private func setWaiting() {
+        let inFlight = pools.reduce(0) { $0 + $1.pool.inFlight }
+        let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
+        let held = delivery.recordsHeld
+        let others = inFlight + streams + delivery.recordsAwaitingRedis + delivery.recordsFinished
+        metrics.set(.recordsHeld, to: Int64(held))
+        set(.redis, to: delivery.recordsAwaitingRedis)
+        set(.stream, to: streams)
+        set(.apns, to: inFlight)
+        set(.result, to: delivery.recordsFinished)
+        // What waits for nobody waits for its time, or for an older command of its activity.
+        set(.pace, to: max(0, held - others))
+    }
+
+    private func set(_ wait: RecordWait, to count: Int) {
+        metrics.set(.recordsWaiting, Int(wait.rawValue), to: Int64(count))
+    }
+
+    private func readPartitions() {
+        partitionReadings.removeAll(keepingCapacity: true)
+        for entry in partitions.entries {
+            let oldest = delivery.oldestUnsettledMilliseconds(entry.place)
+            partitionReadings.append(
+                PartitionReading(
+                    topic: entry.topic,
+                    partition: entry.partition,
+                    oldestUnsettledMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
+                    watermark: delivery.committableOffset(entry.place) ?? -1
+                )
+            )
+        }
+    }
+}
+
+/// Tells connections that are made anew from the first.
+struct RedisHistory {
+    private var hasBeenReady = false
+    private var isLost = false
+
+    /// - Returns: whether it is one that was lost before.
+    mutating func noteReady() -> Bool {
+        defer {
+            hasBeenReady = true
+            isLost = false
+        }
+        return hasBeenReady && isLost
+    }
+
+    mutating func noteLost() { isLost = true }
+}
