@@ -68,7 +68,7 @@ public final class Worker: Service {
                 }
                 lanes.append(thread)
             }
-            let (intakePlan, started) = (plan.intake(producer), lanes)
+            let (intakePlan, started) = (try plan.intake(producer), lanes)
             _ = try LoopThread.start(name: "kafka") { loop in
                 Self.runIntake(loop: loop, plan: plan, intakePlan: intakePlan, lanes: started, signals: signals)
             }

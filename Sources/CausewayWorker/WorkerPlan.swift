@@ -54,6 +54,7 @@ struct WorkerPlan: @unchecked Sendable {
         keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
         tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
         pools = try Self.pools(configuration, signers: signers, keys: keys, laneCount: laneCount)
+        warnOfReadableSecrets(configuration)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
     }
@@ -88,9 +89,9 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    func intake(_ producer: Producer) -> IntakePlan {
+    func intake(_ producer: Producer) throws(KafkaError) -> IntakePlan {
         IntakePlan(
-            consumerProperties: configuration.kafka.consumerProperties,
+            consumerProperties: try configuration.kafka.consumerProperties,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
             producer: producer,
             mailboxes: mailboxes,
@@ -148,6 +149,18 @@ struct WorkerPlan: @unchecked Sendable {
             }
         }
         return signers
+    }
+
+    private func warnOfReadableSecrets(_ configuration: WorkerConfiguration) {
+        let redis = configuration.redis
+        var files: [(key: String, path: String?)] = [
+            ("redis.passwordFile", redis.passwordFile), ("redis.sentinelPasswordFile", redis.sentinelPasswordFile),
+            ("redis.keyFile", redis.keyFile), ("apns.sharedTokenKeyFile", configuration.apns.sharedTokenKeyFile),
+        ]
+        files += configuration.kafka.propertyFiles.map { ("kafka.propertyFiles.\($0.name)", $0.path) }
+        for case (let key, let path?) in files where SecretFile.isReadableByOthers(path) {
+            log(.keyReadableByOthers, ["file": "\(path)", "key": "\(key)"])
+        }
     }
 
     private static func signer(_ key: AppKey) throws -> ProviderTokenSource {

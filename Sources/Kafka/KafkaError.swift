@@ -66,7 +66,7 @@ extension KafkaError {
     }
 
     /// A property that we refuse, or that librdkafka does.
-    static func property(_ name: String, _ reason: String) -> KafkaError {
+    public static func property(_ name: String, _ reason: String) -> KafkaError {
         KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }
 

@@ -80,7 +80,7 @@ struct ConfigurationLoadingTests {
         #expect(configuration.apps[1].keyId == "12E4567890")
         #expect(configuration.apps[1].environments == [.sandbox])
         #expect(configuration.apps[1].signingKey(for: .sandbox) == ("SANDBOX123", "b"))
-        let consumer = configuration.kafka.consumerProperties.map { "\($0.name)=\($0.value)" }
+        let consumer = try configuration.kafka.consumerProperties.map { "\($0.name)=\($0.value)" }
         #expect(
             consumer == [
                 "bootstrap.servers=a:1,b:2", "group.id=causeway", "statistics.interval.ms=2000",
@@ -88,7 +88,7 @@ struct ConfigurationLoadingTests {
                 "check.crcs=true", "fetch.min.bytes=1024",
             ]
         )
-        let producer = configuration.kafka.producerProperties.map { "\($0.name)=\($0.value)" }
+        let producer = try configuration.kafka.producerProperties.map { "\($0.name)=\($0.value)" }
         #expect(producer == ["bootstrap.servers=a:1,b:2", "linger.ms=50", "security.protocol=SSL"])
     }
 

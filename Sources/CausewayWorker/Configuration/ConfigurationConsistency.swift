@@ -23,6 +23,11 @@ enum ConfigurationConsistency {
             }
         }
 
+        let properties = Set(configuration.kafka.properties.map(\.name))
+        for file in configuration.kafka.propertyFiles where properties.contains(file.name) {
+            add("kafka.propertyFiles.\(file.name)", "has a value in kafka.properties too")
+        }
+
         let redis = configuration.redis
         if (redis.certificateFile == nil) != (redis.keyFile == nil) {
             add(

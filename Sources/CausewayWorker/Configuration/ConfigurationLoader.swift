@@ -116,7 +116,7 @@ private struct ConfigurationReading {
     private mutating func read<Root>(_ key: SchemaKey<Root>, below section: String, into root: inout Root) {
         let name = section + key.name
         if key.shape == .properties {
-            return key.assign(&root, .properties(properties(of: name)))
+            return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
             // A value whose form is wrong has its fault already.
@@ -172,7 +172,7 @@ private struct ConfigurationReading {
         }
     }
 
-    private mutating func properties(of section: String) -> [KafkaProperty] {
+    private mutating func properties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
         let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
         let names = Set(document.properties[section, default: []] + variables).sorted()
         var properties: [KafkaProperty] = []
@@ -182,10 +182,25 @@ private struct ConfigurationReading {
             if let complaint = ConfigurationRule.propertyName(name) {
                 add(place, key, complaint)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
-                properties.append(KafkaProperty(name: name, value: value))
+                if schemaKey.isFile, let complaint = complaint(ofPropertyFile: value) {
+                    add(place, key, complaint)
+                } else {
+                    properties.append(KafkaProperty(name: name, value: value))
+                }
             }
         }
         return properties
+    }
+
+    private func complaint(ofPropertyFile path: String) -> String? {
+        if let complaint = ConfigurationRule.path(path) { return complaint }
+        guard requiresFiles else { return nil }
+        do throws(SecretFileError) {
+            _ = try SecretFile.text(path, bytesMax: KafkaPropertyFile.bytesMax)
+            return nil
+        } catch {
+            return error.description
+        }
     }
 
     /// The members of a section, from the file and from the environment, in the order of their names.

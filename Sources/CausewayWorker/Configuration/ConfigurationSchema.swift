@@ -23,6 +23,7 @@ enum ConfigurationSchema {
         .text("kafka.topics.invalidations", \.kafka.topics.invalidations, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deadLetters", \.kafka.topics.deadLetters, complaint: ConfigurationRule.topic),
         .properties("kafka.properties", \.kafka.properties),
+        .propertyFiles("kafka.propertyFiles", \.kafka.propertyFiles),
         .properties("kafka.consumer", \.kafka.consumer),
         .properties("kafka.producer", \.kafka.producer),
 

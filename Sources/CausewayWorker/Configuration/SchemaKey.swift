@@ -155,4 +155,22 @@ extension SchemaKey {
             display: { $0[keyPath: path].isEmpty ? "{}" : nil }
         )
     }
+
+    /// A map from a librdkafka property to the file that its value stands in.
+    static func propertyFiles(_ name: String, _ path: any Path<[KafkaPropertyFile]>) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .properties,
+            isRequired: false,
+            isSecret: false,
+            isFile: true,
+            complaint: { ConfigurationRule.path($0) },
+            assign: { root, value in
+                if case .properties(let files) = value {
+                    root[keyPath: path] = files.map { KafkaPropertyFile(name: $0.name, path: $0.value) }
+                }
+            },
+            display: { $0[keyPath: path].isEmpty ? "{}" : nil }
+        )
+    }
 }

@@ -61,6 +61,8 @@ extension WorkerConfiguration {
         public var topics = Topics()
         /// librdkafka properties of both clients.
         public var properties: [KafkaProperty] = []
+        /// Further properties of both clients, whose values stand in files: passwords and keys. None is in `properties` too.
+        public var propertyFiles: [KafkaPropertyFile] = []
         /// librdkafka properties of the consumer, over `properties`.
         public var consumer: [KafkaProperty] = []
         /// librdkafka properties of the producer, over `properties`.
@@ -184,39 +186,5 @@ extension WorkerConfiguration {
         public var readAheadLagRecords = 10_000
         /// How long it reads on at most before it begins to admit. 1...600,000.
         public var readAheadMaxMilliseconds = 30_000
-    }
-}
-
-/// One librdkafka property, as its configuration page names and writes it.
-public struct KafkaProperty: Sendable, Equatable {
-    public var name: String
-    /// May be a password: never print it.
-    public var value: String
-
-    public init(name: String, value: String) {
-        self.name = name
-        self.value = value
-    }
-}
-
-extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
-    /// The name alone, so that no password is printed by accident.
-    public var description: String { "\(name)=…" }
-    public var debugDescription: String { description }
-}
-
-extension WorkerConfiguration.Kafka {
-    /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word. Its statistics
-    /// say whether a broker is there.
-    public var consumerProperties: [(name: String, value: String)] {
-        [("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000")]
-            + (properties + consumer).map { ($0.name, $0.value) }
-    }
-
-    /// What the producer is made with. Only the commit waits for a result, never a push, so results linger for large batches: at
-    /// 12,000 a second that is most of what they cost.
-    public var producerProperties: [(name: String, value: String)] {
-        [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")]
-            + (properties + producer).map { ($0.name, $0.value) }
     }
 }

@@ -124,17 +124,14 @@ final class Backlog {
     }
 
     private func readAlone() throws(DemoError) -> (milliseconds: Int64, cpuMilliseconds: Int64) {
-        let configuration: WorkerConfiguration
+        let properties: [(name: String, value: String)]
         do {
-            configuration = try ConfigurationLoader(environment: [:], requiresFiles: false)
-                .load(path: stage.path("causeway.yaml"))
+            properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
+                .load(path: stage.path("causeway.yaml")).kafka.consumerProperties
         } catch {
             throw DemoError("causeway.yaml: \(error)")
         }
-        let reading = try TopicReading(
-            properties: configuration.kafka.consumerProperties,
-            topic: CommandWire.commandsTopic
-        )
+        let reading = try TopicReading(properties: properties, topic: CommandWire.commandsTopic)
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
         let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(DemoError) in try look() }

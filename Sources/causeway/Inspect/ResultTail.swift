@@ -31,7 +31,7 @@ struct ResultTail {
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
         let key = Array(activity.utf8)
         let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
-        let partitioner = kafka.producerProperties.last { $0.name == "partitioner" }?.value
+        let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value
         let place = reader.partition(of: key, among: partitions, partitioner: partitioner)
         let deadline = ContinuousClock.now + .milliseconds(Self.timeMilliseconds)
         var found: [(timestamp: Int64, record: JSONValue)] = []

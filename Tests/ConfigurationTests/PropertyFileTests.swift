@@ -1,0 +1,114 @@
+import Foundation
+import Kafka
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("Properties of librdkafka whose values stand in files")
+struct PropertyFileTests {
+    private final class Directory {
+        let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+
+        init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
+
+        deinit { try? FileManager.default.removeItem(at: url) }
+
+        func file(_ name: String, _ bytes: Data, mode: Int = 0o600) throws -> String {
+            let path = url.appendingPathComponent(name).path
+            try bytes.write(to: URL(fileURLWithPath: path))
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+            return path
+        }
+    }
+
+    private func file(_ files: [String], below: String = "") -> String {
+        smallestFile.replacing(
+            "  bootstrapServers: broker:9092\n",
+            with: "  bootstrapServers: broker:9092\n\(below)  propertyFiles:\n"
+                + files.map { "    \($0)\n" }.joined()
+        )
+    }
+
+    private func value(_ name: String, in properties: [(name: String, value: String)]) -> String? {
+        properties.last { $0.name == name }?.value
+    }
+
+    @Test("Both clients have the file's content, without the line's end at its end, below their own properties")
+    func values() throws {
+        let directory = try Directory()
+        let password = try directory.file("password", Data("hunter2\n".utf8))
+        let key = try directory.file("key", Data("-----BEGIN\nAAAA\r\n-----END\r\n".utf8))
+        let kafka = try load(
+            file(
+                ["sasl.password: \(password)", "ssl.key.pem: \(key)"],
+                below: "  producer: {sasl.password: other}\n"
+            ),
+            requiresFiles: false
+        )
+        .kafka
+        #expect(kafka.propertyFiles.map(\.name) == ["sasl.password", "ssl.key.pem"])
+        #expect(value("sasl.password", in: try kafka.consumerProperties) == "hunter2")
+        #expect(value("sasl.password", in: try kafka.producerProperties) == "other")
+        #expect(value("ssl.key.pem", in: try kafka.consumerProperties) == "-----BEGIN\nAAAA\r\n-----END")
+        #expect(!"\(kafka)".contains("hunter2"))
+    }
+
+    @Test("A variable names a file too")
+    func variable() throws {
+        let configuration = try load(
+            smallestFile,
+            environment: ["CAUSEWAY_KAFKA_PROPERTY_FILES_SSL_KEY_PASSWORD": "/a/b"]
+        )
+        #expect(configuration.kafka.propertyFiles == [KafkaPropertyFile(name: "ssl.key.password", path: "/a/b")])
+        #expect(configuration.kafka.properties.isEmpty)
+    }
+
+    @Test("What cannot be read is a fault that names the key and the file, and never the content")
+    func faultsOfFiles() throws {
+        let directory = try Directory()
+        let long = try directory.file("long", Data(repeating: 0x61, count: KafkaPropertyFile.bytesMax + 1))
+        let binary = try directory.file("binary", Data([0x61, 0xFF]))
+        let empty = try directory.file("empty", Data("\n".utf8))
+        let lines = faults(
+            of: file([
+                "a.gone: /nowhere", "b.long: \(long)", "c.binary: \(binary)", "d.empty: \(empty)",
+                "e.directory: \(directory.url.path)", "f.unnamed: ''",
+            ]),
+            requiresFiles: true
+        )
+        .filter { $0.contains("propertyFiles") }
+        #expect(
+            lines == [
+                "c.yaml:4:5: kafka.propertyFiles.a.gone: /nowhere: No such file or directory",
+                "c.yaml:5:5: kafka.propertyFiles.b.long: \(long): is longer than 65536 bytes",
+                "c.yaml:6:5: kafka.propertyFiles.c.binary: \(binary): holds no text",
+                "c.yaml:7:5: kafka.propertyFiles.d.empty: \(empty): holds no text",
+                "c.yaml:8:5: kafka.propertyFiles.e.directory: \(directory.url.path): is not a file",
+                "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
+            ]
+        )
+        // A gate on another machine does not have the files; whoever connects there is told.
+        let kafka = try load(file(["a.gone: /nowhere"])).kafka
+        let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
+        #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")
+    }
+
+    @Test("A property has one value, and the ones with a key of their own have none")
+    func twice() {
+        #expect(
+            faults(of: file(["ssl.key.password: f", "group.id: g"], below: "  properties: {ssl.key.password: x}\n"))
+                == ["c.yaml:6:5: kafka.propertyFiles.group.id: is kafka.groupId here"]
+        )
+        #expect(
+            faults(of: file(["ssl.key.password: f"], below: "  properties: {ssl.key.password: x}\n"))
+                == ["c.yaml:5:5: kafka.propertyFiles.ssl.key.password: has a value in kafka.properties too"]
+        )
+    }
+
+    @Test("A file that others may read is known as one", arguments: [(0o644, true), (0o640, false), (0o400, false)])
+    func readableByOthers(mode: Int, isReadable: Bool) throws {
+        let directory = try Directory()
+        let path = try directory.file("password", Data("x".utf8), mode: mode)
+        #expect(SecretFile.isReadableByOthers(path) == isReadable)
+    }
+}
