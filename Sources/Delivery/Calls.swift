@@ -216,14 +216,18 @@ public struct IncomingRecord {
     public var key: UnsafeRawBufferPointer?
     /// nil: a tombstone.
     public var value: UnsafeRawBufferPointer?
+    /// Kept beside the record for whoever reads its view; the core does not look at it. Empty for none.
+    public var trace: UnsafeRawBufferPointer
 
     public init(
         partition: UInt32,
         offset: Int64,
         timestampMilliseconds: Int64,
         key: UnsafeRawBufferPointer?,
-        value: UnsafeRawBufferPointer?
+        value: UnsafeRawBufferPointer?,
+        trace: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
+        self.trace = trace
         self.partition = partition
         self.offset = offset
         self.timestampMilliseconds = timestampMilliseconds

@@ -64,7 +64,7 @@ extension Delivery {
             var slot = slot
             slot.application = application
             slot.policy = policy
-            fill(&slot, with: command, from: value)
+            fill(&slot, with: command, from: value, trace: record.trace)
             enqueue(records.allocate(slot), now: now)
         } catch {
             reject(record, slot: slot, fault: error)
@@ -83,7 +83,7 @@ extension Delivery {
             }
             var slot = slot
             slot.application = application
-            fill(&slot, with: registration, from: value)
+            fill(&slot, with: registration, from: value, trace: record.trace)
             let index = records.allocate(slot)
             call(.register, index)
         } catch {
@@ -135,7 +135,12 @@ extension Delivery {
     }
 
     /// Lays a command out in a block of its own and fills its slot's fields. The record's bytes are not needed afterwards.
-    mutating func fill(_ slot: inout RecordSlot, with command: Command, from value: UnsafeRawBufferPointer) {
+    mutating func fill(
+        _ slot: inout RecordSlot,
+        with command: Command,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer
+    ) {
         slot.kind = .command
         slot.event = command.event
         slot.version = command.version
@@ -149,13 +154,15 @@ extension Delivery {
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let count =
-            texts + DefaultIdentifier.bytesMax + BlockRoom.tokenBytes + BlockRoom.reasonBytes + command.bodyCount
+            texts + trace.count + DefaultIdentifier.bytesMax + BlockRoom.tokenBytes + BlockRoom.reasonBytes
+            + command.bodyCount
         var writer = RecordBlockWriter(block: arena.allocate(count))
         slot.block = writer.block
         slot.subject = writer.append(command.activity, from: value)
         slot.device = writer.append(command.device, from: value)
         slot.attributesType = writer.append(command.attributesType, from: value)
         slot.policyName = writer.append(command.policy, from: value)
+        slot.trace = writer.append(trace)
         if command.identifier.isAbsent {
             let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
             let written = DefaultIdentifier.write(
@@ -185,17 +192,19 @@ extension Delivery {
     private mutating func fill(
         _ slot: inout RecordSlot,
         with registration: Registration,
-        from value: UnsafeRawBufferPointer
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer
     ) {
         slot.kind = .registration
         slot.environment = registration.environment
         slot.registeredAtMilliseconds = registration.registeredAtMilliseconds
-        let rooms = BlockRoom.tokenBytes + BlockRoom.reasonBytes
+        let rooms = trace.count + BlockRoom.tokenBytes + BlockRoom.reasonBytes
         switch registration.kind {
         case .activity(let activity):
             var writer = RecordBlockWriter(block: arena.allocate(Int(activity.activity.range.count) + rooms))
             slot.block = writer.block
             slot.subject = writer.append(activity.activity, from: value)
+            slot.trace = writer.append(trace)
             slot.token = writer.reserve(BlockRoom.tokenBytes)
             slot.reason = writer.reserve(BlockRoom.reasonBytes)
             slot.setToken(registering: activity.token, from: value)
@@ -207,6 +216,7 @@ extension Delivery {
             slot.block = writer.block
             slot.device = writer.append(start.device, from: value)
             slot.attributesType = writer.append(start.attributesType, from: value)
+            slot.trace = writer.append(trace)
             slot.token = writer.reserve(BlockRoom.tokenBytes)
             slot.reason = writer.reserve(BlockRoom.reasonBytes)
             slot.setToken(registering: start.token, from: value)

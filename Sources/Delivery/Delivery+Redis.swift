@@ -82,7 +82,7 @@ extension Delivery {
             slot.policy =
                 policy(of: command, of: slot.application, in: reply.heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
-            fill(&slot, with: command, from: reply.heldCommand)
+            fill(&slot, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
             arena.free(registration)
             // The token that was held for is in Redis: the admission names it.
             slot.suppliesToken = false

@@ -21,11 +21,14 @@ extension Delivery {
         slot.lacksKey = record.key == nil
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
-            let count = key.count + value.count + code.count + detail.count + DefaultIdentifier.bytesMax
+            let count =
+                key.count + value.count + record.trace.count + code.count + detail.count
+                + DefaultIdentifier.bytesMax
             var writer = RecordBlockWriter(block: arena.allocate(count))
             slot.block = writer.block
             slot.recordKey = writer.append(key)
             slot.body = writer.append(value)
+            slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
             let written = DefaultIdentifier.write(

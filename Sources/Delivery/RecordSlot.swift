@@ -70,6 +70,8 @@ struct RecordSlot: BitwiseCopyable {
     var policyName = Piece()
     /// A command's body, or the value of a record that goes to the dead letters. A body is its block's last piece.
     var body = Piece()
+    /// What came beside the record and goes out beside what it comes to; not looked at here.
+    var trace = Piece()
     /// Of a record that goes to the dead letters: its key, and what is wrong in words.
     var recordKey = Piece()
     var detail = Piece()

@@ -94,6 +94,9 @@ public struct RecordView {
         return record
     }
 
+    /// As it came with the record; empty if nothing came.
+    public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
+
     /// A dead letter's key and value as they came; nil where the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.lacksKey ? nil : slot.bytes(slot.recordKey) }
     public var deadLetterValue: UnsafeRawBufferPointer? {

@@ -81,23 +81,12 @@ public struct Message: ~Copyable {
     /// librdkafka's text, of a message that is an error.
     var errorText: String { String(cString: rd_kafka_message_errstr(pointer)) }
 
-    /// Passes each header in order. Names and values are valid while the message is; a nil value is Kafka's null.
-    /// Headers are parsed at the first call, which must not run on two threads at once.
-    public func forEachHeader(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
-        var headers: OpaquePointer?
-        guard rd_kafka_message_headers(pointer, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR else { return }
-        var index = 0
-        var name: UnsafePointer<CChar>?
-        var value: UnsafeRawPointer?
-        var count = 0
-        while rd_kafka_header_get_all(headers, index, &name, &value, &count) == RD_KAFKA_RESP_ERR_NO_ERROR {
-            index += 1
-            guard let name else { continue }
-            body(
-                UnsafeRawBufferPointer(start: name, count: strlen(name)),
-                value.map { UnsafeRawBufferPointer(start: $0, count: count) }
-            )
-        }
+    /// Nil if the record has none, which costs next to nothing to find out. Headers are parsed at the first call, which must not run on
+    /// two threads at once.
+    public var headers: MessageHeaders? {
+        var list: OpaquePointer?
+        guard rd_kafka_message_headers(pointer, &list) == RD_KAFKA_RESP_ERR_NO_ERROR, let list else { return nil }
+        return MessageHeaders(list: list)
     }
 }
 

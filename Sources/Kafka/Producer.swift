@@ -128,43 +128,41 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// The same with headers, for dead letters: allocates, and is not meant for the hot path.
-    ///
-    /// - Parameter headers: in this order; a nil value is Kafka's null.
+    /// The same with headers, which librdkafka allocates.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
         key: UnsafeRawBufferPointer?,
         value: UnsafeRawBufferPointer?,
-        headers: [(name: String, value: [UInt8]?)],
+        headers: consuming ProducedHeaders,
         opaque: UInt64
     ) -> ProduceOutcome {
-        let list = rd_kafka_headers_new(headers.count)
-        for header in headers {
-            header.value.withBytes { value in
-                _ = rd_kafka_header_add(list, header.name, -1, value?.baseAddress, value?.count ?? 0)
-            }
+        let (topic, list) = (topic.handle, headers.list)
+        let error = withUnsafeTemporaryAllocation(of: rd_kafka_vu_t.self, capacity: 7) { arguments in
+            arguments.initialize(repeating: rd_kafka_vu_t())
+            arguments[0].vtype = RD_KAFKA_VTYPE_RKT
+            arguments[0].u.rkt = topic
+            arguments[1].vtype = RD_KAFKA_VTYPE_PARTITION
+            arguments[1].u.i32 = partition
+            arguments[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS
+            arguments[2].u.i = RD_KAFKA_MSG_F_COPY
+            arguments[3].vtype = RD_KAFKA_VTYPE_KEY
+            arguments[3].u.mem.ptr = key.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+            arguments[3].u.mem.size = key?.count ?? 0
+            arguments[4].vtype = RD_KAFKA_VTYPE_VALUE
+            arguments[4].u.mem.ptr = value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+            arguments[4].u.mem.size = value?.count ?? 0
+            arguments[5].vtype = RD_KAFKA_VTYPE_HEADERS
+            arguments[5].u.headers = list
+            arguments[6].vtype = RD_KAFKA_VTYPE_OPAQUE
+            arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+            return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
-        var arguments = [rd_kafka_vu_t](repeating: rd_kafka_vu_t(), count: 7)
-        arguments[0].vtype = RD_KAFKA_VTYPE_RKT
-        arguments[0].u.rkt = topic.handle
-        arguments[1].vtype = RD_KAFKA_VTYPE_PARTITION
-        arguments[1].u.i32 = partition
-        arguments[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS
-        arguments[2].u.i = RD_KAFKA_MSG_F_COPY
-        arguments[3].vtype = RD_KAFKA_VTYPE_KEY
-        arguments[3].u.mem.ptr = key.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
-        arguments[3].u.mem.size = key?.count ?? 0
-        arguments[4].vtype = RD_KAFKA_VTYPE_VALUE
-        arguments[4].u.mem.ptr = value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
-        arguments[4].u.mem.size = value?.count ?? 0
-        arguments[5].vtype = RD_KAFKA_VTYPE_HEADERS
-        arguments[5].u.headers = list
-        arguments[6].vtype = RD_KAFKA_VTYPE_OPAQUE
-        arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(opaque))
-        guard let error = rd_kafka_produceva(handle, arguments, arguments.count) else { return .queued }
         // The list is taken over only by a record that was.
-        rd_kafka_headers_destroy(list)
+        guard let error else {
+            headers.leave()
+            return .queued
+        }
         let code = rd_kafka_error_code(error)
         rd_kafka_error_destroy(error)
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
@@ -273,11 +271,4 @@ extension Producer {
 /// librdkafka takes a null pointer for "none", and an empty buffer may have one.
 private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
     bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
-}
-
-extension [UInt8]? {
-    fileprivate func withBytes(_ body: (UnsafeRawBufferPointer?) -> Void) {
-        guard let self else { return body(nil) }
-        self.withUnsafeBytes { body(UnsafeRawBufferPointer(start: start(of: $0), count: $0.count)) }
-    }
 }

@@ -90,12 +90,28 @@ final class ExampleRun {
         }
     }
 
-    func send(_ command: JSONObject) throws {
+    func send(_ command: JSONObject, headers: [(name: StaticString, value: String)] = []) throws {
         let value = try JSONSerialization.data(withJSONObject: command)
-        let key = Data((command["activity"] as? String ?? "").utf8)
-        let outcome = key.withUnsafeBytes { key in
-            value.withUnsafeBytes { wire.producer.produce(topic: wire.commands, key: key, value: $0, opaque: 0) }
-        }
+        try send(value, key: command["activity"] as? String ?? "", headers: headers)
+    }
+
+    func send(_ value: Data, key: String, headers: [(name: StaticString, value: String)] = []) throws {
+        let outcome = Data(key.utf8)
+            .withUnsafeBytes { key in
+                value.withUnsafeBytes { value in
+                    var list = ProducedHeaders(capacity: headers.count)
+                    for header in headers {
+                        Data(header.value.utf8).withUnsafeBytes { list.append(header.name, $0) }
+                    }
+                    return wire.producer.produce(
+                        topic: wire.commands,
+                        key: key,
+                        value: value,
+                        headers: list,
+                        opaque: 0
+                    )
+                }
+            }
         guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
     }
 

@@ -54,6 +54,9 @@ struct Received: Equatable {
     var key: [UInt8]?
     var value: [UInt8]?
     var headers: [Header] = []
+    /// As looked up by name.
+    var lastError: [UInt8]?
+    var hasLastSource: Bool
 
     struct Header: Equatable {
         var name: String
@@ -67,10 +70,12 @@ struct Received: Equatable {
         key = message.key.map { [UInt8]($0) }
         value = message.value.map { [UInt8]($0) }
         var found: [Header] = []
-        message.forEachHeader { name, value in
+        message.headers?.visit { name, value in
             found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
         }
         headers = found
+        lastError = message.headers?.last("error").map { [UInt8]($0) }
+        hasLastSource = message.headers?.last("source") != nil
     }
 }
 

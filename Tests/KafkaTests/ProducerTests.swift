@@ -24,7 +24,9 @@ import Testing
         try broker.takeDown()
         for index in 0..<10 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
         #expect(producer.send(topic, value: [1]).isQueueFull)
-        let headed = producer.producer.produce(topic: topic, key: nil, value: nil, headers: [("h", [1])], opaque: 0)
+        var headers = ProducedHeaders(capacity: 1)
+        withBytes([1]) { headers.append("h", $0) }
+        let headed = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, opaque: 0)
         #expect(headed.isQueueFull)
         try broker.bringUp()
         #expect(await producer.awaitReports(10))

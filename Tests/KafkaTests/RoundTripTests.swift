@@ -42,21 +42,26 @@ import Testing
         try broker.createTopic("dead", partitions: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("dead")
-        let headers: [(name: String, value: [UInt8]?)] = [
+        let headers: [(name: StaticString, value: [UInt8]?)] = [
             ("error", Array("invalid".utf8)), ("detail", []), ("source", nil), ("error", [0xFF, 0x00]),
         ]
         for value in [Array("body".utf8), nil, []] as [[UInt8]?] {
             let outcome = withBytes(value) { value in
-                producer.producer.produce(topic: topic, key: nil, value: value, headers: headers, opaque: 7)
+                var made = ProducedHeaders(capacity: 1)
+                for header in headers { withBytes(header.value) { made.append(header.name, $0) } }
+                return producer.producer.produce(topic: topic, key: nil, value: value, headers: made, opaque: 7)
             }
             #expect(outcome.isQueued)
         }
         #expect(await producer.awaitReports(3))
         let reader = try TestConsumer(broker, group: "g", topics: ["dead"])
         #expect(await reader.run { $0.received.count == 3 })
-        let expected = headers.map { Received.Header(name: $0.name, value: $0.value) }
+        let expected = headers.map { Received.Header(name: "\($0.name)", value: $0.value) }
         #expect(reader.received.map(\.headers) == [expected, expected, expected])
         #expect(reader.received.map(\.value) == [Array("body".utf8), nil, []])
+        // Of several with one name the last counts; a null is not there.
+        #expect(reader.received.map(\.lastError) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
+        #expect(reader.received.allSatisfy { !$0.hasLastSource })
         #expect(reader.close() == .closed)
         producer.close()
     }

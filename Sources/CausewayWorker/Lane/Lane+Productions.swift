@@ -61,10 +61,21 @@ extension Lane {
             result.answeredMilliseconds = view.answeredMilliseconds
             write(&result, app: app)
             let key = view.activity.isEmpty ? view.deadLetterKey : view.activity
+            guard let trace = CarriedTrace(view.trace) else {
+                return plan.producer.produce(
+                    topic: plan.topics.results,
+                    key: key,
+                    value: writer.bytes,
+                    opaque: tag
+                )
+            }
+            var headers = ProducedHeaders(capacity: 2)
+            trace.append(to: &headers)
             return plan.producer.produce(
                 topic: plan.topics.results,
                 key: key,
                 value: writer.bytes,
+                headers: headers,
                 opaque: tag
             )
         }
@@ -103,15 +114,16 @@ extension Lane {
 
     private func produceDeadLetter(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
+        var headers = ProducedHeaders(capacity: 5)
+        headers.append("error", view.reason)
+        headers.append("detail", view.detail)
+        headers.append("source", view.commandIdentifier)
+        CarriedTrace(view.trace)?.append(to: &headers)
         return plan.producer.produce(
             topic: plan.topics.deadLetters,
             key: view.deadLetterKey,
             value: view.deadLetterValue,
-            headers: [
-                ("error", Array(view.reason)),
-                ("detail", Array(view.detail)),
-                ("source", Array(view.commandIdentifier)),
-            ],
+            headers: headers,
             opaque: tag
         )
     }

@@ -42,6 +42,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
+    let traces = LaneTraces()
     /// A record that was taken from the inbox and did not fit the core yet.
     private var waitingEntry: InboxEntry?
     private var isTurnEndRequested = false
@@ -232,7 +233,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
                 offset: message.offset,
                 timestampMilliseconds: message.timestampMilliseconds,
                 key: message.key,
-                value: message.value
+                value: message.value,
+                trace: traces.carried(by: message)
             ),
             now: now
         )

@@ -85,7 +85,8 @@ final class CoreHarness {
         key: String? = "key",
         partition: UInt32,
         offset: Int64? = nil,
-        recordMilliseconds: Int64 = -1
+        recordMilliseconds: Int64 = -1,
+        trace: String = ""
     ) {
         let offset = offset ?? nextOffsets[partition, default: 0]
         nextOffsets[partition] = offset + 1
@@ -93,16 +94,18 @@ final class CoreHarness {
             .withUnsafeBytes { keyBytes in
                 Array((value ?? "").utf8)
                     .withUnsafeBytes { valueBytes in
-                        delivery.receive(
-                            IncomingRecord(
-                                partition: partition,
-                                offset: offset,
-                                timestampMilliseconds: recordMilliseconds,
-                                key: key == nil ? nil : keyBytes,
-                                value: value == nil ? nil : valueBytes
-                            ),
-                            now: now
+                        var record = IncomingRecord(
+                            partition: partition,
+                            offset: offset,
+                            timestampMilliseconds: recordMilliseconds,
+                            key: key == nil ? nil : keyBytes,
+                            value: value == nil ? nil : valueBytes
                         )
+                        Array(trace.utf8)
+                            .withUnsafeBytes { trace in
+                                record.trace = trace
+                                delivery.receive(record, now: now)
+                            }
                     }
             }
     }

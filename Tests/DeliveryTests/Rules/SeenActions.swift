@@ -17,6 +17,7 @@ struct SeenResult {
     var sentTimestamp: Int64
     var topic: RecordTopic
     var offset: Int64
+    var trace: String
     /// The record's own time, its receipt, its admission, its last sending and the answer.
     var times: [Int64]
 
@@ -35,6 +36,7 @@ struct SeenResult {
         sentTimestamp = view.sentTimestamp
         topic = view.topic
         offset = view.offset
+        trace = text(view.trace)
         times = [
             view.recordMilliseconds, view.receivedMilliseconds, view.admittedMilliseconds, view.sentMilliseconds,
             view.answeredMilliseconds,
@@ -48,6 +50,7 @@ struct SeenDeadLetter: Equatable {
     var error: String
     var detail: String
     var source: String
+    var trace = ""
 
     init(key: String?, value: String?, error: String, detail: String, source: String) {
         self.key = key
@@ -63,6 +66,7 @@ struct SeenDeadLetter: Equatable {
         error = text(view.reason)
         detail = text(view.detail)
         source = text(view.commandIdentifier)
+        trace = text(view.trace)
     }
 }
 

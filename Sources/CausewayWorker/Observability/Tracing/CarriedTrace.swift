@@ -1,0 +1,64 @@
+import Kafka
+
+/// A record's place in a trace and what vendors have to say of it, as the core carries both beside the record: the context in 25 bytes,
+/// then `tracestate` as it came.
+struct CarriedTrace {
+    /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
+    static let contextBytes = 25
+    /// A longer `tracestate` is let go: so much has to be passed on (W3C Trace Context, section 3.3.1.5), more need not be.
+    static let stateBytesMax = 512
+    static let bytesMax = contextBytes + stateBytesMax
+
+    var context: TraceContext
+    /// Empty for none.
+    var state = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    init(context: TraceContext) {
+        self.context = context
+    }
+
+    /// What a record's headers say; nil if they name no trace, or not as the specification has it. Of several headers the last counts.
+    init?(_ headers: MessageHeaders) {
+        guard let text = headers.last("traceparent"), let context = TraceContext(text) else { return nil }
+        self.context = context
+        guard let state = headers.last("tracestate"), state.count <= Self.stateBytesMax,
+            state.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 })
+        else { return }
+        self.state = state
+    }
+
+    /// What ``write(to:)`` wrote; nil of nothing. Valid while the bytes are.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= Self.contextBytes else { return nil }
+        let flags = bytes[24]
+        context = TraceContext(
+            traceHigh: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+            traceLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+            span: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+            isSampled: flags & 1 != 0,
+            isRandom: flags & 2 != 0
+        )
+        state = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
+    }
+
+    /// - Parameter room: at least ``bytesMax`` long.
+    /// - Returns: the part that was written.
+    func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        precondition(room.count >= Self.contextBytes + state.count, "room for a trace")
+        room.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
+        room.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
+        room.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
+        room[24] = (context.isSampled ? 1 : 0) | (context.isRandom ? 2 : 0)
+        UnsafeMutableRawBufferPointer(rebasing: room[Self.contextBytes...]).copyMemory(from: state)
+        return UnsafeRawBufferPointer(rebasing: room[..<(Self.contextBytes + state.count)])
+    }
+
+    /// As headers of a record that is to be produced.
+    func append(to headers: inout ProducedHeaders) {
+        withUnsafeTemporaryAllocation(byteCount: TraceContext.textBytes, alignment: 1) { text in
+            context.write(to: text)
+            headers.append("traceparent", UnsafeRawBufferPointer(text))
+        }
+        if !state.isEmpty { headers.append("tracestate", state) }
+    }
+}

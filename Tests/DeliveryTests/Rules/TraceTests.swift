@@ -1,0 +1,56 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// What comes beside a record goes out beside what it comes to, and nothing else does.
+@Suite struct TraceTests {
+    private func receive(_ record: String, trace: String, _ core: CoreHarness) {
+        core.receiveOne(record, partition: core.commands, trace: trace)
+    }
+
+    @Test func ofManyCommandsEachKeepsItsOwn() {
+        let core = CoreHarness()
+        receive(.update(1), trace: "first", core)
+        receive(.update(2), trace: "", core)
+        receive(.update(3), trace: "a longer third", core)
+        core.endBatch()
+        core.carry()
+        #expect(core.outcomes == ["u1 superseded", "u2 superseded", "u3 accepted"])
+        #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
+    }
+
+    /// The alert rides on in the newer command's body, which moves for it.
+    @Test func whereTheBodyMovesItStays() {
+        let core = CoreHarness()
+        receive(.alert(1), trace: "the alert's", core)
+        receive(.update(2), trace: "the carrier's", core)
+        core.endBatch()
+        core.carry()
+        #expect(core.counters.alertsCarried == 1)
+        #expect(core.results.map(\.trace).sorted() == ["the alert's", "the carrier's"])
+        for result in core.results {
+            #expect(result.trace == (result.outcome == "accepted" ? "the carrier's" : "the alert's"))
+        }
+    }
+
+    @Test func aWrongRecordHasItInItsResultAndItsDeadLetter() {
+        let core = CoreHarness()
+        receive("{", trace: "t", core)
+        core.endBatch()
+        #expect(core.outcomes.count == 1)
+        #expect(core.results.map(\.trace) == ["t"])
+        #expect(core.deadLetters.map(\.trace) == ["t"])
+        #expect(core.deadLetters.map(\.value) == ["{"])
+    }
+
+    /// The command's own was not kept: what goes on, goes on with the registration.
+    @Test func whatWasHeldGoesOnInTheRegistrationsTrace() {
+        let core = CoreHarness()
+        core.receiveOne(CommandText.registration(), partition: core.registrations, trace: "registration's")
+        core.endBatch()
+        core.reply(.registered, held: .update(4))
+        core.carry()
+        #expect(core.outcomes == ["u4 accepted"])
+        #expect(core.results.map(\.trace) == ["registration's"])
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// One update after another to the activity that the app started by itself.
+final class Traffic {
+    private let run: ExampleRun
+    private let update: JSONObject
+    private let activity: String
+    private var sent: [String] = []
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let files = ExampleFiles("ride")
+        let phones = try files.object("phones.json")
+        let starts = try files.object("app-starts.json")
+        try run.post("/phones", phones)
+        try run.post("/activities", starts)
+        let started = try #require(starts["activities"] as? [JSONObject])
+        activity = try #require(started.first?["activity"] as? String)
+        try run.relay(until: try #require(phones["devices"] as? [String]).count + started.count)
+        let commands = try files.records("commands.jsonl")
+        update = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
+    }
+
+    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+
+    /// - Returns: the command's id.
+    @discardableResult
+    func sendOne(headers: [(name: StaticString, value: String)] = []) throws -> String {
+        let identifier = "update-\(sent.count)"
+        var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        // What differs in nothing but its timestamp is not sent.
+        aps["relevance-score"] = sent.count
+        command["aps"] = aps
+        command["activity"] = activity
+        command["id"] = identifier
+        command["sequence"] = sent.count + 1
+        command["expiration"] = nil
+        sent.append(identifier)
+        try run.send(command, headers: headers)
+        try run.awaitAccepted([identifier])
+        return identifier
+    }
+
+    func send(untilLogHas text: String, after earlier: String = "") throws {
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while true {
+            let log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
+            let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
+            if log[start...].contains(text) { return }
+            guard Date() < deadline else { throw Timeout(what: "\(text) in the worker's log:\n\(log)") }
+            try sendOne()
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import CausewayWorker
+
+struct CarriedTraceTests {
+    private func through(_ trace: CarriedTrace) throws -> (context: TraceContext, state: String) {
+        try withUnsafeTemporaryAllocation(byteCount: CarriedTrace.bytesMax, alignment: 1) { room in
+            let read = try #require(CarriedTrace(trace.write(to: room)))
+            return (read.context, String(decoding: read.state, as: UTF8.self))
+        }
+    }
+
+    @Test(arguments: ["00", "01", "02", "03"]) func theContextComesBackAsItWas(flags: String) throws {
+        let text = String(TraceContextTests.example.dropLast(2) + flags)
+        let context = try #require(TraceContextTests.parse(text))
+        let read = try through(CarriedTrace(context: context))
+        #expect(read.context == context && read.context.description == text)
+        #expect(read.state.isEmpty)
+    }
+
+    @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: CarriedTrace.stateBytesMax)])
+    func theStateComesBackAsItWas(state: String) throws {
+        var trace = CarriedTrace(context: try #require(TraceContextTests.parse(TraceContextTests.example)))
+        let bytes = Array(state.utf8)
+        try bytes.withUnsafeBytes {
+            trace.state = $0
+            let read = try through(trace)
+            #expect(read.state == state)
+        }
+    }
+
+    @Test func nothingIsNoTrace() {
+        #expect(CarriedTrace(UnsafeRawBufferPointer(start: nil, count: 0)) == nil)
+    }
+}
