@@ -42,6 +42,7 @@ public final class Worker: Service {
                 var watch = plan.keyFileWatch
                 await watch.run()
             }
+            if let exporter = plan.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
@@ -52,6 +53,7 @@ public final class Worker: Service {
             }
             group.cancelAll()
         }
+        await plan.traceExporter?.finish()
         if let error = signals.error { throw error }
         log(.workerStopped)
     }

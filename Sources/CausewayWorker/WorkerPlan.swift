@@ -23,6 +23,9 @@ struct WorkerPlan: @unchecked Sendable {
     private let signers: [AppKey: ProviderTokenSource]
     /// Nil: every worker signs its own provider tokens.
     private let tokenSeal: ProviderTokenSeal?
+    private let traceRings: [TraceRing]
+    /// Nil: traces are not exported.
+    let traceExporter: TraceExporter?
     private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
@@ -54,6 +57,18 @@ struct WorkerPlan: @unchecked Sendable {
         keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
         tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
         pools = try Self.pools(configuration, signers: signers, keys: keys, laneCount: laneCount)
+        let isExporting = configuration.tracing.endpoint != nil
+        let traceRings = isExporting ? (0..<laneCount).map { _ in TraceRing() } : []
+        self.traceRings = traceRings
+        traceExporter = configuration.tracing.endpoint
+            .flatMap {
+                TraceExporter(
+                    endpoint: $0,
+                    document: SpanDocument(configuration),
+                    rings: traceRings,
+                    logger: logger
+                )
+            }
         warnOfReadableSecrets(configuration)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
@@ -85,6 +100,8 @@ struct WorkerPlan: @unchecked Sendable {
             ),
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,
+            traceRings: traceRings,
+            traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
             logger: logger
         )
     }

@@ -105,6 +105,20 @@ struct ConfigurationFaultTests {
         )
     }
 
+    @Test(
+        "Where traces go is a URL of HTTP without a password",
+        arguments: [
+            ("http://collector:4318", true), ("https://collector/otlp/", true), ("http://[::1]:4318", true),
+            ("http://10.0.0.1", true), ("collector:4318", false), ("grpc://collector:4317", false), ("http://", false),
+            ("http://:4318", false), ("http://a:0", false), ("http://a:b", false), ("http://a b", false),
+            ("https://u:p@collector", false), ("http://a?x=1", false), ("http://a:4318:1", false),
+        ]
+    )
+    func collector(url: String, isGood: Bool) {
+        let lines = faults(of: smallestFile + "tracing:\n  endpoint: '\(url)'\n")
+        #expect(lines == (isGood ? [] : ["c.yaml:12:13: tracing.endpoint: must be http[s]://host[:port][/path]"]))
+    }
+
     @Test("Two apps with one bundle id")
     func sameBundle() {
         let second = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"

@@ -147,7 +147,7 @@ struct ConfigurationLoadingTests {
                         == ["\(variable): \(key.name): is none of \(names.joined(separator: ", "))"]
                 )
             case .text:
-                let value = try #require(["name", "redis://name", "127.0.0.1"].first { key.complaint($0) == nil })
+                let value = try #require(["name", "redis://name", "127.0.0.1", "http://name"].first { key.complaint($0) == nil })
                 var environment = [variable: value]
                 // Two keys that are given together or not at all.
                 for partner in ["redis.certificateFile", "redis.keyFile"]

@@ -18,8 +18,13 @@ final class ExampleRun {
         return own.prefix(upTo: own.lastIndex(of: "/") ?? own.startIndex) + "/causeway"
     }
 
-    /// - Parameter apps: by a short name, which becomes its name in the worker's configuration.
-    init(_ apps: [(name: String, bundleIdentifier: String, shapes: String)]) throws {
+    /// - Parameters:
+    ///   - apps: by a short name, which becomes its name in the worker's configuration.
+    ///   - configure: makes of the usual configuration, and of the directory of the run, what the worker is given.
+    init(
+        _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
+        configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
+    ) throws {
         directory = try WorkDirectory()
         stage = try Stage(directory: directory.path, executable: Self.executable)
         do {
@@ -31,7 +36,7 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+            try TextFile.write(configure(configuration, stage), to: stage.path("causeway.yaml"))
             try stage.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
             wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
@@ -43,8 +48,14 @@ final class ExampleRun {
         results = try ResultLog(bootstrapServers: stage.bootstrapServers)
     }
 
-    convenience init(_ names: [String]) throws {
-        try self.init(names.map { ($0, "com.example.\($0)", ExampleFiles($0).path("shapes.json")) })
+    convenience init(
+        _ names: [String],
+        configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
+    ) throws {
+        try self.init(
+            names.map { ($0, "com.example.\($0)", ExampleFiles($0).path("shapes.json")) },
+            configure: configure
+        )
     }
 
     func close() {

@@ -1,5 +1,4 @@
 import Foundation
-import Kafka
 import Testing
 
 @testable import causeway
@@ -36,59 +35,4 @@ struct TraceTests {
             try run.stage.stopWorker(graceMilliseconds: 30_000)
         }
     }
-}
-
-/// The headers of results, by command, and of dead letters.
-private final class HeaderLog: ConsumerHandler {
-    private(set) var results: [String: [String: String]] = [:]
-    private(set) var deadLetters: [[String: String]] = []
-    private let run: ExampleRun
-    private var consumer: Consumer?
-
-    init(_ run: ExampleRun) throws {
-        self.run = run
-        consumer = try Consumer(
-            properties: [
-                ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "headers"),
-                ("auto.offset.reset", "earliest"), ("session.timeout.ms", "6000"), ("fetch.wait.max.ms", "10"),
-            ],
-            topics: ["causeway.results", "causeway.dead-letters"],
-            handler: self
-        )
-    }
-
-    func await(_ isDone: (HeaderLog) -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: 60)
-        while !isDone(self) {
-            guard Date() < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
-            try run.stage.check()
-            guard let consumer, case .message(let message) = consumer.poll() else {
-                usleep(2_000)
-                continue
-            }
-            take(message)
-        }
-    }
-
-    private func take(_ message: borrowing Message) {
-        var headers: [String: String] = [:]
-        message.headers?
-            .visit { name, value in
-                headers[String(decoding: name, as: UTF8.self)] = value.map { String(decoding: $0, as: UTF8.self) }
-            }
-        if message.topic.index == 1 { return deadLetters.append(headers) }
-        guard let value = message.value,
-            let object = try? JSONSerialization.jsonObject(with: Data(value)) as? JSONObject,
-            let command = object["command"] as? String
-        else { return }
-        results[command] = headers
-    }
-
-    func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
-        consumer = nil
-    }
-
-    func assigned(_ partitions: [TopicPartition]) {}
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 }

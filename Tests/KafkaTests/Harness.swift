@@ -70,9 +70,10 @@ struct Received: Equatable {
         key = message.key.map { [UInt8]($0) }
         value = message.value.map { [UInt8]($0) }
         var found: [Header] = []
-        message.headers?.visit { name, value in
-            found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
-        }
+        message.headers?
+            .visit { name, value in
+                found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
+            }
         headers = found
         lastError = message.headers?.last("error").map { [UInt8]($0) }
         hasLastSource = message.headers?.last("source") != nil

@@ -54,6 +54,9 @@ enum ConfigurationSchema {
         .integer("worker.attemptsMax", \.worker.attemptsMax, 1...10),
         .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000),
         .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000),
+
+        .optional("tracing.endpoint", \.tracing.endpoint, complaint: ConfigurationRule.collectorURL),
+        .integer("tracing.samplesPerMillion", \.tracing.samplesPerMillion, 0...1_000_000),
     ]
 
     /// The keys of each member of `apps`.

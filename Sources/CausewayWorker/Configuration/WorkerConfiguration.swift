@@ -16,6 +16,7 @@ public struct WorkerConfiguration: Sendable {
     /// The sets of numbers for pace and budget: `default` first, then the others in the order of their names. 1...64; names differ.
     public var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     public var worker = Worker()
+    public var tracing = Tracing()
 
     public init() {}
 
@@ -186,5 +187,12 @@ extension WorkerConfiguration {
         public var readAheadLagRecords = 10_000
         /// How long it reads on at most before it begins to admit. 1...600,000.
         public var readAheadMaxMilliseconds = 30_000
+    }
+    /// What is told of the records' ways through the worker, and to whom.
+    public struct Tracing: Sendable {
+        /// A collector's base URL, http or https, for OTLP over HTTP; nil: nothing is exported.
+        public var endpoint: String?
+        /// Of a million commands that come without a trace, how many begin one. 0...1,000,000.
+        public var samplesPerMillion = 0
     }
 }

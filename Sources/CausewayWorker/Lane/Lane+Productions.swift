@@ -61,7 +61,7 @@ extension Lane {
             result.answeredMilliseconds = view.answeredMilliseconds
             write(&result, app: app)
             let key = view.activity.isEmpty ? view.deadLetterKey : view.activity
-            guard let trace = CarriedTrace(view.trace) else {
+            guard var trace = CarriedTrace(view.trace) else {
                 return plan.producer.produce(
                     topic: plan.topics.results,
                     key: key,
@@ -69,15 +69,20 @@ extension Lane {
                     opaque: tag
                 )
             }
+            // The span that the result comes from: ours if there will be one, else its producer's, unchanged.
+            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
+            if let finished { trace.context = finished.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
-            return plan.producer.produce(
+            let outcome = plan.producer.produce(
                 topic: plan.topics.results,
                 key: key,
                 value: writer.bytes,
                 headers: headers,
                 opaque: tag
             )
+            if case .queued = outcome, let finished { traces.export(finished) }
+            return outcome
         }
     }
 
@@ -118,7 +123,11 @@ extension Lane {
         headers.append("error", view.reason)
         headers.append("detail", view.detail)
         headers.append("source", view.commandIdentifier)
-        CarriedTrace(view.trace)?.append(to: &headers)
+        if var trace = CarriedTrace(view.trace) {
+            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
+            if let finished { trace.context = finished.context }
+            trace.append(to: &headers)
+        }
         return plan.producer.produce(
             topic: plan.topics.deadLetters,
             key: view.deadLetterKey,

@@ -42,7 +42,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
-    let traces = LaneTraces()
+    let traces: LaneTraces
     /// A record that was taken from the inbox and did not fit the core yet.
     private var waitingEntry: InboxEntry?
     private var isTurnEndRequested = false
@@ -58,6 +58,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         self.plan = plan
         metrics = ThreadMetrics(board: plan.registry.lanes[number])
         log = KindLog(logger: plan.logger, events: plan.registry.events)
+        traces = LaneTraces(
+            ring: plan.traceRings.isEmpty ? nil : plan.traceRings[number],
+            samplesPerMillion: plan.traceSamplesPerMillion
+        )
         var configuration = plan.delivery
         // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: then each lane
         // would draw its neighbour's numbers, one later.

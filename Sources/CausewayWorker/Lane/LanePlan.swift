@@ -27,6 +27,9 @@ struct LanePlan: @unchecked Sendable {
     var topics: ProducedTopics
     var applications: [[UInt8]]
     var registry: MetricRegistry
+    /// One for each lane; empty: traces are not exported.
+    var traceRings: [TraceRing]
+    var traceSamplesPerMillion: Int
     var logger: Logger
 
     /// The topics that are written to.

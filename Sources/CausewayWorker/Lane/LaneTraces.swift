@@ -1,13 +1,24 @@
 import Delivery
 import Kafka
 
-/// What a lane does for traces: it takes a record's place in one from its headers, and puts it into those of what the record comes to.
+/// What a lane does for traces: it takes a record's place in one from its headers, puts it into those of what the record comes to, and
+/// tells the exporter of it, if there is one and the trace is sampled.
 final class LaneTraces {
     /// Where a trace is written down for the core, which copies it.
     private let room: UnsafeMutableRawBufferPointer
+    /// Nil: nothing is exported.
+    private let ring: TraceRing?
+    /// Of a million records of the commands topic that are in no trace, how many begin one.
+    private let samplesPerMillion: UInt64
+    private let seed: UInt64
+    private var randomness: TraceRandomness
 
-    init() {
+    init(ring: TraceRing?, samplesPerMillion: Int) {
         room = .allocate(byteCount: CarriedTrace.bytesMax, alignment: 8)
+        self.ring = ring
+        self.samplesPerMillion = ring == nil ? 0 : UInt64(clamping: samplesPerMillion)
+        seed = UInt64.random(in: .min ... .max)
+        randomness = TraceRandomness(seed: seed)
     }
 
     deinit {
@@ -16,9 +27,25 @@ final class LaneTraces {
 
     /// For the core to carry; empty of a record that is in no trace. Valid until the next call.
     func carried(by message: borrowing Message) -> UnsafeRawBufferPointer {
-        guard let headers = message.headers, let trace = CarriedTrace(headers) else {
-            return UnsafeRawBufferPointer(start: nil, count: 0)
-        }
-        return trace.write(to: room)
+        if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: room) }
+        guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopic,
+            randomness.next() % 1_000_000 < samplesPerMillion
+        else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        let context = TraceContext(
+            traceHigh: randomness.next(),
+            traceLow: randomness.nextIdentifier(),
+            span: randomness.nextIdentifier(),
+            isSampled: true,
+            isRandom: true
+        )
+        return CarriedTrace(context: context, isBegunHere: true).write(to: room)
     }
+
+    /// The trace of a record whose result is produced; nil if it is to be told to nobody.
+    func finished(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
+    }
+
+    func export(_ trace: FinishedTrace) { ring?.push(trace) }
 }

@@ -2,6 +2,8 @@ import Kafka
 
 /// A record's place in a trace and what vendors have to say of it, as the core carries both beside the record: the context in 25 bytes,
 /// then `tracestate` as it came.
+///
+/// In the byte of flags, bit 2 is ours: the trace begins here.
 struct CarriedTrace {
     /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
     static let contextBytes = 25
@@ -10,11 +12,14 @@ struct CarriedTrace {
     static let bytesMax = contextBytes + stateBytesMax
 
     var context: TraceContext
+    /// No header named it: it begins at this worker, and its span is that of the record here.
+    var isBegunHere = false
     /// Empty for none.
     var state = UnsafeRawBufferPointer(start: nil, count: 0)
 
-    init(context: TraceContext) {
+    init(context: TraceContext, isBegunHere: Bool = false) {
         self.context = context
+        self.isBegunHere = isBegunHere
     }
 
     /// What a record's headers say; nil if they name no trace, or not as the specification has it. Of several headers the last counts.
@@ -38,6 +43,7 @@ struct CarriedTrace {
             isSampled: flags & 1 != 0,
             isRandom: flags & 2 != 0
         )
+        isBegunHere = flags & 4 != 0
         state = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
     }
 
@@ -48,7 +54,7 @@ struct CarriedTrace {
         room.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
         room.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
         room.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
-        room[24] = (context.isSampled ? 1 : 0) | (context.isRandom ? 2 : 0)
+        room[24] = UInt8(context.flags) | (isBegunHere ? 4 : 0)
         UnsafeMutableRawBufferPointer(rebasing: room[Self.contextBytes...]).copyMemory(from: state)
         return UnsafeRawBufferPointer(rebasing: room[..<(Self.contextBytes + state.count)])
     }

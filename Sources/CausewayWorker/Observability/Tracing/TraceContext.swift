@@ -60,8 +60,11 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         Self.write(traceLow, to: output, at: 19)
         Self.write(span, to: output, at: 36)
         output[53] = UInt8(ascii: "0")
-        output[54] = UInt8(ascii: "0") + (isSampled ? 1 : 0) + (isRandom ? 2 : 0)
+        output[54] = UInt8(ascii: "0") + UInt8(flags)
     }
+
+    /// As the header has them: bit 0 sampled, bit 1 random.
+    var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
 
     /// A number in lower-case hexadecimal digits, 16 at most.
     private static func number(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {

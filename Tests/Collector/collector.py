@@ -1,0 +1,97 @@
+"""A collector of traces: takes OTLP over HTTP in JSON, as the specification has it, and appends each span to a file, one a
+line. Whatever is not of the protocol is answered with 400 and written as {"error": …}.
+
+    collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken
+
+Prints its port. Where the package opentelemetry-proto is installed, the protocol's own messages parse each request as
+well, and refuse names that they do not have; "foreign" in each line says whether they did.
+"""
+import base64
+import http.server
+import json
+import re
+import sys
+
+try:
+    from google.protobuf import json_format
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+except ImportError:
+    json_format = None
+
+file, refusals = sys.argv[1], [int(status) for status in sys.argv[2:]]
+
+
+def expect(condition, what):
+    if not condition:
+        raise ValueError(what)
+
+
+def in_base64(span):
+    """The protocol's JSON has ids in hexadecimal, which Protobuf's own mapping does not."""
+    ids = ("traceId", "spanId", "parentSpanId")
+    return {key: base64.b64encode(bytes.fromhex(value)).decode() if key in ids else value for key, value in span.items()}
+
+
+def check_span(span):
+    expect(set(span) <= {"traceId", "spanId", "parentSpanId", "flags", "name", "kind", "startTimeUnixNano",
+                         "endTimeUnixNano", "attributes", "status"}, f"keys {sorted(span)}")
+    expect(re.fullmatch("[0-9a-f]{32}", span["traceId"]) and int(span["traceId"], 16), "traceId")
+    for key in ("spanId", "parentSpanId"):
+        expect(key not in span or re.fullmatch("[0-9a-f]{16}", span[key]) and int(span[key], 16), key)
+    expect(span["kind"] in (1, 2, 3, 4, 5), "kind")
+    for key in ("startTimeUnixNano", "endTimeUnixNano"):
+        expect(isinstance(span[key], str) and span[key].isdigit(), key)
+    expect(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]), "the end is before the beginning")
+    for attribute in span["attributes"]:
+        expect(set(attribute) == {"key", "value"} and len(attribute["value"]) == 1, f"attribute {attribute}")
+
+
+def spans(body):
+    request = json.loads(body)
+    expect(set(request) == {"resourceSpans"}, "resourceSpans")
+    found = []
+    for resource in request["resourceSpans"]:
+        names = {attribute["key"] for attribute in resource["resource"]["attributes"]}
+        expect("service.name" in names, "service.name")
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                check_span(span)
+                found.append(span)
+            scope["spans"] = [in_base64(span) for span in scope["spans"]]
+    if json_format:
+        json_format.ParseDict(request, ExportTraceServiceRequest())
+    return found
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if refusals:
+            return self.answer(refusals.pop(0))
+        try:
+            expect(self.path == "/base/v1/traces", f"path {self.path}")
+            expect(self.headers["Content-Type"] == "application/json", "Content-Type")
+            found, status = spans(body), 200
+        except (ValueError, KeyError, TypeError) as error:
+            found, status = [{"error": str(error)}], 400
+        except Exception as error:
+            found, status = [{"error": f"{type(error).__name__}: {error}"}], 400
+        with open(file, "a") as output:
+            for span in found:
+                output.write(json.dumps(span | {"foreign": json_format is not None}) + "\n")
+        self.answer(status)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+print(server.server_port, flush=True)
+server.serve_forever()

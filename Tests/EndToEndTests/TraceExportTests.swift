@@ -1,0 +1,158 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// A collector of another make (Python) takes what the worker exports.
+@Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(5)))
+struct TraceExportTests {
+    private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
+
+    /// Two refusals that pass come first: nothing of what they refused is lost.
+    @Test func aSampledTraceBecomesSpansAndItsResultNamesThem() async throws {
+        try await onOwnThread {
+            let (run, collector) = try Self.run(refusals: [503, 429], samplesPerMillion: 0)
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            let traffic = try Traffic(run)
+            let sampled = try traffic.sendOne(headers: [("traceparent", Self.sampled)])
+            try traffic.sendOne(headers: [("traceparent", Self.unsampled)])
+            try traffic.sendOne()
+            try log.await { $0.results.count == 3 }
+            let spans = try collector.await(3)
+            // The unsampled and the untraced come to nothing: what is left is told before the worker ends.
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            #expect(try collector.spans().count == 3)
+
+            if spans.allSatisfy({ $0["foreign"] as? Bool != true }) {
+                print("not checked by the protocol's own messages: Python's opentelemetry-proto is not installed")
+            }
+            let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
+            let consume = try #require(byName["consume causeway.commands"]?.first)
+            let admit = try #require(byName["admit"]?.first)
+            let send = try #require(byName["send"]?.first)
+            let span = try #require(consume["spanId"] as? String)
+            #expect(consume["parentSpanId"] as? String == "00f067aa0ba902b7")
+            for child in [admit, send] { #expect(child["parentSpanId"] as? String == span) }
+            #expect(spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" })
+            #expect(Set(spans.compactMap { $0["spanId"] as? String }).count == 3)
+            #expect(log.results[sampled] == ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"])
+            #expect(consume["kind"] as? Int == 5 && send["kind"] as? Int == 3)
+            #expect(Self.attributes(consume)["causeway.outcome"] == "accepted")
+            #expect(Self.attributes(consume)["causeway.app"] == "com.example.ride")
+            #expect(Self.attributes(send)["http.response.status_code"] == "200")
+            for (outer, inner) in [(consume, admit), (consume, send)] {
+                #expect(Self.time(outer, "start") <= Self.time(inner, "start"))
+                #expect(Self.time(inner, "end") <= Self.time(outer, "end"))
+            }
+            #expect(abs(Self.time(consume, "end") - Date().timeIntervalSince1970) < 120)
+        }
+    }
+
+    @Test func aMillionOfAMillionBeginATraceOfTheirOwn() async throws {
+        try await onOwnThread {
+            let (run, collector) = try Self.run(refusals: [], samplesPerMillion: 1_000_000)
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            let traffic = try Traffic(run)
+            let commands = try (0..<3).map { _ in try traffic.sendOne() }
+            try log.await { $0.results.count == 3 }
+            let roots = try collector.await(9).filter { $0["parentSpanId"] == nil }
+            #expect(Set(roots.compactMap { $0["traceId"] as? String }).count == 3)
+            #expect(roots.allSatisfy { $0["name"] as? String == "consume causeway.commands" })
+            let headers = commands.compactMap { log.results[$0]?["traceparent"] }
+            let expected = roots.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
+            #expect(Set(headers) == Set(expected) && headers.count == 3)
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    /// Nobody takes the traces: the worker says so, carries on, and drains in time.
+    @Test func aCollectorThatIsNotThereStopsNothing() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, _ in
+                text + "tracing: {endpoint: \"http://127.0.0.1:1/base\", samplesPerMillion: 1000000}\n"
+            }
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.send(untilLogHas: "traces cannot be exported")
+            try traffic.send(untilLogHas: "traces were dropped")
+            #expect(traffic.outcomes.allSatisfy { $0 == "accepted" })
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    private static func run(refusals: [Int], samplesPerMillion: Int) throws -> (ExampleRun, Collector) {
+        var collector: Collector?
+        let run = try ExampleRun(["ride"]) { text, stage in
+            let made = try Collector(stage, refusals: refusals)
+            collector = made
+            return text + """
+                tracing:
+                  endpoint: http://127.0.0.1:\(made.port)/base
+                  samplesPerMillion: \(samplesPerMillion)
+
+                """
+        }
+        return (run, try #require(collector))
+    }
+
+    private static func attributes(_ span: JSONObject) -> [String: String] {
+        var attributes: [String: String] = [:]
+        for case let attribute as JSONObject in span["attributes"] as? [Any] ?? [] {
+            guard let key = attribute["key"] as? String, let value = attribute["value"] as? JSONObject else { continue }
+            attributes[key] = value["stringValue"] as? String ?? value["intValue"] as? String
+        }
+        return attributes
+    }
+
+    private static func time(_ span: JSONObject, _ end: String) -> Double {
+        (span["\(end)TimeUnixNano"] as? String).flatMap(Double.init).map { $0 / 1e9 } ?? .nan
+    }
+}
+
+/// `Tests/Collector/collector.py`, as a part of a stage.
+private final class Collector {
+    let port: Int
+    private let file: String
+    private let stage: Stage
+    private static let script = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Collector/collector.py").path
+
+    init(_ stage: Stage, refusals: [Int]) throws {
+        self.stage = stage
+        file = stage.path("spans.jsonl")
+        let child = try ChildProcess(
+            name: "collector",
+            command: ["/usr/bin/env", "python3", "-B", Self.script, file] + refusals.map { "\($0)" },
+            logFile: stage.path("collector.log"),
+            output: .pipe
+        )
+        stage.parts.append(child)
+        port = try #require(Int(try child.firstLine(milliseconds: Stage.startMilliseconds)))
+    }
+
+    func spans() throws -> [JSONObject] {
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else { return [] }
+        return try text.split(separator: "\n")
+            .map { line in
+                let span = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? JSONObject)
+                #expect(span["error"] == nil, "\(line)")
+                return span
+            }
+    }
+
+    func await(_ count: Int) throws -> [JSONObject] {
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while true {
+            let spans = try spans()
+            if spans.count >= count { return spans }
+            guard Date() < deadline else { throw Timeout(what: "\(count) spans, there are \(spans.count)") }
+            try stage.check()
+            usleep(20_000)
+        }
+    }
+}
