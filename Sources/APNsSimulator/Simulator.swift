@@ -305,9 +305,22 @@ public final class Simulator: Sendable {
         try await onEveryThread { $0.set(faults) }
     }
 
-    /// Sends GOAWAY, reason `Shutdown`, on all connections there are.
-    public func sendGoAway() async throws(SimulatorError) {
-        try await onEveryThread { $0.sendGoAwayToAll() }
+    /// Sends GOAWAY on all connections there are that have not got one.
+    public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
+        if let problem = goAway.problem { throw SimulatorError(.invalidRequest, problem) }
+        try await onEveryThread { $0.sendGoAwayToAll(goAway) }
+    }
+
+    /// Ends all connections there are without a word: no GOAWAY, and no close_notify of TLS. What is under way is not answered.
+    public func cutConnections() async throws(SimulatorError) {
+        try await onEveryThread { $0.cutAll() }
+    }
+
+    /// Leaves all connections there are half open: nothing is sent on them any more, PINGs are not answered either.
+    ///
+    /// - Parameter stopsReading: whether nothing is read either, so that the client's output comes to a stop.
+    public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
+        try await onEveryThread { $0.silenceAll(stopsReading: stopsReading) }
     }
 
     /// Lets time pass in the simulated world: activities grow old, provider tokens expire. Latencies are not affected.

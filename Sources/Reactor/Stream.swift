@@ -134,6 +134,12 @@ public final class Stream {
         release()
     }
 
+    /// Ends the stream now as a host does that has lost power: under TLS the peer gets no close_notify. Otherwise like `close`.
+    public func cut() {
+        if case .closed = state { return }
+        release()
+    }
+
     // MARK: - Ends
 
     /// Ends the stream and tells the handler. From the loop only.

@@ -136,6 +136,12 @@ import Testing
             #expect((stats["refused"] as? Object)?["503 ServiceUnavailable"] as? Int == 1)
             #expect(try await call(scene, "POST", "/goaway").status == 200)
             try client.run { $0.goAway != nil }
+            let other = try scene.connect()
+            _ = try other.perform(scene.headers(), body: scene.update(home: 1))
+            let enough = #"{"code":11,"reason":"IdleTimeout","lastStream":0}"#
+            #expect(try await call(scene, "POST", "/goaway", enough).status == 200)
+            try other.run { $0.goAway != nil }
+            #expect(other.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
             // However far the clock is asked to go, time stays in its bounds: the token is too old, no more.
             for _ in 0..<2 {
@@ -148,6 +154,45 @@ import Testing
             #expect(try await call(scene, "GET", "/stats").object["requests"] as? Int == 0)
             #expect(try await call(scene, "GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
             #expect(try await call(scene, "POST", "/apps", Self.shop).status == 200)
+        }
+    }
+
+    /// What is put is what is had, and nothing is left of it after a DELETE.
+    @Test func everyFaultIsReadAndShown() async throws {
+        try await Scene.run { scene in
+            let text = """
+                {"latencyMillisecondsLeast":1,"latencyMillisecondsMost":2,"internalServerErrorShare":0.01,\
+                "serviceUnavailableShare":0.02,"tooManyRequestsShare":0.03,\
+                "reasonShares":{"BadDeviceToken":0.04,"Unregistered":0.05},"unknownReasonShare":0.06,"notJSONShare":0.07,\
+                "lateShare":0.08,"lateMilliseconds":9,"refusedShare":0.1,"resetShare":0.11,"resetCode":4294967295,\
+                "unansweredShare":0.12,"lostAnswersAreApplied":false,"faultyRequests":13,"informationalShare":0.14,\
+                "goAwayAfterRequests":15,"goAwayUnprocessed":14,"goAwayCode":11,"goAwayReason":"IdleTimeout",\
+                "goAwayGraceMilliseconds":0,"cutAfterRequests":16,"silentAfterRequests":17,"silentStopsReading":true,\
+                "concurrentStreams":18,"connectionWindowBytes":19}
+                """
+            let sent = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? NSDictionary)
+            let put = try await call(scene, "PUT", "/faults", text)
+            #expect(put.status == 200)
+            #expect(NSDictionary(dictionary: put.object) == sent)
+            #expect(NSDictionary(dictionary: try await call(scene, "GET", "/faults").object) == sent)
+            _ = try await call(scene, "DELETE", "/faults")
+            #expect(try await scene.simulator.faults() == Faults())
+        }
+    }
+
+    @Test func connectionsAreCutAndSilenced() async throws {
+        try await Scene.run { scene in
+            let client = try scene.connect()
+            _ = try client.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(try await call(scene, "POST", "/cut").status == 200)
+            #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
+            #expect(client.isEnded && !client.wasEndAnnounced)
+            let other = try scene.connect()
+            _ = try other.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(try await call(scene, "POST", "/silence", #"{"stopsReading":true}"#).status == 200)
+            let stats = try await call(scene, "GET", "/stats").object
+            #expect(stats["connectionsCut"] as? Int == 1 && stats["connectionsSilenced"] as? Int == 1)
+            #expect(stats["connectionsOpen"] as? Int == 1)
         }
     }
 
@@ -198,6 +243,59 @@ import Testing
                 "PUT", "/faults", #"{"goAwayAfterRequests":-1}"#, 400, "invalidRequest",
                 "goAwayAfterRequests is negative"
             ),
+            (
+                "PUT", "/faults", #"{"goAwayAfterRequests":2,"goAwayUnprocessed":3}"#, 400, "invalidRequest",
+                "goAwayUnprocessed is from 0 to goAwayAfterRequests"
+            ),
+            (
+                "PUT", "/faults", #"{"goAwayGraceMilliseconds":600001}"#, 400, "invalidRequest",
+                "goAway: graceMilliseconds is from 0 to 600000"
+            ),
+            (
+                "PUT", "/faults",
+                #"{"goAwayAfterRequests":2,"goAwayUnprocessed":1,"goAwayGraceMilliseconds":1}"#, 400, "invalidRequest",
+                "goAwayUnprocessed: in two steps all that has come is processed"
+            ),
+            ("PUT", "/faults", #"{"resetCode":-1}"#, 400, "invalidRequest", "resetCode does not fit"),
+            ("PUT", "/faults", #"{"faultyRequests":-1}"#, 400, "invalidRequest", "faultyRequests is negative"),
+            ("PUT", "/faults", #"{"cutAfterRequests":-1}"#, 400, "invalidRequest", "cutAfterRequests is negative"),
+            (
+                "PUT", "/faults", #"{"silentAfterRequests":-1}"#, 400, "invalidRequest",
+                "silentAfterRequests is negative"
+            ),
+            (
+                "PUT", "/faults", #"{"lateMilliseconds":600001}"#, 400, "invalidRequest",
+                "lateMilliseconds is from 0 to 600000"
+            ),
+            (
+                "PUT", "/faults", #"{"connectionWindowBytes":0}"#, 400, "invalidRequest",
+                "a connection's window is from 1 to 16777216 bytes"
+            ),
+            (
+                "PUT", "/faults", #"{"reasonShares":{"TooManyRequest":1}}"#, 400, "invalidRequest",
+                "reasonShares: APNs has no reason TooManyRequest"
+            ),
+            ("PUT", "/faults", #"{"reasonShares":[]}"#, 400, "invalidRequest", "reasonShares is not an object"),
+            (
+                "PUT", "/faults", #"{"reasonShares":{"BadTopic":"x"}}"#, 400, "invalidRequest",
+                "reasonShares: BadTopic is not a number"
+            ),
+            (
+                "PUT", "/faults", #"{"reasonShares":{"BadTopic":0.6},"lateShare":0.6}"#, 400, "invalidRequest",
+                "the shares together are more than 1"
+            ),
+            ("PUT", "/faults", #"{"informationalShare":2}"#, 400, "invalidRequest", "a share is a number from 0 to 1"),
+            (
+                "POST", "/goaway", #"{"lastStream":2}"#, 400, "invalidRequest",
+                "lastStream is 0 or a client's stream, an odd number up to 2147483647"
+            ),
+            ("POST", "/goaway", #"{"code":4294967296}"#, 400, "invalidRequest", "code does not fit"),
+            ("POST", "/goaway", #"{"cod":1}"#, 400, "invalidRequest", "no such part of a GOAWAY: cod"),
+            (
+                "POST", "/goaway", #"{"lastStream":1,"graceMilliseconds":1}"#, 400, "invalidRequest",
+                "lastStream and graceMilliseconds: in two steps the last stream is the last that has come"
+            ),
+            ("POST", "/silence", #"{"stopsReading":1}"#, 400, "invalidRequest", "stopsReading is not true or false"),
             (
                 "POST", "/clock", #"{"advanceMilliseconds":-1}"#, 400, "invalidRequest",
                 "advanceMilliseconds is not a whole number from 0"

@@ -6,6 +6,8 @@ import Glibc
 final class H2Client {
     struct Answer: Equatable {
         var status = 0
+        /// Statuses from 100 to 199, which came before.
+        var informational: [Int] = []
         var headers: [String: String] = [:]
         var body = ""
         var isClosed = false
@@ -16,17 +18,22 @@ final class H2Client {
     struct GoAway: Equatable {
         var lastStream: Int32
         var reason: String
+        var code: UInt32 = 0
     }
 
-    struct Failure: Error {
+    struct Failure: Error, Equatable {
         var reason: String
     }
 
     private(set) var answers: [Int32: Answer] = [:]
-    private(set) var goAway: GoAway?
+    private(set) var goAways: [GoAway] = []
+    var goAway: GoAway? { goAways.last }
+    private(set) var pingsAnswered = 0
     /// Values of SETTINGS_MAX_CONCURRENT_STREAMS, in the order in which they came.
     private(set) var concurrentStreams: [UInt32] = []
     private(set) var isEnded = false
+    /// Whether TLS said that it ends: the peer's close_notify came.
+    private(set) var wasEndAnnounced = false
     private var descriptor: Int32 = -1
     private var context: OpaquePointer?
     private var tls: OpaquePointer?
@@ -83,7 +90,12 @@ final class H2Client {
             let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
             let value = String(decoding: UnsafeBufferPointer(start: value, count: count), as: UTF8.self)
             client.answers[frame.pointee.hd.stream_id]?.headers[name] = value
-            if name == ":status" { client.answers[frame.pointee.hd.stream_id]?.status = Int(value) ?? 0 }
+            guard name == ":status", let status = Int(value) else { return 0 }
+            if status < 200 {
+                client.answers[frame.pointee.hd.stream_id]?.informational.append(status)
+            } else {
+                client.answers[frame.pointee.hd.stream_id]?.status = status
+            }
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, data in
@@ -116,8 +128,15 @@ final class H2Client {
     private func note(_ frame: nghttp2_frame) {
         if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue {
             let data = UnsafeBufferPointer(start: frame.goaway.opaque_data, count: frame.goaway.opaque_data_len)
-            goAway = GoAway(lastStream: frame.goaway.last_stream_id, reason: String(decoding: data, as: UTF8.self))
+            goAways.append(
+                GoAway(
+                    lastStream: frame.goaway.last_stream_id,
+                    reason: String(decoding: data, as: UTF8.self),
+                    code: frame.goaway.error_code
+                )
+            )
         }
+        if UInt32(frame.hd.type) == NGHTTP2_PING.rawValue, frame.hd.flags & 1 == 1 { pingsAnswered += 1 }
         if UInt32(frame.hd.type) == NGHTTP2_SETTINGS.rawValue, frame.hd.flags & 1 == 0 {
             for index in 0..<frame.settings.niv {
                 let entry = frame.settings.iv[index]
@@ -186,15 +205,24 @@ final class H2Client {
                 }
             }
             if condition(self) { return }
+            // What other clients of this thread left behind would be taken for this one's failure.
+            ERR_clear_error()
             let count = SSL_read(tls, &buffer, Int32(buffer.count))
             if count <= 0 {
-                isEnded = SSL_get_error(tls, count) != SSL_ERROR_WANT_READ
+                let code = SSL_get_error(tls, count)
+                isEnded = code != SSL_ERROR_WANT_READ
+                wasEndAnnounced = code == SSL_ERROR_ZERO_RETURN
                 if condition(self) { return }
                 throw Failure(reason: isEnded ? "ended" : "nothing came")
             }
             guard nghttp2_session_mem_recv(session, buffer, Int(count)) >= 0 else { throw Failure(reason: "protocol") }
         }
     }
+
+    func ping() { nghttp2_submit_ping(session, 0, nil) }
+
+    /// The connection's window, which the server gives for bodies.
+    var window: Int32 { nghttp2_session_get_remote_window_size(session) }
 
     /// One request and its answer.
     func perform(_ headers: [(String, String)], body: String) throws -> Answer {

@@ -28,6 +28,14 @@ struct ControlCall: Sendable {
         return try result.get()
     }
 
+    /// Reads the body if there is one.
+    func readIfAny<Value>(
+        default standard: Value,
+        _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
+    ) throws(SimulatorError) -> Value {
+        self.body.isEmpty ? standard : try read(body)
+    }
+
     func required(_ name: String) throws(SimulatorError) -> String {
         guard let value = query[name] else { throw SimulatorError(.invalidRequest, "query: \(name) is missing") }
         return value
@@ -62,6 +70,24 @@ extension JSONTape {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         guard let value = integer(index) else { throw SimulatorError(.invalidRequest, "\(name) is not a whole number") }
         return value
+    }
+
+    /// A whole number that a variable of the given kind can hold.
+    func optionalWhole<Number: FixedWidthInteger>(
+        _ name: StaticString,
+        of object: Int
+    ) throws(SimulatorError) -> Number? {
+        guard let value = try optionalNumber(name, of: object) else { return nil }
+        guard let number = Number(exactly: value) else { throw SimulatorError(.invalidRequest, "\(name) does not fit") }
+        return number
+    }
+
+    /// Throws if the object has a member that is none of these.
+    func allow(_ names: Set<String>, _ complaint: String) throws(SimulatorError) {
+        try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
+            let name = string(key)
+            guard names.contains(name) else { throw SimulatorError(.invalidRequest, "\(complaint): \(name)") }
+        }
     }
 
     func optionalDouble(_ name: StaticString, of object: Int) throws(SimulatorError) -> Double? {

@@ -97,44 +97,13 @@ extension ControlHandler {
             writer.member("requestsUnanswered", statistics.requestsUnanswered)
             writer.member("pushLogLinesLost", statistics.pushLogLinesLost)
             writer.member("goAways", statistics.goAways)
+            writer.member("connectionsCut", statistics.connectionsCut)
+            writer.member("connectionsSilenced", statistics.connectionsSilenced)
+            writer.member("oddAnswers", statistics.oddAnswers)
             writer.member("connectionsAccepted", statistics.connectionsAccepted)
             writer.member("connectionsOpen", statistics.connectionsOpen)
             writer.member("tokenVerifications", statistics.tokenVerifications)
         }
-    }
-
-    func showFaults() async throws(SimulatorError) -> [UInt8] {
-        let faults = try await simulator.faults()
-        return Self.object { writer in
-            writer.member("latencyMillisecondsLeast", faults.latencyMilliseconds.lowerBound)
-            writer.member("latencyMillisecondsMost", faults.latencyMilliseconds.upperBound)
-            writer.member("internalServerErrorShare", faults.internalServerErrorShare)
-            writer.member("serviceUnavailableShare", faults.serviceUnavailableShare)
-            writer.member("tooManyRequestsShare", faults.tooManyRequestsShare)
-            writer.member("refusedShare", faults.refusedShare)
-            writer.member("resetShare", faults.resetShare)
-            writer.member("unansweredShare", faults.unansweredShare)
-            writer.member("lostAnswersAreApplied", faults.lostAnswersAreApplied)
-            writer.member("goAwayAfterRequests", faults.goAwayAfterRequests)
-            if let limit = faults.concurrentStreams { writer.member("concurrentStreams", limit) }
-        }
-    }
-
-    /// What the request leaves out is not faulty.
-    func putFaults(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
-        try await simulator.setFaults(faults)
-        return try await showFaults()
-    }
-
-    func clearFaults() async throws(SimulatorError) -> [UInt8] {
-        try await simulator.setFaults(Faults())
-        return try await showFaults()
-    }
-
-    func goAway() async throws(SimulatorError) -> [UInt8] {
-        try await simulator.sendGoAway()
-        return Self.object { _ in }
     }
 
     func advanceClock(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -151,45 +120,5 @@ extension ControlHandler {
     func reset() async throws(SimulatorError) -> [UInt8] {
         try await simulator.reset()
         return Self.object { _ in }
-    }
-}
-
-extension Faults {
-    private static let memberNames: Set<String> = [
-        "internalServerErrorShare", "serviceUnavailableShare", "tooManyRequestsShare", "refusedShare", "resetShare",
-        "unansweredShare", "latencyMillisecondsLeast", "latencyMillisecondsMost", "lostAnswersAreApplied",
-        "goAwayAfterRequests", "concurrentStreams",
-    ]
-
-    /// From a request's object.
-    fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
-        self.init()
-        // A fault that is misspelt is no fault, and a test that relies on it proves nothing.
-        try tape.forEachMember(of: 0) { (key, _) throws(SimulatorError) in
-            let name = tape.string(key)
-            guard Self.memberNames.contains(name) else {
-                throw SimulatorError(.invalidRequest, "no such fault: \(name)")
-            }
-        }
-        internalServerErrorShare = try tape.optionalDouble("internalServerErrorShare", of: 0) ?? 0
-        serviceUnavailableShare = try tape.optionalDouble("serviceUnavailableShare", of: 0) ?? 0
-        tooManyRequestsShare = try tape.optionalDouble("tooManyRequestsShare", of: 0) ?? 0
-        refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
-        resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
-        unansweredShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
-        let lower = try tape.optionalNumber("latencyMillisecondsLeast", of: 0) ?? 0
-        let upper = max(lower, try tape.optionalNumber("latencyMillisecondsMost", of: 0) ?? 0)
-        guard lower >= 0, let least = Int(exactly: lower), let most = Int(exactly: upper) else {
-            throw SimulatorError(.invalidRequest, "latencyMillisecondsLeast is negative")
-        }
-        latencyMilliseconds = least...most
-        lostAnswersAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
-        goAwayAfterRequests = Int(try tape.optionalNumber("goAwayAfterRequests", of: 0) ?? 0)
-        if let limit = try tape.optionalNumber("concurrentStreams", of: 0) {
-            guard let limit = UInt32(exactly: limit) else {
-                throw SimulatorError(.invalidRequest, "concurrentStreams does not fit")
-            }
-            concurrentStreams = limit
-        }
     }
 }

@@ -21,8 +21,10 @@ import Glibc
 /// | `POST /uninstall` | `app`, `device` | |
 /// | `POST /expect` | `app`, `activities`: a content state, or null for nothing, by id | `matching`, `mismatches` |
 /// | `GET /summary`, `GET /stats` | | counts of the phones, of the service |
-/// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most` | the same |
-/// | `POST /goaway` | | |
+/// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds` | the same |
+/// | `POST /goaway` | nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds` | |
+/// | `POST /cut` | nothing: all connections end without a word | |
+/// | `POST /silence` | nothing, or `stopsReading`: all connections are left half open | |
 /// | `POST /clock` | `advanceMilliseconds` | |
 /// | `POST /reset` | | |
 ///
@@ -140,7 +142,9 @@ struct ControlHandler: HTTPHandler {
         case ("GET", "/faults"): try await showFaults()
         case ("PUT", "/faults"): try await putFaults(call)
         case ("DELETE", "/faults"): try await clearFaults()
-        case ("POST", "/goaway"): try await goAway()
+        case ("POST", "/goaway"): try await goAway(call)
+        case ("POST", "/cut"): try await cut()
+        case ("POST", "/silence"): try await silence(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
         default: throw SimulatorError(.notFound, "no such endpoint: \(call.method) \(call.path)")

@@ -44,6 +44,13 @@ func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         region[count] = byte
         count += 1
     }
+    if let oddity = slot.pointee.oddity {
+        oddity.body.withUTF8Buffer { bytes in
+            for byte in bytes { append(byte) }
+        }
+        slot.pointee.answerBytes = count
+        return
+    }
     for byte in answerBodies[Int(slot.pointee.reason.rawValue)] { append(byte) }
     if slot.pointee.reason.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }

@@ -7,6 +7,11 @@ final class AnswerFields {
 
     private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: AnswerFields.fieldsMax)
     private let statuses: [nghttp2_nv]
+    private let earlyHints = AnswerFields.field(
+        AnswerFields.bytes(":status"),
+        AnswerFields.bytes("103"),
+        isIndexed: false
+    )
     private let identifierName = AnswerFields.bytes("apns-id")
     private let uniqueName = AnswerFields.bytes("apns-unique-id")
 
@@ -33,6 +38,12 @@ final class AnswerFields {
         guard let unique else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
         fields[2] = Self.field(uniqueName, unique, isIndexed: false)
         return UnsafeMutableBufferPointer(start: fields, count: 3)
+    }
+
+    /// The head of a 103 (RFC 8297), which comes before the answer; valid until the next call.
+    func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
+        fields[0] = earlyHints
+        return UnsafeMutableBufferPointer(start: fields, count: 1)
     }
 
     private static func bytes(_ text: StaticString) -> UnsafeRawBufferPointer {

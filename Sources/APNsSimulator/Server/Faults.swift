@@ -1,4 +1,5 @@
-/// Trouble on demand. All shares are of requests that are in order otherwise, from 0 to 1, and together at most 1.
+/// Trouble on demand. All shares are of requests that are in order otherwise, from 0 to 1, and together at most 1, but for
+/// ``informationalShare``, which goes beside them.
 public struct Faults: Sendable, Equatable {
     /// How long an answer takes; drawn evenly between the two.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -8,16 +9,45 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// Answered 429 `TooManyRequests`; the push reaches no phone.
     public var tooManyRequestsShare = 0.0
+    /// Answered with these reasons and their statuses, whatever they say of a token or a key that is in order; the push reaches no phone.
+    public var reasonShares: [Reason: Double] = [:]
+    /// Answered 400 with a reason that is in no table; the push reaches no phone.
+    public var unknownReasonShare = 0.0
+    /// Answered 503 with HTML in place of JSON, as a proxy on the way would; the push reaches no phone.
+    public var notJSONShare = 0.0
+    /// Processed, and answered only after ``lateMilliseconds``.
+    public var lateShare = 0.0
+    /// Longer than the client waits.
+    public var lateMilliseconds = 15_000
     /// Refused (RST_STREAM with REFUSED_STREAM): certainly not processed.
     public var refusedShare = 0.0
-    /// Reset (RST_STREAM with INTERNAL_ERROR): processed or not, the client cannot know.
+    /// Reset (RST_STREAM with ``resetCode``): processed or not, the client cannot know.
     public var resetShare = 0.0
+    /// The error code of a reset: 2 is INTERNAL_ERROR, the others are in RFC 9113 §7; any 32 bits may come. 7 would be REFUSED_STREAM,
+    /// of which ``refusedShare`` knows that nothing was processed.
+    public var resetCode: UInt32 = 2
     /// Never answered.
     public var unansweredShare = 0.0
     /// Whether a push that is reset or never answered has reached its phone.
     public var lostAnswersAreApplied = true
-    /// A connection gets GOAWAY, reason `Shutdown`, after this many requests; 0: never.
+    /// The shares are of so many requests that come next on each thread, then of none; nil: of all.
+    public var faultyRequests: Int?
+    /// Answered with a 103 first.
+    public var informationalShare = 0.0
+    /// A connection gets GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
+    /// So many of these, the last ones, are not processed, and the GOAWAY's last stream is the one before them.
+    public var goAwayUnprocessed = 0
+    /// What the GOAWAY is like but for its last stream.
+    public var goAway = GoAway()
+    /// A connection is ended without a word, no close_notify either, after this many requests, and before the answers of these are
+    /// out; 0: never.
+    public var cutAfterRequests = 0
+    /// A connection is left half open after this many requests: 0: as soon as TLS is up. What comes later is never answered, PINGs
+    /// neither. Nil: never.
+    public var silentAfterRequests: Int?
+    /// Whether a connection that is left half open is not read from any more either.
+    public var silentStopsReading = false
     /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, told them at once; nil: as configured.
     public var concurrentStreams: UInt32?
     /// The bodies' bytes that a new connection takes before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's own 65,535. What
@@ -28,16 +58,43 @@ public struct Faults: Sendable, Equatable {
 
     /// What is wrong with the values; nil if nothing is.
     var problem: String? {
-        let shares = [
-            internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, refusedShare, resetShare,
-            unansweredShare,
-        ]
-        if shares.contains(where: { !(0...1).contains($0) }) { return "a share is a number from 0 to 1" }
+        problemOfShares ?? problemOfConnections
+    }
+
+    private var problemOfShares: String? {
+        let shares =
+            [
+                internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, unknownReasonShare,
+                notJSONShare,
+                lateShare, refusedShare, resetShare, unansweredShare,
+            ] + reasonShares.values
+        if (shares + [informationalShare]).contains(where: { !(0...1).contains($0) }) {
+            return "a share is a number from 0 to 1"
+        }
         if shares.reduce(0, +) > 1 + 1e-9 { return "the shares together are more than 1" }
+        if reasonShares[.success] != nil { return "reasonShares: success is no reason" }
         if latencyMilliseconds.lowerBound < 0 || latencyMilliseconds.upperBound > Self.latencyMillisecondsMax {
             return "a latency is from 0 to \(Self.latencyMillisecondsMax) ms"
         }
+        if !(0...Self.latencyMillisecondsMax).contains(lateMilliseconds) {
+            return "lateMilliseconds is from 0 to \(Self.latencyMillisecondsMax)"
+        }
+        if let count = faultyRequests, count < 0 { return "faultyRequests is negative" }
+        return nil
+    }
+
+    private var problemOfConnections: String? {
         if goAwayAfterRequests < 0 { return "goAwayAfterRequests is negative" }
+        if !(0...goAwayAfterRequests).contains(goAwayUnprocessed) {
+            return "goAwayUnprocessed is from 0 to goAwayAfterRequests"
+        }
+        if let problem = goAway.problem { return "goAway: \(problem)" }
+        if goAway.lastStream != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
+        if goAwayUnprocessed > 0, goAway.graceMilliseconds > 0 {
+            return "goAwayUnprocessed: in two steps all that has come is processed"
+        }
+        if cutAfterRequests < 0 { return "cutAfterRequests is negative" }
+        if let count = silentAfterRequests, count < 0 { return "silentAfterRequests is negative" }
         if let bytes = connectionWindowBytes, !(1...Self.connectionWindowBytesMax).contains(bytes) {
             return "a connection's window is from 1 to \(Self.connectionWindowBytesMax) bytes"
         }
@@ -48,28 +105,83 @@ public struct Faults: Sendable, Equatable {
     public static let connectionWindowBytesMax = 1 << 24
 }
 
+/// An answer that Apple documents nowhere.
+enum OddAnswer {
+    case unknownReason
+    case notJSON
+
+    /// Whose status it comes with.
+    var reason: Reason {
+        switch self {
+        case .unknownReason: .badTopic
+        case .notJSON: .serviceUnavailable
+        }
+    }
+
+    /// In the push log.
+    var word: String {
+        switch self {
+        case .unknownReason: "ReasonOfTomorrow"
+        case .notJSON: ""
+        }
+    }
+
+    var body: StaticString {
+        switch self {
+        case .unknownReason: #"{"reason":"ReasonOfTomorrow"}"#
+        case .notJSON: "<html><body>503 Service Unavailable</body></html>"
+        }
+    }
+}
+
 /// What becomes of a request that is in order.
 enum Fate {
     case processed
+    case late
     case rejected(Reason)
+    case odd(OddAnswer)
     case refused
     case reset
     case unanswered
 }
 
+/// What becomes of a connection, in numbers that each request is held against.
+struct ConnectionFaults {
+    var goAwayAfter: Int
+    var unprocessed: Int
+    var cutAfter: Int
+    var silentAfter: Int
+    var silentStopsReading: Bool
+
+    init(_ faults: Faults) {
+        goAwayAfter = faults.goAwayAfterRequests > 0 ? faults.goAwayAfterRequests : .max
+        unprocessed = faults.goAwayUnprocessed
+        cutAfter = faults.cutAfterRequests > 0 ? faults.cutAfterRequests : .max
+        silentAfter = faults.silentAfterRequests ?? .max
+        silentStopsReading = faults.silentStopsReading
+    }
+}
+
 /// The shares as bands of 32 random bits, so that a request costs one draw, and none if there are no faults.
 struct FaultPlan {
     let faults: Faults
+    let connections: ConnectionFaults
     private let bands: [(upTo: UInt64, fate: Fate)]
+    private let informationalUpTo: UInt64
+    private var faultyRequestsLeft: Int
 
     init(_ faults: Faults) {
         self.faults = faults
-        let shares: [(Double, Fate)] = [
+        connections = ConnectionFaults(faults)
+        var shares: [(Double, Fate)] = [
             (faults.internalServerErrorShare, .rejected(.internalServerError)),
             (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
             (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
             (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.unansweredShare, .unanswered),
+            (faults.unknownReasonShare, .odd(.unknownReason)), (faults.notJSONShare, .odd(.notJSON)),
+            (faults.lateShare, .late),
         ]
+        for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
         var bands: [(upTo: UInt64, fate: Fate)] = []
         var sum = 0.0
         for (share, fate) in shares where share > 0 {
@@ -77,13 +189,20 @@ struct FaultPlan {
             bands.append((UInt64(min(sum, 1) * 4_294_967_296), fate))
         }
         self.bands = bands
+        informationalUpTo = UInt64(faults.informationalShare * 4_294_967_296)
+        faultyRequestsLeft = faults.faultyRequests ?? .max
     }
 
-    func fate(_ random: inout RandomSource) -> Fate {
-        if bands.isEmpty { return .processed }
+    mutating func fate(_ random: inout RandomSource) -> Fate {
+        if bands.isEmpty || faultyRequestsLeft == 0 { return .processed }
+        if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
         let draw = random.next() >> 32
         for band in bands where draw < band.upTo { return band.fate }
         return .processed
+    }
+
+    func isInformationalFirst(_ random: inout RandomSource) -> Bool {
+        informationalUpTo > 0 && random.next() >> 32 < informationalUpTo
     }
 
     func latencyMilliseconds(_ random: inout RandomSource) -> Int64 {

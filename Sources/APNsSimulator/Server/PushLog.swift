@@ -23,7 +23,7 @@ final class PushLogFile: Sendable {
 /// | member | |
 /// | --- | --- |
 /// | `time` | when it was judged, UNIX milliseconds of the simulated world |
-/// | `status`, `reason` | the answer; 0 if there was none, and then `refused`, `reset` or `unanswered`; no reason with 200 |
+/// | `status`, `reason` | the answer, whether or not its connection lives long enough to carry it; 0 if there was none, and then `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or of a connection that is cut, `unprocessed`; no reason with 200 |
 /// | `app`, `activity`, `device` | whose token it is, if it is anyone's; of a start the activity that it has brought about |
 /// | `token` | ``Digest`` of the token's bytes |
 /// | `apnsId` | the request's, if it had one |
@@ -147,6 +147,11 @@ struct PushEnd {
         status = reason.status
         self.reason = reason.word
         self.effect = effect
+    }
+
+    init(_ oddity: OddAnswer) {
+        status = oddity.reason.status
+        reason = oddity.word
     }
 
     /// Without an answer.

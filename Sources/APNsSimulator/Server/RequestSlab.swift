@@ -12,6 +12,8 @@ struct RequestSlot {
     var answerBytes = 0
     var answerBytesSent = 0
     var reason = Reason.success
+    /// Nil: the answer is one that Apple documents.
+    var oddity: OddAnswer?
     /// With a 410, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// Neighbours on the connection's list, or on the slab's free list.
@@ -60,6 +62,7 @@ struct RequestSlab: ~Copyable {
         slot.pointee.connection = nil
         slot.pointee.answerBytes = 0
         slot.pointee.answerBytesSent = 0
+        slot.pointee.oddity = nil
         slot.pointee.tokenRetiredAtMilliseconds = 0
         slot.pointee.previous = nil
         slot.pointee.next = free

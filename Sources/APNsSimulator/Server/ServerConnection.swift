@@ -5,27 +5,36 @@ import Reactor
 /// One client's connection: TLS bytes in and out, an nghttp2 session in between.
 ///
 /// - `handshaking`: no session yet. To `serving` when TLS is up and *h2* agreed on, to `closed` if it fails.
-/// - `serving`: requests are judged and answered. To `draining` by GOAWAY.
+/// - `serving`: requests are judged and answered. To `draining` by GOAWAY: of one in two steps by the second.
 /// - `draining`: what was begun is answered, later streams are ignored. To `closed` after the last.
 /// - `closed`: the slots are given back, the stream is gone; nothing follows.
 final class ServerConnection {
-    private enum State {
+    enum State {
         case handshaking, serving, draining, closed
     }
 
     /// The loop abandons its connections before it goes (`shutDown`).
     unowned let owner: ServerLoop
-    private var state = State.handshaking
-    private var stream: Stream?
-    private var session: OpaquePointer?
+    var state = State.handshaking
+    var stream: Stream?
+    var session: OpaquePointer?
     var authentication = ConnectionAuthentication()
     /// The request whose header section is being read, which may take several receptions: header sections of streams never mix
     /// (RFC 9113 §4.3).
     var reading: UnsafeMutablePointer<RequestSlot>?
     /// Requests under way.
     private var slots: UnsafeMutablePointer<RequestSlot>?
-    private var requestCount = 0
+    var requestCount = 0
     private var announcedLimit: UInt32 = 0
+    /// The highest stream whose request was not left unprocessed.
+    var lastProcessedStream: Int32 = 0
+    /// Nothing is written any more.
+    var isSilent = false
+    /// To be cut when nghttp2's call has returned, which must not lose its session.
+    var isCutDue = false
+    /// The second GOAWAY of two, while it waits.
+    var pendingGoAway: GoAway?
+    var goAwayTimer = TimerIdentifier.none
 
     init?(_ descriptor: Int32, owner: ServerLoop) {
         self.owner = owner
@@ -73,38 +82,56 @@ final class ServerConnection {
         owner.statistics.countRequest(nowMilliseconds: owner.loop.wallMilliseconds)
         let reason = RequestJudge.judge(slot)
         if authentication.isAuthenticated { announceLimit() }
-        if reason == .success {
+        fallSilentIfDue()
+        if isLeftUnprocessed(slot) {
+            owner.log(slot, PushEnd("unprocessed"))
+        } else if isSilent {
+            leaveUnanswered(slot, isInOrder: reason == .success)
+        } else if reason == .success {
             decide(slot)
         } else {
             owner.log(slot, PushEnd(reason))
             answer(slot, reason)
         }
-        let limit = owner.faults.goAwayAfterRequests
-        if limit > 0, requestCount == limit { submitGoAway() }
+        endIfDue()
     }
 
     private func decide(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let fate = owner.plan.fate(&owner.random)
         switch fate {
-        case .processed:
+        case .processed, .late:
             let (reason, effect) = process(slot)
             owner.log(slot, PushEnd(reason, effect: effect))
-            answer(slot, reason)
+            if case .late = fate {
+                answer(slot, reason, afterMilliseconds: Int64(owner.plan.faults.lateMilliseconds))
+            } else {
+                answer(slot, reason)
+            }
         case .rejected(let reason):
             owner.log(slot, PushEnd(reason))
+            slot.pointee.tokenRetiredAtMilliseconds = owner.worldMilliseconds
             answer(slot, reason)
+        case .odd(let oddity):
+            owner.log(slot, PushEnd(oddity))
+            owner.statistics.oddAnswers += 1
+            slot.pointee.oddity = oddity
+            answer(slot, oddity.reason)
         case .refused:
             owner.log(slot, PushEnd("refused"))
             owner.statistics.streamsRefused += 1
-            reset(slot, NGHTTP2_REFUSED_STREAM)
+            reset(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
             owner.log(slot, PushEnd("reset", effect: effectOfLostAnswer(slot)))
             owner.statistics.streamsReset += 1
-            reset(slot, NGHTTP2_INTERNAL_ERROR)
+            reset(slot, owner.plan.faults.resetCode)
         case .unanswered:
-            owner.log(slot, PushEnd("unanswered", effect: effectOfLostAnswer(slot)))
-            owner.statistics.requestsUnanswered += 1
+            leaveUnanswered(slot, isInOrder: true)
         }
+    }
+
+    private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isInOrder: Bool) {
+        owner.log(slot, PushEnd("unanswered", effect: isInOrder ? effectOfLostAnswer(slot) : nil))
+        owner.statistics.requestsUnanswered += 1
     }
 
     private func effectOfLostAnswer(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
@@ -137,10 +164,15 @@ final class ServerConnection {
         return (verdict.reason, effect)
     }
 
-    private func answer(_ slot: UnsafeMutablePointer<RequestSlot>, _ reason: Reason) {
+    /// - Parameter wanted: nil: as the latency is drawn.
+    private func answer(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        _ reason: Reason,
+        afterMilliseconds wanted: Int64? = nil
+    ) {
         slot.pointee.reason = reason
-        owner.statistics[reason] += 1
-        let latency = owner.plan.latencyMilliseconds(&owner.random)
+        if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
+        let latency = wanted ?? owner.plan.latencyMilliseconds(&owner.random)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
@@ -152,6 +184,12 @@ final class ServerConnection {
 
     private func submit(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
+        if owner.plan.isInformationalFirst(&owner.random) {
+            let head = owner.fields.fillInformational()
+            let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
+            let stream = slot.pointee.streamIdentifier
+            nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
+        }
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
         let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
@@ -173,13 +211,13 @@ final class ServerConnection {
         }
     }
 
-    private func reset(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: nghttp2_error_code) {
+    private func reset(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: UInt32) {
         guard let session else { return }
         nghttp2_submit_rst_stream(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
             slot.pointee.streamIdentifier,
-            code.rawValue
+            code
         )
     }
 
@@ -202,45 +240,29 @@ final class ServerConnection {
         nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &entry, 1)
     }
 
-    func goAway() {
-        submitGoAway()
-        send()
-    }
-
-    /// All that has arrived is still answered: only later streams are not processed.
-    private func submitGoAway() {
-        guard let session, state == .serving else { return }
-        state = .draining
-        owner.statistics.goAways += 1
-        let data = "{\"reason\":\"Shutdown\"}"
-        _ = data.utf8.withContiguousStorageIfAvailable { bytes in
-            nghttp2_submit_goaway(
-                session,
-                UInt8(NGHTTP2_FLAG_NONE.rawValue),
-                nghttp2_session_get_last_proc_stream_id(session),
-                NGHTTP2_NO_ERROR.rawValue,
-                bytes.baseAddress,
-                bytes.count
-            )
-        }
-    }
-
-    /// Closes without a word.
+    /// Ends the connection, in order as far as TLS goes.
     func abandon() {
         guard state != .closed else { return }
-        state = .closed
-        while let slot = slots { release(slot) }
-        reading = nil
-        nghttp2_session_del(session)
-        session = nil
+        release()
         stream?.close()
         stream = nil
         owner.forget(self)
     }
 
+    /// Gives back all but the stream.
+    func release() {
+        state = .closed
+        while let slot = slots { release(slot) }
+        reading = nil
+        nghttp2_session_del(session)
+        session = nil
+        owner.loop.cancel(goAwayTimer)
+        pendingGoAway = nil
+    }
+
     /// Hands nghttp2's frames to the stream, which writes them at the turn's end.
     func send() {
-        guard let session, let stream else { return }
+        guard let session, let stream, !isSilent else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {
             var data: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &data)
@@ -260,6 +282,7 @@ extension ServerConnection: StreamHandler {
         let isAgreed = owner.setup.tls == nil || stream.negotiatedProtocol == "h2"
         guard state == .handshaking, isAgreed, openSession() else { return abandon() }
         state = .serving
+        fallSilentIfDue()
         announceLimit()
         send()
     }
@@ -269,6 +292,10 @@ extension ServerConnection: StreamHandler {
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         // Not HTTP/2 at all, or out of memory. Protocol errors are answered by nghttp2 with GOAWAY.
         guard count >= 0 else { return abandon() }
+        if isCutDue {
+            owner.announceRegistrations()
+            return cut()
+        }
         send()
         owner.announceRegistrations()
         if stream.pendingOutputBytes >= Stream.highWaterBytes { stream.pauseReading() }

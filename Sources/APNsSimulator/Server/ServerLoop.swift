@@ -163,9 +163,16 @@ final class ServerLoop {
         statistics = fresh
     }
 
-    /// Ends every connection with GOAWAY, reason `Shutdown`; what is under way is answered.
-    func sendGoAwayToAll() {
-        for connection in connections.values { connection.goAway() }
+    func sendGoAwayToAll(_ goAway: GoAway) {
+        for connection in connections.values { connection.begin(goAway) }
+    }
+
+    func cutAll() {
+        for connection in Array(connections.values) { connection.cut() }
+    }
+
+    func silenceAll(stopsReading: Bool) {
+        for connection in connections.values { connection.fallSilent(stopsReading: stopsReading) }
     }
 
     func shutDown() {

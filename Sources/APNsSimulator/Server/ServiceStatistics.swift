@@ -10,6 +10,12 @@ public struct ServiceStatistics: Sendable {
     /// Signatures of provider tokens checked.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
+    /// Connections that were ended without a word.
+    public internal(set) var connectionsCut = 0
+    /// Connections that were left open and not answered any more.
+    public internal(set) var connectionsSilenced = 0
+    /// Answers that Apple documents nowhere: see `OddAnswer`.
+    public internal(set) var oddAnswers = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
@@ -53,6 +59,9 @@ public struct ServiceStatistics: Sendable {
         connectionsOpen += other.connectionsOpen
         tokenVerifications += other.tokenVerifications
         goAways += other.goAways
+        connectionsCut += other.connectionsCut
+        connectionsSilenced += other.connectionsSilenced
+        oddAnswers += other.oddAnswers
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset
         requestsUnanswered += other.requestsUnanswered

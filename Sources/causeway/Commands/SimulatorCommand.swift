@@ -16,6 +16,15 @@ struct SimulatorCommand: AsyncParsableCommand {
             /phones and /activities make them, GET /activity and /phone say what is shown, GET /registrations says \
             which tokens they have.
 
+            Trouble on demand: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
+            serviceUnavailableShare, tooManyRequestsShare, reasonShares by Apple's words, unknownReasonShare, \
+            notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, unansweredShare, \
+            informationalShare; faultyRequests bounds them), with what becomes of connections (goAwayAfterRequests \
+            with goAwayUnprocessed, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
+            silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsLeast and …Most, \
+            concurrentStreams, connectionWindowBytes). DELETE /faults ends it. POST /goaway, /cut and /silence do it \
+            to all connections at once. GET /stats counts.
+
             When ready, it prints one line of JSON:
               {"apnsPort":8443,"controlPort":8080,"caFile":"…","teamId":"…","keyId":"…","keyFile":"…"}
 
@@ -24,6 +33,8 @@ struct SimulatorCommand: AsyncParsableCommand {
               causeway simulator --shapes Config/examples/ride/shapes.json
               causeway simulator --latency 20-80 --key TEAM123456:KEY1234567:AuthKey.p8
               curl -s 'http://127.0.0.1:8080/phone?app=com.example.ride&device=phone-7'
+              curl -s -X PUT http://127.0.0.1:8080/faults -d '{"reasonShares":{"TooManyRequests":0.1}}'
+              curl -s http://127.0.0.1:8080/goaway -d '{"graceMilliseconds":1000}'
 
             It ends on SIGTERM or SIGINT.
             """

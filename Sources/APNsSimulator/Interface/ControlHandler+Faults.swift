@@ -1,0 +1,160 @@
+/// Endpoints about trouble on demand: shares of requests, and what becomes of connections.
+extension ControlHandler {
+    func showFaults() async throws(SimulatorError) -> [UInt8] {
+        let faults = try await simulator.faults()
+        return Self.object { faults.write(to: &$0) }
+    }
+
+    /// What the request leaves out is not faulty.
+    func putFaults(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
+        try await simulator.setFaults(faults)
+        return try await showFaults()
+    }
+
+    func clearFaults() async throws(SimulatorError) -> [UInt8] {
+        try await simulator.setFaults(Faults())
+        return try await showFaults()
+    }
+
+    func goAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let goAway = try call.readIfAny(default: GoAway()) { tape throws(SimulatorError) in
+            try tape.allow(["code", "reason", "lastStream", "graceMilliseconds"], "no such part of a GOAWAY")
+            var goAway = try GoAway(tape, code: "code", reason: "reason", graceMilliseconds: "graceMilliseconds")
+            goAway.lastStream = try tape.optionalWhole("lastStream", of: 0)
+            return goAway
+        }
+        try await simulator.sendGoAway(goAway)
+        return Self.object { _ in }
+    }
+
+    func cut() async throws(SimulatorError) -> [UInt8] {
+        try await simulator.cutConnections()
+        return Self.object { _ in }
+    }
+
+    func silence(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let stopsReading = try call.readIfAny(default: false) { tape throws(SimulatorError) in
+            try tape.allow(["stopsReading"], "no such part of a silence")
+            return try tape.optionalFlag("stopsReading", of: 0) ?? false
+        }
+        try await simulator.silenceConnections(stopsReading: stopsReading)
+        return Self.object { _ in }
+    }
+}
+
+extension GoAway {
+    fileprivate init(
+        _ tape: borrowing JSONTape,
+        code: StaticString,
+        reason: StaticString,
+        graceMilliseconds: StaticString
+    ) throws(SimulatorError) {
+        self.init()
+        self.code = try tape.optionalWhole(code, of: 0) ?? self.code
+        self.reason = try tape.optionalText(reason, of: 0) ?? self.reason
+        self.graceMilliseconds = try tape.optionalWhole(graceMilliseconds, of: 0) ?? 0
+    }
+}
+
+extension Faults {
+    private static let memberNames: Set<String> = [
+        "latencyMillisecondsLeast", "latencyMillisecondsMost", "internalServerErrorShare", "serviceUnavailableShare",
+        "tooManyRequestsShare", "reasonShares", "unknownReasonShare", "notJSONShare", "lateShare", "lateMilliseconds",
+        "refusedShare", "resetShare", "resetCode", "unansweredShare", "lostAnswersAreApplied", "faultyRequests",
+        "informationalShare", "goAwayAfterRequests", "goAwayUnprocessed", "goAwayCode", "goAwayReason",
+        "goAwayGraceMilliseconds", "cutAfterRequests", "silentAfterRequests", "silentStopsReading", "concurrentStreams",
+        "connectionWindowBytes",
+    ]
+
+    /// From a request's object.
+    fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
+        self.init()
+        // A fault that is misspelt is no fault, and a test that relies on it proves nothing.
+        try tape.allow(Self.memberNames, "no such fault")
+        try readShares(tape)
+        let lower: Int = try tape.optionalWhole("latencyMillisecondsLeast", of: 0) ?? 0
+        let upper: Int = try tape.optionalWhole("latencyMillisecondsMost", of: 0) ?? 0
+        if lower < 0 { throw SimulatorError(.invalidRequest, "latencyMillisecondsLeast is negative") }
+        latencyMilliseconds = lower...max(lower, upper)
+        lateMilliseconds = try tape.optionalWhole("lateMilliseconds", of: 0) ?? lateMilliseconds
+        resetCode = try tape.optionalWhole("resetCode", of: 0) ?? resetCode
+        lostAnswersAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
+        faultyRequests = try tape.optionalWhole("faultyRequests", of: 0)
+        goAwayAfterRequests = try tape.optionalWhole("goAwayAfterRequests", of: 0) ?? 0
+        goAwayUnprocessed = try tape.optionalWhole("goAwayUnprocessed", of: 0) ?? 0
+        goAway = try GoAway(
+            tape,
+            code: "goAwayCode",
+            reason: "goAwayReason",
+            graceMilliseconds: "goAwayGraceMilliseconds"
+        )
+        cutAfterRequests = try tape.optionalWhole("cutAfterRequests", of: 0) ?? 0
+        silentAfterRequests = try tape.optionalWhole("silentAfterRequests", of: 0)
+        silentStopsReading = try tape.optionalFlag("silentStopsReading", of: 0) ?? false
+        concurrentStreams = try tape.optionalWhole("concurrentStreams", of: 0)
+        connectionWindowBytes = try tape.optionalWhole("connectionWindowBytes", of: 0)
+    }
+
+    private mutating func readShares(_ tape: borrowing JSONTape) throws(SimulatorError) {
+        internalServerErrorShare = try tape.optionalDouble("internalServerErrorShare", of: 0) ?? 0
+        serviceUnavailableShare = try tape.optionalDouble("serviceUnavailableShare", of: 0) ?? 0
+        tooManyRequestsShare = try tape.optionalDouble("tooManyRequestsShare", of: 0) ?? 0
+        unknownReasonShare = try tape.optionalDouble("unknownReasonShare", of: 0) ?? 0
+        notJSONShare = try tape.optionalDouble("notJSONShare", of: 0) ?? 0
+        lateShare = try tape.optionalDouble("lateShare", of: 0) ?? 0
+        refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
+        resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
+        unansweredShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
+        informationalShare = try tape.optionalDouble("informationalShare", of: 0) ?? 0
+        guard let list = tape.member("reasonShares", of: 0), tape[list].kind != .null else { return }
+        guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
+        try tape.forEachMember(of: list) { (key, value) throws(SimulatorError) in
+            let word = tape.string(key)
+            guard let reason = Reason.allCases.first(where: { $0 != .success && $0.word == word }) else {
+                throw SimulatorError(.invalidRequest, "reasonShares: APNs has no reason \(word)")
+            }
+            guard let share = tape.double(value) else {
+                throw SimulatorError(.invalidRequest, "reasonShares: \(word) is not a number")
+            }
+            reasonShares[reason] = share
+        }
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.member("latencyMillisecondsLeast", latencyMilliseconds.lowerBound)
+        writer.member("latencyMillisecondsMost", latencyMilliseconds.upperBound)
+        writer.member("internalServerErrorShare", internalServerErrorShare)
+        writer.member("serviceUnavailableShare", serviceUnavailableShare)
+        writer.member("tooManyRequestsShare", tooManyRequestsShare)
+        writer.member(
+            "reasonShares",
+            object: { writer in
+                for reason in Reason.allCases {
+                    if let share = reasonShares[reason] { writer.member(reason.word, share) }
+                }
+            }
+        )
+        writer.member("unknownReasonShare", unknownReasonShare)
+        writer.member("notJSONShare", notJSONShare)
+        writer.member("lateShare", lateShare)
+        writer.member("lateMilliseconds", lateMilliseconds)
+        writer.member("refusedShare", refusedShare)
+        writer.member("resetShare", resetShare)
+        writer.member("resetCode", resetCode)
+        writer.member("unansweredShare", unansweredShare)
+        writer.member("lostAnswersAreApplied", lostAnswersAreApplied)
+        if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
+        writer.member("informationalShare", informationalShare)
+        writer.member("goAwayAfterRequests", goAwayAfterRequests)
+        writer.member("goAwayUnprocessed", goAwayUnprocessed)
+        writer.member("goAwayCode", goAway.code)
+        writer.member("goAwayReason", goAway.reason)
+        writer.member("goAwayGraceMilliseconds", goAway.graceMilliseconds)
+        writer.member("cutAfterRequests", cutAfterRequests)
+        if let silentAfterRequests { writer.member("silentAfterRequests", silentAfterRequests) }
+        writer.member("silentStopsReading", silentStopsReading)
+        if let concurrentStreams { writer.member("concurrentStreams", concurrentStreams) }
+        if let connectionWindowBytes { writer.member("connectionWindowBytes", connectionWindowBytes) }
+    }
+}

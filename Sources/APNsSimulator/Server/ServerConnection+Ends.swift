@@ -1,0 +1,95 @@
+import CNghttp2
+import Reactor
+
+/// How a connection comes to its end, in order or not.
+extension ServerConnection {
+    /// Whether a complete request is among those that the service gives up: above the last stream of a GOAWAY that is due or sent, or
+    /// on a connection that is to be cut.
+    func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
+        let faults = owner.plan.connections
+        if isCutDue { return true }
+        let stream = slot.pointee.streamIdentifier
+        // The streams may become complete in another order than that of their numbers.
+        let isLeft =
+            faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
+            && requestCount > faults.goAwayAfter - faults.unprocessed
+        if !isLeft { lastProcessedStream = max(lastProcessedStream, stream) }
+        return isLeft
+    }
+
+    /// Does what is due after so many requests.
+    func endIfDue() {
+        let faults = owner.plan.connections
+        if requestCount == faults.goAwayAfter {
+            var goAway = owner.plan.faults.goAway
+            if faults.unprocessed > 0 { goAway.lastStream = lastProcessedStream }
+            submit(goAway)
+        }
+        if requestCount >= faults.cutAfter { isCutDue = true }
+    }
+
+    /// Leaves the connection half open if it has had as many requests as it answers.
+    func fallSilentIfDue() {
+        let faults = owner.plan.connections
+        let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
+        if isDue { fallSilent(stopsReading: faults.silentStopsReading) }
+    }
+
+    func fallSilent(stopsReading: Bool) {
+        guard state == .serving || state == .draining, !isSilent else { return }
+        isSilent = true
+        owner.statistics.connectionsSilenced += 1
+        if stopsReading { stream?.pauseReading() }
+    }
+
+    /// Closes without a word: not even TLS says that it ends.
+    func cut() {
+        guard state != .closed else { return }
+        owner.statistics.connectionsCut += 1
+        release()
+        stream?.cut()
+        stream = nil
+        owner.forget(self)
+    }
+
+    // MARK: - GOAWAY
+
+    func begin(_ goAway: GoAway) {
+        submit(goAway)
+        send()
+    }
+
+    /// What has arrived up to its last stream is still answered. Goes out with the next `send`.
+    private func submit(_ goAway: GoAway) {
+        guard let session, state == .serving, pendingGoAway == nil else { return }
+        guard goAway.graceMilliseconds > 0 else { return finish(goAway) }
+        nghttp2_submit_shutdown_notice(session)
+        pendingGoAway = goAway
+        let wait = Int64(goAway.graceMilliseconds)
+        goAwayTimer = owner.loop.schedule(afterMilliseconds: wait, handler: self, tag: 0)
+    }
+
+    private func finish(_ goAway: GoAway) {
+        guard let session else { return }
+        state = .draining
+        owner.statistics.goAways += 1
+        let data = goAway.debugData
+        nghttp2_submit_goaway(
+            session,
+            UInt8(NGHTTP2_FLAG_NONE.rawValue),
+            goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session),
+            goAway.code,
+            data,
+            data.count
+        )
+    }
+}
+
+extension ServerConnection: TimerHandler {
+    func timerFired(tag: UInt64) {
+        guard let goAway = pendingGoAway else { return }
+        pendingGoAway = nil
+        finish(goAway)
+        send()
+    }
+}

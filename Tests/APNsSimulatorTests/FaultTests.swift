@@ -1,0 +1,193 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+/// Trouble on demand that is more than a share of Apple's answers: what each fault is on the wire, and what is written down of it.
+@Suite struct OddFaultTests {
+    /// A client that may have a thousand streams, and the faults that are in force from then on.
+    private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
+        let client = try scene.connect()
+        _ = try client.perform(scene.headers(), body: scene.update(home: 0))
+        try client.run { $0.concurrentStreams.count == 2 }
+        var faults = Faults()
+        adjust(&faults)
+        try await scene.simulator.setFaults(faults)
+        return client
+    }
+
+    private func submit(_ count: Int, _ client: H2Client, _ scene: Scene) throws -> [Int32] {
+        try (1...count).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
+    }
+
+    private func runAll(_ streams: [Int32], _ client: H2Client) throws {
+        try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
+    }
+
+    @Test func reasonsOfEveryKindComeInTheirShares() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) {
+                $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.3, .unregistered: 0.3]
+            }
+            let streams = try submit(300, client, scene)
+            try runAll(streams, client)
+            let counts = streams.reduce(into: [Int: Int]()) { $0[client.answers[$1]?.status ?? 0, default: 0] += 1 }
+            #expect((10...60).contains(counts[429] ?? 0) && (50...130).contains(counts[500] ?? 0), "\(counts)")
+            #expect((50...130).contains(counts[410] ?? 0) && counts.values.reduce(0, +) == 300, "\(counts)")
+            let gone = try #require(streams.compactMap { client.answers[$0] }.first { $0.status == 410 })
+            let body = try #require(try JSONSerialization.jsonObject(with: Data(gone.body.utf8)) as? [String: Any])
+            #expect(body["reason"] as? String == "Unregistered")
+            #expect((body["timestamp"] as? Int64 ?? 0) / 1_000 >= Int64(time(nil)) - 60)
+        }
+    }
+
+    @Test func sharesEndAfterSoManyRequests() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) {
+                $0.resetShare = 1
+                $0.resetCode = 11
+                $0.faultyRequests = 7
+            }
+            let streams = try submit(20, client, scene)
+            try runAll(streams, client)
+            let codes = streams.map { client.answers[$0]?.errorCode ?? .max }
+            #expect(codes == Array(repeating: 11, count: 7) + Array(repeating: 0, count: 13))
+        }
+    }
+
+    @Test func answersThatNobodyDocuments() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) { $0.unknownReasonShare = 1 }
+            let first = try client.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(first.status == 400 && first.body == #"{"reason":"ReasonOfTomorrow"}"#)
+            var faults = Faults()
+            faults.notJSONShare = 1
+            faults.informationalShare = 1
+            try await scene.simulator.setFaults(faults)
+            let second = try client.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(second.status == 503 && second.body.hasPrefix("<html>") && second.informational == [103])
+            faults = Faults()
+            faults.informationalShare = 1
+            try await scene.simulator.setFaults(faults)
+            let third = try client.perform(scene.headers(), body: scene.update(home: 1))
+            #expect(third.status == 200 && third.informational == [103] && third.errorCode == 0)
+            #expect(try await scene.simulator.statistics().oddAnswers == 2)
+        }
+    }
+
+    @Test func lateAnswersComeAfterTheOthers() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) {
+                $0.lateShare = 1
+                $0.lateMilliseconds = 300
+                $0.faultyRequests = 1
+            }
+            let streams = try submit(2, client, scene)
+            try client.run { $0.answers[streams[1]]?.isClosed == true }
+            #expect(client.answers[streams[0]]?.isClosed == false)
+            try runAll(streams, client)
+            #expect(client.answers[streams[0]]?.status == 200)
+        }
+    }
+
+    /// What is above the last stream was never judged: a client that sends it again sends it once.
+    @Test func goAwayLeavesTheLastRequestsUnprocessed() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) {
+                $0.goAwayAfterRequests = 11
+                $0.goAwayUnprocessed = 4
+                $0.goAway.code = 2
+                $0.goAway.reason = ""
+            }
+            let streams = try submit(10, client, scene)
+            try client.run { $0.goAway != nil }
+            try client.run { client in streams.prefix(6).allSatisfy { client.answers[$0]?.isClosed == true } }
+            #expect(client.goAway == .init(lastStream: streams[5], reason: "", code: 2))
+            #expect(streams.prefix(6).allSatisfy { client.answers[$0]?.status == 200 })
+            #expect(streams.suffix(4).allSatisfy { client.answers[$0]?.status == 0 })
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics[.success] == 7)
+        }
+    }
+
+    @Test func gracefulGoAwayComesTwice() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) { $0.latencyMilliseconds = 600...600 }
+            let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
+            try client.run { _ in true }
+            while try await scene.simulator.statistics().requests < 2 { await Task.yield() }
+            var goAway = GoAway()
+            goAway.graceMilliseconds = 200
+            try await scene.simulator.sendGoAway(goAway)
+            try client.run { $0.goAways.count == 1 }
+            #expect(client.goAways.first == .init(lastStream: .max, reason: ""))
+            try client.run { $0.goAways.count == 2 }
+            #expect(client.goAways.last == .init(lastStream: stream, reason: #"{"reason":"Shutdown"}"#))
+            try client.run { $0.answers[stream]?.isClosed == true }
+            #expect(client.answers[stream]?.status == 200)
+        }
+    }
+
+    @Test func aConnectionIsCutAfterSomeRequests() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) { $0.cutAfterRequests = 6 }
+            let streams = try submit(9, client, scene)
+            #expect(throws: H2Client.Failure.self) { try runAll(streams, client) }
+            #expect(client.isEnded && !client.wasEndAnnounced && client.goAway == nil)
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics[.success] == 6 && statistics.connectionsCut == 1 && statistics.connectionsOpen == 0)
+        }
+    }
+
+    /// The other end of a cut: a connection that ends in order says so.
+    @Test func anOrderlyEndIsAnnounced() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) { _ in }
+            await scene.simulator.stop()
+            #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
+            #expect(client.isEnded && client.wasEndAnnounced)
+        }
+    }
+
+    @Test func aHalfOpenConnectionAnswersNothing() async throws {
+        try await Scene.run { scene in
+            let client = try await client(scene) { $0.silentAfterRequests = 3 }
+            let streams = try submit(5, client, scene)
+            try client.run { _ in true }
+            while try await scene.simulator.statistics().requests < 6 { await Task.yield() }
+            client.ping()
+            #expect(throws: H2Client.Failure(reason: "nothing came")) {
+                try client.run(seconds: 1) { $0.pingsAnswered > 0 }
+            }
+            // The first two were complete before the silence, but what falls silent loses what it had not written.
+            #expect(streams.suffix(3).allSatisfy { client.answers[$0]?.isClosed == false })
+            let statistics = try await scene.simulator.statistics()
+            #expect(statistics.requests == 6 && statistics.requestsUnanswered == 3)
+            #expect(statistics.connectionsOpen == 1 && statistics.connectionsSilenced == 1)
+        }
+    }
+
+    @Test func aHalfOpenConnectionMayNotEvenGreet() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.silentAfterRequests = 0
+            faults.silentStopsReading = true
+            try await scene.simulator.setFaults(faults)
+            let client = try scene.connect()
+            _ = try client.submit(scene.headers(), body: scene.update(home: 1))
+            #expect(throws: H2Client.Failure(reason: "nothing came")) {
+                try client.run(seconds: 1) { !$0.concurrentStreams.isEmpty }
+            }
+            #expect(try await scene.simulator.statistics().requests == 0)
+        }
+    }
+
+    @Test func theWindowOfAConnectionIsAsAskedFor() async throws {
+        try await Scene.run { scene in
+            var faults = Faults()
+            faults.connectionWindowBytes = 1 << 20
+            try await scene.simulator.setFaults(faults)
+            let client = try scene.connect()
+            try client.run { $0.window == 1 << 20 }
+        }
+    }
+}
