@@ -104,7 +104,7 @@ let package = Package(
         ),
         .testTarget(
             name: "APNsTests",
-            dependencies: ["APNs", "Reactor", "CNghttp2", "COpenSSL"],
+            dependencies: ["APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL"],
             swiftSettings: settings
         ),
         .testTarget(

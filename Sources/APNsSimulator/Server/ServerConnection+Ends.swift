@@ -7,8 +7,8 @@ extension ServerConnection {
     /// on a connection that is to be cut.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.plan.connections
-        if isCutDue { return true }
         let stream = slot.pointee.streamIdentifier
+        if isCutDue || stream > lastStreamPromised { return true }
         // The streams may become complete in another order than that of their numbers.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
@@ -73,11 +73,14 @@ extension ServerConnection {
         guard let session else { return }
         state = .draining
         owner.statistics.goAways += 1
+        let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
+        // nghttp2 drops what comes above it only when the frame is out; what is in the same reception is ours to leave alone.
+        lastStreamPromised = last
         let data = goAway.debugData
         nghttp2_submit_goaway(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
-            goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session),
+            last,
             goAway.code,
             data,
             data.count

@@ -28,6 +28,8 @@ final class ServerConnection {
     private var announcedLimit: UInt32 = 0
     /// The highest stream whose request was not left unprocessed.
     var lastProcessedStream: Int32 = 0
+    /// The last stream of a GOAWAY that counts.
+    var lastStreamPromised = Int32.max
     /// Nothing is written any more.
     var isSilent = false
     /// To be cut when nghttp2's call has returned, which must not lose its session.

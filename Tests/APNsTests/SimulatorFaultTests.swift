@@ -1,0 +1,250 @@
+import APNsSimulator
+import Testing
+
+@testable import APNs
+
+/// Every trouble that the simulator makes on demand, through the whole pool: each push comes to one outcome, none is lost, and none
+/// is sent again that a phone has, which the service's own log tells.
+@Suite(.serialized) struct SimulatorFaultTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let faults: Faults
+        /// What must hold of this trouble beside what holds of all.
+        let expect: @Sendable (SentPushes, ServiceStatistics) -> Void
+        var requestTimeoutMilliseconds: Int64 = 10_000
+
+        init(
+            _ name: String,
+            timeout: Int64 = 10_000,
+            _ adjust: (inout Faults) -> Void,
+            expect: @escaping @Sendable (SentPushes, ServiceStatistics) -> Void
+        ) {
+            testDescription = name
+            var faults = Faults()
+            adjust(&faults)
+            self.faults = faults
+            self.expect = expect
+            requestTimeoutMilliseconds = timeout
+        }
+    }
+
+    static let pushes = 2_000
+
+    static let ends: [Case] = [
+        Case("nothing") { _ in
+        } expect: { sent, _ in
+            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
+        },
+        Case("GOAWAY") {
+            $0.goAwayAfterRequests = 150
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(statistics.goAways >= 10 && sent.closeCauses.allSatisfy { $0 == .retired })
+        },
+        Case("GOAWAY with ENHANCE_YOUR_CALM, the last 100 unprocessed", timeout: 1_000) {
+            $0.goAwayAfterRequests = 250
+            $0.goAwayUnprocessed = 100
+            $0.goAway.code = 11
+            $0.latencyMilliseconds = 0...20
+        } expect: { sent, statistics in
+            // The last connections may have too few requests left for their GOAWAY.
+            #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(statistics.goAways >= 5)
+            #expect(sent.countAnswers { $0.kind == .notProcessed } >= 500)
+        },
+        Case("GOAWAY in two steps") {
+            $0.goAwayAfterRequests = 300
+            $0.goAway.graceMilliseconds = 20
+            $0.latencyMilliseconds = 0...40
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(statistics.connectionsAccepted >= 4)
+        },
+        Case("connections cut") {
+            $0.cutAfterRequests = 300
+            $0.latencyMilliseconds = 0...20
+        } expect: { sent, statistics in
+            #expect(statistics.connectionsCut >= 3)
+            #expect(sent.count(.ambiguous) >= 100 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.closeCauses.contains(.connectionLost))
+        },
+        Case("connections half open", timeout: 1_000) {
+            $0.silentAfterRequests = 700
+        } expect: { sent, statistics in
+            #expect(statistics.connectionsSilenced >= 2)
+            #expect(sent.closeCauses.contains(.pingTimeout))
+            #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+        },
+        Case("connections half open and not read", timeout: 1_000) {
+            $0.silentAfterRequests = 700
+            $0.silentStopsReading = true
+        } expect: { sent, statistics in
+            #expect(statistics.connectionsSilenced >= 2)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+        },
+        Case("a small window") {
+            $0.connectionWindowBytes = 70_000
+            $0.latencyMilliseconds = 5...10
+        } expect: { sent, _ in
+            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
+        },
+        Case("one stream") {
+            $0.concurrentStreams = 1
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
+            #expect(statistics.requests == pushes)
+        },
+    ]
+
+    static let answers: [Case] = [
+        Case("10 % TooManyRequests, 5 % InternalServerError") {
+            $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.05]
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.countAnswers { $0.status == 429 } == statistics[.tooManyRequests])
+            #expect(sent.countAnswers { $0.status == 500 } == statistics[.internalServerError])
+            #expect(statistics[.tooManyRequests] > 100)
+        },
+        Case("Shutdown and IdleTimeout") {
+            $0.reasonShares = [.shutdown: 0.02, .idleTimeout: 0.02]
+        } expect: { sent, _ in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.connectionsOpened > 2)
+        },
+        Case("Unregistered") {
+            $0.reasonShares = [.unregistered: 0.1]
+        } expect: { sent, statistics in
+            #expect(sent.count(.tokenDead) == statistics[.unregistered])
+            #expect(sent.countAnswers { $0.status == 410 && $0.timestampMilliseconds > 1_700_000_000_000 } > 100)
+        },
+        Case("unknown reasons") {
+            $0.unknownReasonShare = 0.2
+        } expect: { sent, statistics in
+            #expect(sent.count(.rejected) == statistics.oddAnswers)
+            #expect(sent.countAnswers { $0.reasonText == "ReasonOfTomorrow" } == statistics.oddAnswers)
+        },
+        Case("bodies that are not JSON") {
+            $0.notJSONShare = 0.2
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.countAnswers { $0.status == 503 && $0.reason == .absent } == statistics.oddAnswers)
+        },
+        Case("1xx first") {
+            $0.informationalShare = 0.5
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes && statistics.requests == pushes)
+        },
+        Case("answers after the deadline", timeout: 1_000) {
+            $0.lateShare = 0.05
+            $0.lateMilliseconds = 2_000
+        } expect: { sent, _ in
+            #expect((20...400).contains(sent.count(.ambiguous)))
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.connectionsOpened == 2)
+        },
+        Case("no answers", timeout: 1_000) {
+            $0.unansweredShare = 0.05
+            $0.lostAnswersAreApplied = false
+        } expect: { sent, statistics in
+            #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+        },
+        Case("refused streams") {
+            $0.refusedShare = 0.1
+        } expect: { sent, statistics in
+            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.countAnswers { $0.kind == .notProcessed } == statistics.streamsRefused)
+        },
+        Case("the next 50 reset with CANCEL") {
+            $0.resetShare = 1
+            $0.resetCode = 8
+            $0.faultyRequests = 50
+        } expect: { sent, statistics in
+            #expect(sent.count(.ambiguous) == 50 && statistics.streamsReset == 50)
+            #expect(sent.count(.accepted) == pushes - 50)
+        },
+    ]
+
+    @Test(arguments: ends + answers) func eachPushComesToOneOutcome(_ given: Case) async throws {
+        try await SimulatorStage.run {
+            $0.faults = given.faults
+        } _: { stage in
+            let timeout = given.requestTimeoutMilliseconds
+            let sent = try await stage.send(Self.pushes) { $0.requestTimeoutMilliseconds = timeout }
+            let statistics = try await stage.simulator.statistics()
+            await stage.simulator.stop()
+            try check(sent, try stage.log())
+            given.expect(sent, statistics)
+        }
+    }
+
+    /// MAX_CONCURRENT_STREAMS goes from 1,000 to 1 with a thousand in flight, and back.
+    @Test func limitOfStreamsFallsAndRises() async throws {
+        try await SimulatorStage.run { stage in
+            var faults = Faults()
+            faults.latencyMilliseconds = 100...100
+            try await stage.simulator.setFaults(faults)
+            async let sending = stage.send(8_000) {
+                $0.connectionsMax = 1
+                $0.connectionsMin = 1
+            }
+            while try await stage.simulator.statistics().requests < 1_000 {
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            faults.concurrentStreams = 1
+            try await stage.simulator.setFaults(faults)
+            // Those in flight are answered, and then they go one by one.
+            var (requests, alone) = (0, 0)
+            while alone < 5 {
+                let now = try await stage.simulator.statistics().requests
+                if now != requests { alone = now == requests + 1 ? alone + 1 : 0 }
+                requests = now
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            faults.concurrentStreams = nil
+            try await stage.simulator.setFaults(faults)
+            let sent = try await sending
+            let statistics = try await stage.simulator.statistics()
+            #expect(
+                sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
+            )
+            // What was on its way when the limit fell is refused by nghttp2 itself, before the service sees it.
+            #expect(statistics.requests == 8_000 && requests < 8_000)
+            await stage.simulator.stop()
+            try check(sent, try stage.log())
+        }
+    }
+
+    /// What holds in every trouble.
+    private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorStage.Entry]]) throws {
+        #expect(log.keys.allSatisfy { sent.answers[$0] != nil })
+        var faults: [String] = []
+        for (tag, answers) in sent.answers {
+            let entries = log[tag] ?? []
+            let applied = entries.count { $0.isApplied }
+            if applied > 1 { faults.append("\(tag) reached its phone \(applied) times") }
+            if entries.count > answers.count {
+                faults.append("\(tag): \(entries.count) attempts, \(answers.count) answers")
+            }
+            let said = answers.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
+            var written = entries.map(\.status).filter { $0 > 0 }.sorted()
+            for status in said {
+                guard let place = written.firstIndex(of: status) else {
+                    faults.append("\(tag): \(status) was answered and is not written down")
+                    continue
+                }
+                written.remove(at: place)
+            }
+            guard let last = answers.last else { continue }
+            for answer in answers.dropLast() where ![.retryNow, .retryLater].contains(answer.disposition) {
+                faults.append("\(tag): \(answer.disposition) is not the last answer")
+            }
+            if last.disposition == .accepted, applied != 1 { faults.append("\(tag) is accepted and reached no phone") }
+            if last.disposition != .ambiguous, last.disposition != .accepted, applied > 0 {
+                faults.append("\(tag) reached its phone and is called \(last.disposition)")
+            }
+        }
+        #expect(faults.isEmpty, "\(faults.prefix(5))")
+    }
+}

@@ -1,0 +1,215 @@
+import APNsSimulator
+import Foundation
+import Glibc
+import Reactor
+import Testing
+
+@testable import APNs
+
+/// The pool against the simulator: pushes that are sent as the pool's owner should send them, and what the service wrote down of them.
+struct SimulatorStage {
+    static let app = "com.example.scores"
+
+    let simulator: Simulator
+    let token: String
+    private let logFile: String
+
+    static func run(
+        _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
+        _ body: (SimulatorStage) async throws -> Void
+    ) async throws {
+        let files = try Shared.files.get()
+        let logFile = files.directory + "/push-log-\(UUID().uuidString)"
+        var configuration = SimulatorConfiguration(
+            security: .certificate(certificateFile: files.certificateFile, keyFile: files.keyFile),
+            keys: [
+                .init(
+                    teamIdentifier: "DEF123GHIJ",
+                    keyIdentifier: "ABC123DEFG",
+                    pem: try String(contentsOfFile: files.signingKeyFile, encoding: .utf8)
+                )
+            ]
+        )
+        configuration.interfacePort = nil
+        configuration.pushLog = logFile
+        configuration.seed = 1
+        adjust(&configuration)
+        let simulator = Simulator(configuration)
+        try await simulator.start()
+        let token = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.declare(app: app, teamIdentifier: "DEF123GHIJ", types: [match])
+            try devices.install(app: app, device: "phone", nowMilliseconds: now)
+            try devices.start(
+                .init(
+                    activity: "m1",
+                    device: "phone",
+                    attributesType: match.name,
+                    attributes: #"{"matchId":"m1"}"#,
+                    contentState: #"{"home":0}"#,
+                    timestamp: now / 1_000 - 60
+                ),
+                app: app,
+                nowMilliseconds: now
+            )
+            return try devices.token(ofActivity: "m1", app: app) ?? ""
+        }
+        do {
+            try await body(SimulatorStage(simulator: simulator, token: token, logFile: logFile))
+        } catch {
+            await simulator.stop()
+            throw error
+        }
+        await simulator.stop()
+        unlink(logFile)
+    }
+
+    private static var match: DeviceModel.TypeDeclaration {
+        get throws(DeviceModel.Fault) {
+            guard let attributes = try? Shape(json: #"{"matchId":"string"}"#),
+                let contentState = try? Shape(json: #"{"home":"int"}"#)
+            else { throw .unknownAttributesType("MatchAttributes") }
+            return .init(
+                name: "MatchAttributes",
+                attributes: attributes,
+                contentState: contentState,
+                identifierAttribute: "matchId"
+            )
+        }
+    }
+
+    /// What the service has written down of one attempt.
+    struct Entry {
+        var status: Int
+        var reason: String
+        /// Whether the push reached its phone.
+        var isApplied: Bool
+    }
+
+    /// By push. Call when the simulator has stopped: then the log is whole.
+    func log() throws -> [UInt64: [Entry]] {
+        var entries: [UInt64: [Entry]] = [:]
+        for line in try String(contentsOfFile: logFile, encoding: .utf8).split(separator: "\n") {
+            let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+            let identifier = try #require(object["apnsId"] as? String).filter { $0 != "-" }
+            let tag = try #require(UInt64(identifier.suffix(16), radix: 16))
+            entries[tag, default: []]
+                .append(
+                    Entry(
+                        status: try #require(object["status"] as? Int),
+                        reason: object["reason"] as? String ?? "",
+                        isApplied: object["effect"] != nil
+                    )
+                )
+        }
+        return entries
+    }
+
+    /// Sends so many pushes and carries on with each until it is accepted, refused for good, or ambiguous.
+    func send(
+        _ count: Int,
+        _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void = { _ in }
+    ) async throws -> SentPushes {
+        let (port, token) = (simulator.port, token)
+        return try await onOwnThread { try SentPushes.send(count, port: port, token: token, adjust) }
+    }
+}
+
+/// What pushes came to, each in all its attempts.
+struct SentPushes: Sendable {
+    /// By push, the answers in their order.
+    var answers: [UInt64: [Outcome]] = [:]
+    var closeCauses: [CloseCause] = []
+    var connectionsOpened = 0
+
+    func count(_ disposition: Disposition) -> Int {
+        answers.values.count { $0.last?.disposition == disposition }
+    }
+
+    func countAnswers(_ isCounted: (Outcome) -> Bool) -> Int {
+        answers.values.reduce(0) { $0 + $1.count(where: isCounted) }
+    }
+
+    fileprivate static func send(
+        _ count: Int,
+        port: UInt16,
+        token: String,
+        _ adjust: (inout PoolConfiguration) -> Void
+    ) throws -> SentPushes {
+        let sender = try Sender(count: count, port: port, token: token, adjust)
+        defer { sender.pool.close() }
+        try sender.run()
+        return SentPushes(
+            answers: sender.recorder.outcomes,
+            closeCauses: sender.recorder.closeCauses,
+            connectionsOpened: Int(sender.pool.statistics.connectionsOpened)
+        )
+    }
+
+    /// The pool's owner: what was not processed goes again at once and elsewhere, what is overloaded goes again later, and what is
+    /// ambiguous is left, since the phone may have it.
+    private final class Sender {
+        let loop: EventLoop
+        let recorder = Recorder()
+        let pool: Pool
+        private let token: [UInt8]
+        private let body: [UInt8]
+        private var waiting: [(tag: UInt64, avoided: UInt32)]
+        private var unfinished: Int
+
+        init(count: Int, port: UInt16, token: String, _ adjust: (inout PoolConfiguration) -> Void) throws {
+            loop = try EventLoop()
+            self.token = Array(token.utf8)
+            body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
+            waiting = (0..<UInt64(count)).reversed().map { ($0, 0) }
+            unfinished = count
+            var configuration = try Fixture.configuration(port: port)
+            configuration.connectionsMax = 2
+            configuration.connectionsMin = 2
+            adjust(&configuration)
+            pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        }
+
+        func run() throws {
+            recorder.onAnswer = { [unowned self] answer in
+                switch answer.disposition {
+                case .retryNow, .retryLater, .refreshProviderToken:
+                    waiting.append((answer.tag, answer.connection))
+                case .accepted, .ambiguous, .rejected, .tokenDead, .tokenSuspect: unfinished -= 1
+                }
+            }
+            pool.start()
+            loop.refreshClock()
+            let limit = loop.nowMilliseconds + 60_000
+            try token.withUnsafeBytes { token in
+                try body.withUnsafeBytes { body in
+                    while unfinished > 0 {
+                        try #require(loop.nowMilliseconds < limit, "\(unfinished) pushes without an outcome after 60 s")
+                        fill(token, body)
+                        loop.turn(waitMilliseconds: 5)
+                    }
+                    // An answer too many would come now.
+                    pool.drain()
+                    while !pool.connections.isEmpty, loop.nowMilliseconds < limit { loop.turn(waitMilliseconds: 5) }
+                }
+            }
+        }
+
+        private func fill(_ token: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer) {
+            while let (tag, avoided) = waiting.last {
+                let isTaken = pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        deviceToken: token,
+                        priority: 5,
+                        expiration: 0,
+                        identifier: (1, tag),
+                        body: body,
+                        avoidedConnection: avoided
+                    )
+                )
+                guard isTaken else { return }
+                waiting.removeLast()
+            }
+        }
+    }
+}
