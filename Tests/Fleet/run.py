@@ -1,0 +1,153 @@
+"""A fleet of workers on a broker that rebalances groups, held against the laws of Tests/Checker from outside.
+
+    run.py PROGRAM                    every scenario on the system's librdkafka, as a fleet joins by default
+    run.py PROGRAM --all              and all of them for every kind of fleet
+    run.py PROGRAM rolling failures   these scenarios
+
+The last line says how many passed and failed."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from load import Load  # noqa: E402
+from processes import Failure, wait_until  # noqa: E402
+from scenarios import ALL, Scene  # noqa: E402
+from stage import BUDGET, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
+from verdict import judge  # noqa: E402
+from watch import Group, Results  # noqa: E402
+
+NEWER = str(pathlib.Path(__file__).resolve().parents[2] / ".build/fleet/librdkafka-2.16")
+LIBRARIES = {"system": "system", "newer": NEWER}
+PROTOCOLS = ["cooperative-sticky", "range", "roundrobin"]
+SETTLE_SECONDS = 120
+QUIET_SECONDS = 2
+
+
+def options(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("scenarios", nargs="*", choices=[*ALL, []], default=[], metavar="scenario")
+    parser.add_argument("--all", action="store_true", help="every library, protocol and membership")
+    parser.add_argument("--library", choices=LIBRARIES, default="system")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default=PROTOCOLS[0])
+    parser.add_argument("--static", action="store_true", help="give each worker a group.instance.id")
+    parser.add_argument("--activities", type=int, default=2_000)
+    parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
+    parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
+    parser.add_argument("--keep", help="a directory in which logs and evidence stay")
+    return parser.parse_args(arguments)
+
+
+def kinds(chosen):
+    if not chosen.all:
+        return [Kind(LIBRARIES[chosen.library], chosen.protocol, chosen.static)]
+    return [
+        Kind(library, protocol, static)
+        for library in LIBRARIES.values()
+        for protocol in PROTOCOLS[:2]
+        for static in (False, True)
+    ]
+
+
+def play(name, kind, chosen, directory):
+    """One scenario of one fleet. Returns its figures and what is wrong."""
+    scenario = ALL[name]
+    group = Group()
+    with Stage(chosen.program, kind, directory, group, offers_http=False) as stage:
+        stage.start_simulator()
+        if not scenario.is_empty:
+            stage.start_broker()
+            stage.start_redis()
+            stage.apns_gate.open()
+        with open(stage.path("policy.json"), "w", encoding="utf-8") as file:
+            json.dump({"spacingMilliseconds": SPACING_MILLISECONDS, "budget": BUDGET}, file)
+        scene = Scene(stage, Load(stage, chosen.activities, chosen.rate), Results(stage), group, chosen)
+        scene.results.start()
+        try:
+            scenario.play(scene)
+            finish(scene)
+        finally:
+            scene.load.abandon()
+            scene.results.finish()
+            write_history(scene)
+        verdict = judge(stage, scene.load, allowance(scenario, scene.load.sent))
+        return {**scene.figures, **verdict.figures}, verdict.wrong
+
+
+def finish(scene):
+    """The load ends, every command gets its outcome, the workers stop in order."""
+    scene.load.finish()
+    try:
+        seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
+        scene.figures["all settled after"] = f"{seconds:.1f} s"
+    except Failure:
+        scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
+    stops = []
+    for worker in scene.stage.workers.values():
+        if worker.process.is_running():
+            code, seconds = worker.process.stop(60)
+            stops.append(seconds)
+            if code != 0:
+                raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    scene.figures["last stops took"] = f"{max(stops):.1f} s at most"
+    wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
+
+
+def allowance(scenario, commands):
+    return {
+        "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * commands),
+        "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
+    }
+
+
+def write_history(scene):
+    with open(scene.stage.path("group.jsonl"), "w", encoding="utf-8") as file:
+        for seconds, generation, worker, partitions in scene.group.history:
+            line = {"seconds": round(seconds, 2), "generation": generation, "worker": worker, "partitions": partitions}
+            file.write(json.dumps(line) + "\n")
+
+
+def main(arguments):
+    chosen = options(arguments)
+    chosen.program = os.path.abspath(chosen.program)
+    place = chosen.keep or tempfile.mkdtemp(prefix="causeway-fleet-")
+    passed = failed = 0
+    for kind in kinds(chosen):
+        for name in chosen.scenarios or ALL:
+            directory = os.path.join(place, f"{name}-{passed + failed}")
+            began = time.monotonic()
+            print(f"\n== {name}: {ALL[name].play.__doc__} ({kind})", flush=True)
+            try:
+                figures, wrong = play(name, kind, chosen, directory)
+            except Failure as failure:
+                figures, wrong = {}, [str(failure)]
+            except Exception:
+                figures, wrong = {}, [traceback.format_exc()]
+            for what, figure in figures.items():
+                print(f"   {what}: {figure}")
+            for one in wrong:
+                print(f"   WRONG {one}")
+            print(f"   {time.monotonic() - began:.0f} s, {'failed' if wrong else 'passed'}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            if not wrong and not chosen.keep:
+                shutil.rmtree(directory, ignore_errors=True)
+    if failed:
+        print(f"\nlogs and evidence: {place}")
+    elif not chosen.keep:
+        shutil.rmtree(place, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""What happens to the fleets. Each scenario is given a stage without workers and a load that is not running yet, and leaves both done:
+load started, disturbance over, workers running."""
+
+import signal
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+from processes import Failure, wait_until
+from stage import PARTITIONS, SESSION_SECONDS
+
+WORKERS = 3
+SHARE_SECONDS = 60
+"""A join takes this broker some 3 to 6 s, and a cooperative group takes two."""
+
+
+class Scene:
+    """What scenarios work with, and the figures that they note."""
+
+    def __init__(self, stage, load, results, group, chosen):
+        self.stage, self.load, self.results, self.group, self.chosen = stage, load, results, group, chosen
+        self.figures = {}
+
+    def start_workers(self):
+        return [self.stage.worker(number) for number in range(1, WORKERS + 1)]
+
+    def shared_by(self, workers, seconds=SHARE_SECONDS):
+        """Waits until these workers, and only these, share all partitions. Returns how long that took."""
+        try:
+            return wait_until(lambda: self.group.is_shared_by(workers), seconds, "shared")
+        except Failure:
+            names = [worker.name for worker in workers]
+            raise Failure(f"{names} do not share all partitions after {seconds} s: {self.group.text()}") from None
+
+    def flowing_again(self, seconds=SHARE_SECONDS):
+        """Waits until every partition has had a result later than now. Returns how long that took."""
+        now = time.monotonic()
+        seen = self.results.partitions_at
+        wait_until(lambda: all(seen.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
+        return time.monotonic() - now
+
+    def run_for(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.stage.check()
+            time.sleep(0.2)
+
+
+def begin(scene):
+    """Three workers that share the partitions, and load."""
+    scene.load.make_phones()
+    workers = scene.start_workers()
+    scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["shares"] = {worker.name: len(scene.group.owners[worker.name]) for worker in workers}
+    scene.load.start()
+    return workers
+
+
+def share(scene):
+    """Three workers share the partitions of a topic."""
+    begin(scene)
+    scene.run_for(20)
+
+
+def rolling(scene):
+    """Three workers are restarted one after the other, ten times, under load."""
+    workers = begin(scene)
+    scene.run_for(3)
+    stops, shares = [], []
+    for _ in range(scene.chosen.rounds):
+        for worker in workers:
+            stops.append(worker.restart())
+            shares.append(scene.shared_by(workers))
+            scene.stage.check()
+    scene.figures["restarts"] = len(stops)
+    scene.figures["stop took"] = spread(stops)
+    scene.figures["shared again after"] = spread(shares)
+
+
+def failures(scene):
+    """One is killed, one is stopped and wakes with old assignments, one is added."""
+    one, two, three = begin(scene)
+    scene.run_for(3)
+    one.process.kill()
+    scene.figures["killed: others have all after"] = f"{scene.shared_by([two, three]):.1f} s"
+    scene.figures["killed: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.run_for(2)
+    two.process.signal(signal.SIGSTOP)
+    scene.figures["stopped: the other has all after"] = f"{scene.shared_by([three]):.1f} s"
+    scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    four = scene.stage.worker(4)
+    scene.figures["added: shared after"] = f"{scene.shared_by([three, four]):.1f} s"
+    scene.run_for(2)
+    two.process.signal(signal.SIGCONT)
+    scene.figures["woken: shared after"] = f"{scene.shared_by([two, three, four]):.1f} s"
+    scene.run_for(5)
+
+
+def order(scene):
+    """Workers are there before the broker, Redis and APNs, which come one by one."""
+    workers = scene.start_workers()
+    scene.run_for(4)
+    scene.stage.start_broker()
+    scene.run_for(4)
+    scene.stage.start_redis()
+    scene.run_for(4)
+    scene.load.make_phones()
+    scene.load.start()
+    scene.run_for(4)
+    scene.stage.apns_gate.open()
+    scene.figures["APNs last: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["shares"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.run_for(5)
+
+
+def broker(scene):
+    """The broker hangs for longer than a session, and later is away: every connection is cut, and none is made."""
+    workers = begin(scene)
+    scene.run_for(3)
+    hung = scene.stage.parts["broker"]
+    hung.signal(signal.SIGSTOP)
+    scene.run_for(SESSION_SECONDS + 4)
+    hung.signal(signal.SIGCONT)
+    scene.figures["hung: shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.stage.gate.shut()
+    scene.run_for(SESSION_SECONDS + 4)
+    scene.stage.gate.open()
+    scene.figures["away: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["away: shared after"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.run_for(3)
+
+
+def spread(values):
+    ordered = sorted(values)
+    return f"half {ordered[len(ordered) // 2]:.1f}, longest {ordered[-1]:.1f} s"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    play: Callable
+    repeats: float
+    """Pushes that may be sent twice, as a share of the commands."""
+    results_again: float
+    """Results that may be written twice, likewise."""
+    wait_seconds: int
+    """The longest that a state may wait for its push."""
+    is_empty: bool = False
+    """Whether broker, Redis and APNs come later."""
+
+
+ALL = {
+    "share": Scenario(share, repeats=0, results_again=0, wait_seconds=10),
+    "rolling": Scenario(rolling, repeats=0.001, results_again=0.01, wait_seconds=60),
+    "failures": Scenario(failures, repeats=0.01, results_again=0.05, wait_seconds=60),
+    "order": Scenario(order, repeats=0, results_again=0, wait_seconds=30, is_empty=True),
+    "broker": Scenario(broker, repeats=0.01, results_again=0.05, wait_seconds=60),
+}

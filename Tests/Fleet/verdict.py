@@ -1,0 +1,67 @@
+"""What a run is held against: the laws of `Tests/Checker`, over what was written down, and the phones themselves."""
+
+import os
+import sys
+import types
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "Checker"))
+
+from evidence import Evidence  # noqa: E402
+from laws import ALL  # noqa: E402
+
+from stage import APP  # noqa: E402
+
+EXAMPLES = 5
+EXPECTATIONS_PER_CALL = 5_000
+
+
+class Verdict:
+    """Figures of a run, and what is wrong with it."""
+
+    def __init__(self):
+        self.figures = {}
+        self.wrong = []
+
+
+def phones(stage, load, verdict):
+    """Asks every phone what it shows."""
+    wanted = load.last_states
+    names = list(wanted)
+    right = 0
+    for first in range(0, len(names), EXPECTATIONS_PER_CALL):
+        page = {name: wanted[name] for name in names[first : first + EXPECTATIONS_PER_CALL]}
+        answer = stage.control("POST", "/expect", {"app": APP, "activities": page})
+        right += answer["matching"]
+        verdict.wrong += [f"a phone is wrong: {one}" for one in answer["mismatches"][:EXAMPLES]]
+    summary = stage.control("GET", "/summary")
+    backwards = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
+    if backwards:
+        verdict.wrong.append(f"{backwards} pushes went back in time")
+    verdict.figures["phones right"] = f"{right} of {len(names)}"
+    verdict.figures["back in time"] = backwards
+
+
+def judge(stage, load, allowance):
+    """Call it after the load is finished, the results are read and the workers have stopped."""
+    verdict = Verdict()
+    phones(stage, load, verdict)
+    names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
+    evidence = Evidence(*(stage.path(name) for name in names))
+    options = types.SimpleNamespace(tolerance=250, wipes=0, **allowance)
+    laws = [law(evidence, options) for law in ALL]
+    for law in laws:
+        verdict.wrong += [f"{law.name}: {example}" for example in law.broken[:EXAMPLES]]
+        if len(law.broken) > EXAMPLES:
+            verdict.wrong.append(f"{law.name}: and {len(law.broken) - EXAMPLES} more")
+    verdict.figures.update(
+        {
+            "commands": len(evidence.commands),
+            "results": evidence.results_read,
+            "laws": f"{sum(not law.broken for law in laws)} of {len(laws)} hold",
+        }
+    )
+    for law in laws[:2]:
+        verdict.figures[law.name] = law.measured
+    waits = next(law for law in laws if law.name.startswith("no state waits"))
+    verdict.figures["waiting"] = waits.measured.split(";")[0]
+    return verdict

@@ -1,0 +1,93 @@
+"""Eyes on a running fleet: the results topic, and who was given which partition."""
+
+import json
+import threading
+import time
+
+from confluent_kafka import Consumer, OFFSET_BEGINNING, TopicPartition
+
+from stage import COMMANDS, PARTITIONS, RESULTS
+
+
+class Results(threading.Thread):
+    """Copies the results topic into `results.jsonl`, and knows which commands have a final one."""
+
+    def __init__(self, stage):
+        super().__init__(name="results", daemon=True)
+        self.final = set()
+        self.count = 0
+        self.last_at = time.monotonic()
+        self.partitions_at = {}
+        """By partition of the commands topic: when a result of one of its commands was last seen."""
+        self._over = threading.Event()
+        self._file = open(stage.path("results.jsonl"), "wb")
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": stage.bootstrap, "client.id": "results", "group.id": "fleet-test", "log_level": 0,
+                "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
+            }
+        )
+        self._consumer.assign([TopicPartition(RESULTS, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+
+    def run(self):
+        while not self._over.is_set():
+            for message in self._consumer.consume(5_000, 0.2):
+                if message.error():
+                    continue
+                value = message.value()
+                self._file.write(value + b"\n")
+                result = json.loads(value)
+                self.count += 1
+                self.last_at = time.monotonic()
+                if result["outcome"] != "held":
+                    self.final.add(result["command"])
+                source = result.get("source", {})
+                if source.get("topic") == COMMANDS:
+                    self.partitions_at[source["partition"]] = self.last_at
+
+    def finish(self):
+        self._over.set()
+        self.join()
+        self._consumer.close()
+        self._file.close()
+
+
+class Group:
+    """Who has what, as the group's members are told, and what has changed."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.generation = -1
+        self.owners = {}
+        """By worker: its partitions of the commands topic, in the newest generation."""
+        self.history = []
+        """(seconds since the start, generation, worker, partitions), one for each answer."""
+        self._told_at = {}
+
+    def note(self, client, generation, topics):
+        """Called on the gate's thread. What it changes is replaced as a whole."""
+        now = time.monotonic()
+        own = set(topics.get(COMMANDS, []))
+        self.history.append((now - self.began, generation, client, sorted(own)))
+        if generation > self.generation:
+            self.generation = generation
+            self.owners = {}
+        if generation == self.generation:
+            self.owners = {**self.owners, client: own}
+            self._told_at = {**self._told_at, client: now}
+
+    def is_shared_by(self, workers):
+        """Whether these, and only these, have all partitions between them, each at least one, none two; and know it in this life."""
+        owners = self.owners
+        lists = list(owners.values())
+        return (
+            set(owners) == {worker.name for worker in workers}
+            and all(self._told_at[worker.name] > worker.started_at for worker in workers)
+            and all(lists)
+            and sum(map(len, lists)) == PARTITIONS
+            and set().union(*lists) == set(range(PARTITIONS))
+        )
+
+    def text(self):
+        shares = ", ".join(f"{name} {sorted(own)}" for name, own in sorted(self.owners.items()))
+        return f"generation {self.generation}: {shares}"
