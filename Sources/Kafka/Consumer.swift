@@ -7,7 +7,7 @@ public protocol ConsumerHandler: AnyObject {
     func assigned(_ partitions: [TopicPartition])
 
     /// These partitions are about to go to another member. The handler stops what is new, lets what is in flight settle
-    /// within its drain time, and may call `storeOffset`, and nothing else of the consumer, while it does. When it
+    /// within its drain time, and may call `storeOffset` and `watermarks`, and nothing else of the consumer, while it does. When it
     /// returns, the stored offsets are committed and the partitions are given up.
     ///
     /// - Parameter lost: the group has given them away already; nothing stored will be committed, and there is nothing

@@ -16,6 +16,7 @@ struct ProviderTokenTests {
                 .replacingOccurrences(of: "\napns:\n", with: "\napns:\n  sharedTokenKeyFile: \"\(key)\"\n")
             try text.write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
             try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
+                .replacingOccurrences(of: "port: \(run.stage.httpPort)", with: "port: 0")
                 .write(toFile: run.stage.path("other.yaml"), atomically: true, encoding: .utf8)
             run.stage.parts.append(
                 try ChildProcess(
@@ -73,7 +74,7 @@ struct ProviderTokenTests {
             try known.write(toFile: file, atomically: true, encoding: .utf8)
             try traffic.send(untilLogHas: "APNs accepts the new key, which is now in use")
             // The connection with the old key's token is replaced.
-            try traffic.send(untilLogHas: "cause=providerToken", after: "APNs accepts the new key")
+            try traffic.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
             for _ in 0..<3 { try traffic.sendOne() }
 
             #expect(traffic.outcomes.allSatisfy { $0 == "accepted" }, "\(traffic.outcomes)")

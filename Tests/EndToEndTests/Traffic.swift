@@ -6,8 +6,8 @@ import Testing
 /// One update after another to the activity that the app started by itself.
 final class Traffic {
     private let run: ExampleRun
-    private let update: JSONObject
-    private let activity: String
+    let update: JSONObject
+    let activity: String
     private var sent: [String] = []
 
     init(_ run: ExampleRun) throws {
@@ -29,6 +29,16 @@ final class Traffic {
     /// - Returns: the command's id.
     @discardableResult
     func sendOne(headers: [(name: StaticString, value: String)] = []) throws -> String {
+        let identifier = try sendWithoutWaiting(headers: headers)
+        try run.awaitAccepted([identifier])
+        return identifier
+    }
+
+    func awaitAll() throws { try run.awaitAccepted(sent) }
+
+    /// - Returns: the command's id.
+    @discardableResult
+    func sendWithoutWaiting(headers: [(name: StaticString, value: String)] = []) throws -> String {
         let identifier = "update-\(sent.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
@@ -39,9 +49,9 @@ final class Traffic {
         command["id"] = identifier
         command["sequence"] = sent.count + 1
         command["expiration"] = nil
+        command["priority"] = 10
         sent.append(identifier)
         try run.send(command, headers: headers)
-        try run.awaitAccepted([identifier])
         return identifier
     }
 

@@ -8,6 +8,7 @@ import Testing
         var lines: [String] = []
         var errors: [KafkaError] = []
         var statistics: [String] = []
+        var hasBrokerUp = false
         var isOnOneThread = true
 
         func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
@@ -24,6 +25,7 @@ import Testing
         func clientStatistics(json: UnsafeRawBufferPointer) {
             isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
             statistics.append(String(decoding: json, as: UTF8.self))
+            hasBrokerUp = KafkaLibrary.hasBrokerUp(statistics: json)
         }
     }
 
@@ -44,9 +46,12 @@ import Testing
                 producer.pollReports { _, _, _ in }
             }
         }
-        poll { !log.statistics.isEmpty }
+        poll { log.hasBrokerUp }
+        #expect(log.hasBrokerUp)
         try broker.takeDown()
-        poll { log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" } && !log.lines.isEmpty }
+        poll { log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" } && !log.lines.isEmpty && !log.hasBrokerUp }
+        #expect(!log.hasBrokerUp)
+        #expect(log.errors.contains { $0.isEveryBrokerAway })
         #expect(log.statistics.first?.hasPrefix("{") == true)
         #expect(log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" && $0.isRetriable })
         #expect(log.lines.contains { $0.contains("FAIL") })

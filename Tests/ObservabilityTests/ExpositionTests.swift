@@ -87,7 +87,7 @@ struct ExpositionTests {
         #expect(!text.contains("\ncauseway_redis_errors_total{"))
         // But for those that alerts count: their first must be an increase.
         let answers = text.split(separator: "\n").filter { $0.hasPrefix("causeway_pushes_total{app=\"ride\"") }
-        #expect(answers.count == 4 && answers.allSatisfy { $0.hasSuffix(" 0") }, "\(answers)")
+        #expect(answers.count == 5 && answers.allSatisfy { $0.hasSuffix(" 0") }, "\(answers)")
         #expect(answers.contains { $0.contains("status=\"410\",reason=\"Unregistered\"") })
         #expect(text.contains("\ncauseway_outcomes_total{app=\"none\",outcome=\"failed\"} 0\n"))
     }

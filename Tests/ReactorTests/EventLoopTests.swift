@@ -36,6 +36,33 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 }
 
 extension ReactorTests {
+    @Suite struct BusyTime {
+        /// What a turn's handlers take counts, what is waited for between turns does not.
+        @Test func `the time in turns is counted, the time between them is not`() throws {
+            let loop = try EventLoop()
+            loop.turnSpacingMicroseconds = 1_000
+            let recorder = Recorder()
+            recorder.onFired = { tag in
+                if tag == 4 { return loop.stop() }
+                var began = timespec()
+                var now = timespec()
+                clock_gettime(CLOCK_MONOTONIC, &began)
+                repeat {
+                    clock_gettime(CLOCK_MONOTONIC, &now)
+                } while (now.tv_sec - began.tv_sec) * 1_000_000_000 + now.tv_nsec - began.tv_nsec < 5_000_000
+            }
+            for tag in 1...4 as ClosedRange<UInt64> {
+                _ = loop.schedule(afterMilliseconds: Int64(tag) * 50, handler: recorder, tag: tag)
+            }
+            let began = loop.nowMicroseconds
+            loop.run()
+            #expect(loop.busyMicroseconds >= 15_000)
+            // Three times 50 ms were waited for, less what the handlers took of them.
+            #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 40_000)
+            #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
+        }
+    }
+
     @Suite struct Timers {
         @Test func `timers fire in the order of their deadlines, and of scheduling within one`() throws {
             let loop = try EventLoop()

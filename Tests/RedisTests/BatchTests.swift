@@ -51,6 +51,8 @@ import Testing
         #expect(lane.turn { lane.connection.outstandingCount == 0 })
         #expect(lane.events == expected)
         #expect(server.calls("evalsha") == commands)
+        #expect(lane.answered.count == commands && lane.answered.reduce(0, +) == calls)
+        #expect((1..<5_000_000).contains(lane.roundTripMicrosecondsMost))
         // The clock is read once for all.
         #expect(server.calls("time") == commands)
         lane.connection.close()

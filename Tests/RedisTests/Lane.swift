@@ -21,6 +21,9 @@ final class Lane: RedisHandler {
     /// Called after each event was written down.
     var onEvent: (Event) -> Void = { _ in }
     var reasons: [String] = []
+    /// How many calls each reply was for.
+    var answered: [Int] = []
+    var roundTripMicrosecondsMost: Int64 = 0
     private let server: AnyObject?
 
     /// - Parameters:
@@ -64,6 +67,10 @@ final class Lane: RedisHandler {
     func redisLost(_ reason: RedisError) {
         reasons.append("\(reason)")
         record(.lost(reason.code))
+    }
+    func answered(calls: Int, roundTripMicroseconds: Int64) {
+        answered.append(calls)
+        roundTripMicrosecondsMost = max(roundTripMicrosecondsMost, roundTripMicroseconds)
     }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
     func settled(tag: UInt64, tokenRetired: Bool) { record(.settled(tag, tokenRetired)) }

@@ -23,6 +23,11 @@ extension Intake: ClientLogHandler {
         noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
     }
 
+    /// As the metrics name it.
+    func name(of partition: TopicPartition) -> String {
+        "\(registry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
+    }
+
     func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
         let isWritten = log.log(
             kind,

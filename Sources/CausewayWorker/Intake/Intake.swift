@@ -375,16 +375,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             let committed = try consumer.committed([partition], timeoutMilliseconds: Consumer.requestLimitMilliseconds)
             guard let first = committed.first, first == nil else {
                 count(error)
-                return note(
-                    .offsetGone,
-                    ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
-                )
+                return note(.offsetGone, ["partition": "\(name(of: partition))"])
             }
             if let error = consumer.seek(partition, to: .beginning) { return self.report(error) }
-            note(
-                .partitionIsNew,
-                ["topic": "\(partition.topic.index)", "partition": "\(partition.partition)"]
-            )
+            note(.partitionIsNew, ["partition": "\(name(of: partition))"])
         } catch {
             report(error)
         }

@@ -340,6 +340,11 @@ extension CoreHarness {
     var recordsHeld: Int { delivery.recordsHeld }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
+    var recordsFinished: Int { delivery.recordsFinished }
+    var recordsAwaitingRedis: Int { delivery.recordsAwaitingRedis }
+    func coalesced(of application: Int) -> UInt64 { delivery.coalesced(of: application) }
+    func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
+    func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
     func isDrained(_ place: UInt32) -> Bool { delivery.isDrained(place) }

@@ -62,6 +62,8 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        delivery.recordsHeld == 0 && redisCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+        let counted = delivery.recordsFinished + delivery.recordsAwaitingRedis
+        precondition(counted <= delivery.recordsHeld, "more records wait for something than there are")
+        return delivery.recordsHeld == 0 && redisCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

@@ -3,6 +3,7 @@ struct Diagnosis {
     static let staleMilliseconds: Int64 = 60_000
     static let freshnessMicroseconds: Int64 = 5_000_000
     static let tokenAgeMilliseconds: Int64 = 3_300_000
+    static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
     /// Answers in the window before their shares mean something.
     static let answersMin: Int64 = 100
@@ -161,9 +162,9 @@ struct Diagnosis {
         guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(now)
         let lagBefore = Self.lag(before)
-        // A second's worth of records is how Kafka breathes.
-        let second = (window.count(.recordsReceived) ?? 0) * 1_000 / window.milliseconds
-        guard lagNow > lagBefore + max(1_000, second) else { return nil }
+        // Some seconds' worth of records is how Kafka breathes.
+        let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
+        guard lagNow > lagBefore + max(1_000, usual) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",

@@ -72,18 +72,26 @@ enum StatusPage {
         var text = "<section id=\"\(escaped(table.key))\">\n<h2>\(escaped(table.title))</h2>\n"
         if !table.explanation.isEmpty { text += "<p class=\"faint\">\(escaped(table.explanation))</p>\n" }
         guard !table.rows.isEmpty else { return text + "<p>\(escaped(table.emptyText))</p>\n</section>\n" }
-        text += "<div><table>\n<tr>" + table.columns.map { "<th>\(escaped($0.title))</th>" }.joined() + "</tr>\n"
+        text += "<div><table>\n<tr>"
+        for (position, column) in table.columns.enumerated() {
+            let isNumeric = table.rows.contains { isNumber($0[position]) }
+            text += (isNumeric ? "<th class=\"number\">" : "<th>") + escaped(column.title) + "</th>"
+        }
+        text += "</tr>\n"
         for row in table.rows {
             text += "<tr>"
             for cell in row {
-                let isNumber = cell.json.first.map { $0.isNumber || $0 == "-" } ?? false
-                let classes = [isNumber ? "number" : "", cell.tone == .plain ? "" : cell.tone.rawValue]
+                let classes = [isNumber(cell) ? "number" : "", cell.tone == .plain ? "" : cell.tone.rawValue]
                     .filter { !$0.isEmpty }.joined(separator: " ")
                 text += (classes.isEmpty ? "<td>" : "<td class=\"\(classes)\">") + escaped(cell.text) + "</td>"
             }
             text += "</tr>\n"
         }
         return text + "</table></div>\n</section>\n"
+    }
+
+    private static func isNumber(_ cell: StatusCell) -> Bool {
+        cell.json.first.map { $0.isNumber || $0 == "-" } ?? false
     }
 
     private static let footer = """
@@ -120,6 +128,7 @@ enum StatusPage {
         main{display:flex;flex-wrap:wrap;column-gap:3rem}section{max-width:100%}section div{overflow-x:auto}
         table{border-collapse:collapse;font-size:.92rem}
         th{text-align:left;font-weight:500;color:#8c959e;padding:.15rem 1.1rem .15rem 0;white-space:nowrap}
+        th.number{text-align:right}#events td:nth-child(-n+3){white-space:nowrap}
         td{padding:.12rem 1.1rem .12rem 0;border-top:1px solid #232a31;vertical-align:top;overflow-wrap:anywhere}
         td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
         """

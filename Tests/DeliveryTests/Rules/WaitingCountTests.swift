@@ -1,0 +1,54 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// What the core says of what waits, for whoever watches a lane.
+@Suite struct WaitingCountTests {
+    @Test func aRecordIsCountedWhereItWaits() {
+        let core = CoreHarness()
+        let pool = PoolIndex(application: 0, environment: .production)
+        core.receive(.update(1))
+        #expect(core.recordsAwaitingRedis == 1 && core.recordsFinished == 0)
+        core.reply(.send)
+        #expect(core.recordsAwaitingRedis == 0 && core.pushesWaiting(pool) == 1)
+        core.push()
+        #expect(core.pushesWaiting(pool) == 0 && core.recordsFinished == 0)
+        core.answer(.accepted)
+        #expect(core.recordsFinished == 1 && core.recordsAwaitingRedis == 0)
+        core.acknowledgeAll()
+        #expect(core.recordsFinished == 0 && core.recordsHeld == 0)
+    }
+
+    @Test func tombstonesAndRefusalsAreCountedOut() {
+        let core = CoreHarness()
+        core.unregister(key: "a")
+        #expect(core.recordsAwaitingRedis == 1)
+        while !core.calls.isEmpty { core.reply(.unregistered) }
+        #expect(core.recordsAwaitingRedis == 0 && core.recordsHeld == 0)
+        core.receive(.update(1))
+        core.refuse("no")
+        #expect(core.recordsAwaitingRedis == 0 && core.recordsFinished == 1)
+        core.acknowledgeAll()
+        #expect(core.recordsFinished == 0)
+    }
+
+    @Test func whatIsReplacedIsCountedForItsApp() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(2), .update(3))
+        #expect(core.coalesced(of: 0) == 2)
+    }
+
+    @Test func theOldestRecordHasAnAge() {
+        let core = CoreHarness()
+        #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
+        core.receive(.update(1))
+        let first = core.oldestUnsettledMilliseconds(core.commands)
+        core.elapse(5_000)
+        core.receive(.update(1, of: "b"))
+        #expect(core.oldestUnsettledMilliseconds(core.commands) == first)
+        for _ in 0..<2 { core.carry() }
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+        #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
+    }
+}

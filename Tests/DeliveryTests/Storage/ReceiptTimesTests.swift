@@ -1,0 +1,53 @@
+import Testing
+
+@testable import Delivery
+
+@Suite struct ReceiptTimesTests {
+    @Test func recordsOfOneMomentShareAMark() {
+        var times = ReceiptTimes()
+        times.note(10, milliseconds: 1_000, committableOffset: 10, isAlone: true)
+        times.note(11, milliseconds: 1_249, committableOffset: 10, isAlone: false)
+        times.note(12, milliseconds: 1_250, committableOffset: 10, isAlone: false)
+        times.note(13, milliseconds: 1_400, committableOffset: 10, isAlone: false)
+        var found: [Int64?] = []
+        for offset in 9...13 as ClosedRange<Int64> { found.append(times.milliseconds(of: offset)) }
+        #expect(found == [nil, 1_000, 1_000, 1_250, 1_250])
+    }
+
+    @Test func whatComesAloneBeginsAnew() {
+        var times = ReceiptTimes()
+        times.note(1, milliseconds: 0, committableOffset: 1, isAlone: true)
+        times.note(2, milliseconds: 100, committableOffset: 2, isAlone: true)
+        let (first, second) = (times.milliseconds(of: 1), times.milliseconds(of: 2))
+        #expect(first == nil && second == 100)
+    }
+
+    /// A record that is stuck for hours, while others come: its own time is kept, the others' become coarse.
+    @Test func theErrorGrowsWithTheAgeOnly() throws {
+        var times = ReceiptTimes()
+        for offset in 0..<Int64(100_000) {
+            times.note(offset, milliseconds: offset * 100, committableOffset: 0, isAlone: offset == 0)
+        }
+        let oldest = times.milliseconds(of: 0)
+        #expect(oldest == 0)
+        let span: Int64 = 10_000_000
+        for offset in stride(from: Int64(1), to: 100_000, by: 997) {
+            let found = times.milliseconds(of: offset)
+            let error = offset * 100 - (try #require(found))
+            #expect((0...span / 32).contains(error), "\(offset): \(error)")
+        }
+    }
+
+    /// Much comes and is settled in time: what is settled makes room, and the times stay fine.
+    @Test func whatIsSettledMakesRoom() throws {
+        var times = ReceiptTimes()
+        for offset in 0..<Int64(10_000) {
+            times.note(offset, milliseconds: offset * 100, committableOffset: max(0, offset - 50), isAlone: offset == 0)
+            guard offset >= 50 else { continue }
+            let oldest = offset - 50
+            let found = times.milliseconds(of: oldest)
+            let error = oldest * 100 - (try #require(found))
+            #expect((0...500).contains(error), "\(offset): \(error)")
+        }
+    }
+}

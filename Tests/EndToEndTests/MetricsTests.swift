@@ -1,0 +1,158 @@
+import Foundation
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("What a worker shows of itself", .timeLimit(.minutes(5)))
+struct MetricsTests {
+    /// A match on twenty phones, and then every sum: of the worker's, of the results topic's and of the simulator's counting.
+    @Test func itsSumsAreWhatWasDone() async throws {
+        try await onOwnThread {
+            let season = ExampleFiles("season")
+            let run = try ExampleRun([("cricket", MatchRecords.app, season.path("shapes.json"))])
+            defer { run.close() }
+            let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
+            var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
+            let phones = SimulatedPhones(client: ControlClient(port: run.stage.simulator.controlPort))
+            let wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
+            defer { wire.close() }
+            let reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
+            defer { reader.close() }
+            try phones.make(for: feed)
+            try run.relay(until: 30)
+            try feed.start(to: wire.commands, of: wire.producer)
+            try run.relay(until: 40)
+            let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
+
+            let began = Clock.milliseconds
+            let deadline = Date(timeIntervalSinceNow: 60)
+            while !feed.isOver || reader.tally.commands < feed.commands {
+                guard Date() < deadline else {
+                    throw Timeout(what: "\(feed.commands) results, there are \(reader.tally.commands)")
+                }
+                _ = try feed.advance(
+                    to: Clock.milliseconds - began,
+                    limit: 1_000,
+                    topic: wire.commands,
+                    producer: wire.producer
+                )
+                wire.takeReports()
+                try run.stage.check()
+                if try !reader.drain(limit: 1_000) { usleep(1_000) }
+            }
+            // What was held for want of a token has a second result, when its push is done.
+            let scrape = try run.awaitMetrics(
+                "as many outcomes as results, and no lag",
+                turn: { while try reader.drain(limit: 1_000) {} }
+            ) {
+                $0.sum("causeway_outcomes_total") == Double(reader.results)
+                    && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_held") == 0
+            }
+            try compare(scrape, with: reader, commands: feed.commands)
+            try compare(scrape, with: try service(of: run))
+            #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
+            #expect(scrape.sum("causeway_partitions_assigned") == Double(Stage.commandPartitions + Stage.partitions))
+            #expect(try run.status(of: "/livez") == 200)
+            #expect(try run.status(of: "/readyz") == 200)
+
+            // Thousands of commands later there is no series that was not there before, and none tells of an activity.
+            #expect(scrape.names == early.names)
+            #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
+            try promtool(scrape.text)
+        }
+    }
+
+    private func compare(_ scrape: Scrape, with reader: ResultsReader, commands: Int) throws {
+        let tally = reader.tally
+        let app = ["app": "cricket"]
+        #expect(scrape.sum("causeway_outcomes_total", ["outcome": "superseded"]) == Double(tally[.superseded]))
+        #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.results))
+        #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushes))
+        #expect(scrape.sum("causeway_records_received_total", ["topic": "commands"]) == Double(commands))
+        #expect(scrape.sum("causeway_records_received_total", ["topic": "registrations"]) == 40)
+        #expect(try #require(scrape.sum("causeway_coalesced_total", app)) > 0)
+        #expect(scrape.sum("causeway_freshness_seconds_count", app) == Double(tally.pushes))
+        for stage in ["queue", "admit", "stream", "apns", "settle"] {
+            let count = scrape.sum("causeway_stage_seconds_count", ["stage": stage])
+            #expect(count == Double(tally.pushes), "\(stage)")
+        }
+        #expect(scrape.sum("causeway_dead_letters_total") == 0)
+    }
+
+    private func service(of run: ExampleRun) throws -> JSONObject {
+        let client = ControlClient(port: run.stage.simulator.controlPort)
+        let answer = try JSONSerialization.jsonObject(with: Data(try client.body("GET", "/stats")))
+        return try #require(answer as? JSONObject)
+    }
+
+    private func compare(_ scrape: Scrape, with service: JSONObject) throws {
+        let requests = try #require(service["requests"] as? Double)
+        let byPriority = try #require(service["acceptedByPriority"] as? JSONObject)
+        #expect(requests > 40)
+        #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == service["accepted"] as? Double)
+        #expect(scrape.sum("causeway_pushes_total") == requests)
+        #expect(scrape.sum("causeway_apns_round_trip_seconds_count") == requests)
+        #expect(scrape.sum("causeway_budget_spent_total") == byPriority["10"] as? Double)
+        #expect(scrape.sum("causeway_budget_demotions_total") == 0)
+    }
+
+    /// Prometheus' own reading of the text, where it is installed.
+    private func promtool(_ text: String) throws {
+        guard access("/usr/bin/promtool", X_OK) == 0 else { return }
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let file = "\(directory.path)/metrics.txt"
+        try text.write(toFile: file, atomically: true, encoding: .utf8)
+        let check = try outputOf("/bin/sh", ["-c", "exec promtool check metrics < '\(file)'"])
+        #expect(check.code == 0 && check.text.isEmpty, "\(check.text)")
+    }
+
+    /// A push is under way when the worker is told to stop: it says so at once, and is alive until it has its answer.
+    @Test func aWorkerThatDrainsIsNotReadyAndAlive() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            #expect(try run.status(of: "/readyz") == 200)
+            #expect(try run.scrape().sum("causeway_draining") == 0)
+            let slow = #"{"latencyMillisecondsLeast":4000,"latencyMillisecondsMost":4000}"#
+            _ = try ControlClient(port: run.stage.simulator.controlPort).body("PUT", "/faults", body: Array(slow.utf8))
+            try traffic.sendWithoutWaiting()
+            try run.awaitMetrics("a push on its way") { $0.sum("causeway_pushes_in_flight") == 1 }
+            #expect(try run.scrape().sum("causeway_records_waiting", ["for": "apns"]) == 1)
+
+            let worker = try #require(run.stage.worker)
+            worker.signal(SIGTERM)
+            try run.awaitMetrics("the end coming", seconds: 3) { $0.sum("causeway_draining") == 1 }
+            #expect(try run.status(of: "/readyz") == 503)
+            #expect(try run.status(of: "/livez") == 200)
+            #expect(worker.poll() == nil)
+            #expect(worker.wait(milliseconds: 20_000) == .exited(0))
+        }
+    }
+
+    @Test func theHealthCommandAsks() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let configuration = run.stage.path("causeway.yaml")
+            try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            let health = [ExampleRun.executable, "health"]
+            let live = try outputOf(health[0], ["health", "--config", configuration])
+            #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
+            let ready = try outputOf(
+                health[0],
+                ["health", "--url", "http://127.0.0.1:\(run.stage.httpPort)/readyz"]
+            )
+            #expect(ready.code == 0 && ready.text.contains("[+] group: reads 20 partitions\n"), "\(ready.text)")
+            let page = try Page("/statusz", port: run.stage.httpPort)
+            #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            let gone = try outputOf(health[0], ["health", "--config", configuration])
+            #expect(gone.code == 1 && gone.text.contains("nobody answers at 127.0.0.1:"), "\(gone.text)")
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+
+@testable import causeway
+
+/// One reading of a worker's `/metrics`.
+struct Scrape {
+    /// By the series as it is written: `name{label="value",…}`.
+    private(set) var series: [String: Double] = [:]
+    let text: String
+
+    init(port: UInt16) throws {
+        text = try Page("/metrics", port: port).text
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+            guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
+                throw Timeout(what: "a sample in \(line)")
+            }
+            series[String(line[..<space])] = value
+        }
+    }
+
+    /// The sum of a metric's series that have all of these labels; nil if there is none.
+    func sum(_ name: String, _ labels: [String: String] = [:]) -> Double? {
+        let wanted = labels.map { "\($0.key)=\"\($0.value)\"" }
+        let values = series.filter { key, _ in
+            (key == name || key.hasPrefix(name + "{")) && wanted.allSatisfy { key.contains($0) }
+        }
+        return values.isEmpty ? nil : values.values.reduce(0, +)
+    }
+
+    /// Which series there are, but for those of partitions, which come and go with their assignment.
+    var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
+}
+
+/// A page of a worker.
+struct Page {
+    let status: Int
+    let text: String
+
+    init(_ path: String, port: UInt16) throws {
+        let address = PageAddress(host: "127.0.0.1", port: port, path: path)
+        let answer = try PageClient(address: address, timeoutSeconds: 10).get()
+        status = answer.status
+        text = String(decoding: answer.body, as: UTF8.self)
+    }
+}
+
+extension ExampleRun {
+    func scrape() throws -> Scrape { try Scrape(port: stage.httpPort) }
+
+    func status(of path: String) throws -> Int { try Page(path, port: stage.httpPort).status }
+
+    /// Looks until the metrics are as they should be.
+    @discardableResult
+    func awaitMetrics(
+        _ what: String,
+        seconds: Double = 60,
+        turn: () throws -> Void = {},
+        _ isMet: (Scrape) -> Bool
+    ) throws -> Scrape {
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        while true {
+            // A worker that was just started does not listen yet.
+            if let scrape = try? scrape(), isMet(scrape) { return scrape }
+            guard Date() < deadline else { throw Timeout(what: "\(what) in\n\((try? scrape())?.text ?? "no metrics")") }
+            try turn()
+            usleep(20_000)
+        }
+    }
+
+    /// What /statusz finds, by the alert that would tell of it.
+    func findings() throws -> [String] {
+        let json = try Page("/statusz?format=json", port: stage.httpPort).text
+        let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject
+        return (report?["findings"] as? [JSONObject] ?? []).compactMap { $0["alert"] as? String }
+    }
+}
