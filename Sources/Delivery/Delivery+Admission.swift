@@ -21,6 +21,7 @@ extension Delivery {
     /// The device's budget is empty. The start waits for it, by default for as long as the policy lets a start be stored.
     private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
         let policy = policies[records[record].policy]
+        countStartBudgetWait(of: record)
         records[record].lacksStartBudget = true
         if records[record].expiration < 0 {
             records[record].expiration = records[record].receivedMilliseconds / 1_000 + policy.startSeconds

@@ -42,8 +42,7 @@ public struct Delivery: ~Copyable {
     let pools: PoolTable
 
     public private(set) var counters = DeliveryCounters()
-    /// By application; commands that a newer state replaced before they reached Redis.
-    private var coalescedByApplication: [UInt64]
+    private var countersByApplication: [ApplicationCounters]
     /// Records that have their outcome, or need none, and wait for the acknowledgement of what is written about them.
     public internal(set) var recordsFinished = 0
     /// Records whose next step is a reply of Redis.
@@ -53,7 +52,7 @@ public struct Delivery: ~Copyable {
         configuration.validate()
         self.configuration = configuration
         randomness = Randomness(seed: configuration.seed)
-        coalescedByApplication = Array(repeating: 0, count: configuration.applications.count)
+        countersByApplication = Array(repeating: ApplicationCounters(), count: configuration.applications.count)
         activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
         policies = PolicyTable(configuration.policies)
         let recordsMax = configuration.recordsMax
@@ -80,8 +79,7 @@ public struct Delivery: ~Copyable {
     /// Records between receipt and settlement.
     public var recordsHeld: Int { records.count }
 
-    /// Commands of an app that a newer state replaced before they reached Redis.
-    public func coalesced(of application: Int) -> UInt64 { coalescedByApplication[application] }
+    public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 
     /// Admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: pool) }
@@ -96,13 +94,24 @@ public struct Delivery: ~Copyable {
     mutating func countReceived() { counters.received &+= 1 }
     mutating func countCoalesced(of record: UInt32) {
         counters.coalesced &+= 1
-        coalescedByApplication[Int(records[record].application)] &+= 1
+        countersByApplication[Int(records[record].application)].coalesced &+= 1
+    }
+    mutating func countStartBudgetWait(of record: UInt32) {
+        countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
     }
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
     mutating func countDemoted() { counters.demoted &+= 1 }
     mutating func countLimited() { counters.limited &+= 1 }
     mutating func countAlertCarried() { counters.alertsCarried &+= 1 }
+}
+
+/// What the core counts of one app; each only grows.
+public struct ApplicationCounters: Sendable, Equatable {
+    /// Commands that a newer state replaced before they reached Redis.
+    public var coalesced: UInt64 = 0
+    /// Times that a start found its device's budget empty.
+    public var startBudgetWaits: UInt64 = 0
 }
 
 /// What the core counts; each only grows.

@@ -60,7 +60,24 @@ struct MetricsTests {
             #expect(scrape.names == early.names)
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
             try promtool(scrape.text)
+            #expect(try spokenOf().filter { scrape.sum($0) == nil } == [])
         }
+    }
+
+    /// The metrics that alerts and dashboard read, but for those whose series come with their first count.
+    private func spokenOf() throws -> Set<String> {
+        let later: Set = [
+            "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
+            "causeway_log_lines_suppressed_total",
+        ]
+        let files = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files")
+        let text = try ["rules.yaml", "dashboard.json"]
+            .map { try String(contentsOf: files.appendingPathComponent($0), encoding: .utf8) }
+            .joined()
+        let names = Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
+        #expect(names.count > 30)
+        return names.subtracting(later)
     }
 
     private func compare(_ scrape: Scrape, with reader: ResultsReader, commands: Int) throws {
@@ -78,6 +95,7 @@ struct MetricsTests {
             #expect(count == Double(tally.pushes), "\(stage)")
         }
         #expect(scrape.sum("causeway_dead_letters_total") == 0)
+        #expect(scrape.sum("causeway_redis_servers_away") == 0)
     }
 
     private func service(of run: ExampleRun) throws -> JSONObject {

@@ -19,6 +19,7 @@ struct CatalogTests {
         causeway_provider_token_age_seconds{team,key_id} causeway_key_file_rejected{app}
         causeway_budget_spent_total{app,policy} causeway_budget_demotions_total{app,policy}
         causeway_redis_round_trip_seconds causeway_redis_reconnects_total causeway_redis_ready
+        causeway_redis_servers_away causeway_start_budget_waits_total{app}
         causeway_redis_errors_total{code} causeway_kafka_errors_total{code} causeway_kafka_ready
         causeway_lane_busy_ratio{lane} causeway_draining causeway_log_lines_suppressed_total{kind}
         process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_max_fds

@@ -81,7 +81,9 @@ import Testing
         let others = activities.count - orphans.count
         #expect(caller.turn { caller.answered >= others })
         #expect(caller.waitingCount > 0, "the others waited for the replica")
+        #expect(caller.client.isReady && caller.client.serversAway == 1)
         #expect(caller.turnUntilAllAnswered())
+        #expect(caller.turn { caller.client.serversAway == 0 })
         #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
         #expect(caller.refused.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })

@@ -84,6 +84,7 @@ extension Lane {
         setApplications()
         setWaiting()
         metrics.set(.redisReady, to: redis.isReady ? 1 : 0)
+        metrics.set(.redisServersAway, to: Int64(redis.serversAway))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.noteBusy(microseconds: loop.busyMicroseconds, nowMilliseconds: loop.nowMilliseconds)
         readPartitions()
@@ -129,7 +130,9 @@ extension Lane {
 
     private func setApplications() {
         for application in plan.applications.indices {
-            metrics.set(.coalesced, application, to: Int64(clamping: delivery.coalesced(of: application)))
+            let counters = delivery.counters(of: application)
+            metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
+            metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
             var retries: UInt64 = 0
             var budget = 1.0
             for pool in pools where Int(pool.index.application) == application {

@@ -76,6 +76,12 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
+    /// Before the first look-up nobody knows how many there are: one.
+    var serversAway: Int {
+        guard hasMap else { return 1 }
+        return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
+    }
+
     var outstandingCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCount ?? 0) } }
 
     // MARK: - Keys

@@ -57,6 +57,14 @@ public final class RedisClient {
         }
     }
 
+    /// Servers that hold keys and take no calls now.
+    public var serversAway: Int {
+        switch kind {
+        case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
+        case .cluster(let cluster): cluster.serversAway
+        }
+    }
+
     /// Keys are on several servers, so that one key's may be away while others are there.
     public var hasSeveralServers: Bool {
         if case .cluster = kind { true } else { false }

@@ -170,6 +170,7 @@ import Testing
         core.reply(.wait, number: milliseconds)
         core.elapse(100 + PaceTests.precision)
         #expect(core.waiting == ["address s1"])
+        #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
     @Test func aStartThatWaitsForTheBudgetExpiresByItsPolicy() {

@@ -342,7 +342,7 @@ extension CoreHarness {
     var counters: DeliveryCounters { delivery.counters }
     var recordsFinished: Int { delivery.recordsFinished }
     var recordsAwaitingRedis: Int { delivery.recordsAwaitingRedis }
-    func coalesced(of application: Int) -> UInt64 { delivery.coalesced(of: application) }
+    func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
     func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
     func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }

@@ -35,7 +35,7 @@ import Testing
     @Test func whatIsReplacedIsCountedForItsApp() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
-        #expect(core.coalesced(of: 0) == 2)
+        #expect(core.counters(of: 0).coalesced == 2)
     }
 
     @Test func theOldestRecordHasAnAge() {

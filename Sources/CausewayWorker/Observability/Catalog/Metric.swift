@@ -15,6 +15,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case stage
     case budgetSpent
     case budgetDemotions
+    case startBudgetWaits
 
     // What waits.
     case recordsHeld
@@ -33,6 +34,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     // Redis.
     case redisReady
+    case redisServersAway
     case redisRoundTrip
     case redisReconnects
     case redisErrors

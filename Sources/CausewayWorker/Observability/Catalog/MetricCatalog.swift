@@ -29,7 +29,7 @@ public enum MetricCatalog {
             "commands",
             [.app, .outcome],
             "Settled commands by what became of them; app is \"none\" when the record names none.",
-            "Each command ends in exactly one. Much `superseded` is normal where states change faster than phones are told. "
+            "Each command ends in exactly one; one that was held counts again when its token sets it free. Much `superseded` is normal where states change faster than phones are told. "
                 + "`expired`, `failed` and `invalid` are commands that no phone saw: their results say why."
         ),
         .counter(
@@ -120,6 +120,15 @@ public enum MetricCatalog {
             "Pushes that asked for priority 10 and went at 5, because their activity's budget was spent.",
             "Updates still arrive, later when the phone is idle. A high share: producers ask for 10 too often, or the policy is "
                 + "too tight."
+        ),
+        .counter(
+            .startBudgetWaits,
+            "causeway_start_budget_waits_total",
+            "waits",
+            [.configuredApp],
+            "Times that a start found its device's budget of starts empty and waited for it.",
+            "One start may wait several times; one that waits too long expires with reason startBudget. Growth: producers start more "
+                + "activities on a device than phones take."
         ),
     ]
 
@@ -239,6 +248,15 @@ public enum MetricCatalog {
             .lanes(.lowest),
             "1 when every lane has its Redis; 0: lanes wait, and nothing is lost.",
             "At 0 no push is sent by the lanes that wait; commands stay in Kafka. The log kind redis-lost says why."
+        ),
+        .gauge(
+            .redisServersAway,
+            "causeway_redis_servers_away",
+            .count("servers"),
+            [],
+            .lanes(.highest),
+            "Redis servers that hold keys and have no connection; the highest of the lanes.",
+            "Of one server or a Sentinel's primary it is 0 or 1. Of a cluster: commands whose keys are there wait, the others go on."
         ),
         .histogram(
             .redisRoundTrip,

@@ -82,7 +82,7 @@ struct Diagnosis {
 
     private var redis: [Finding] {
         let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
-        guard away > 0 else { return [] }
+        guard away > 0 else { return serversAway }
         return [
             Finding(
                 severity: .broken,
@@ -93,6 +93,20 @@ struct Diagnosis {
                     "Nothing is sent without it, since it knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
                     "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen."
+            )
+        ]
+    }
+
+    private var serversAway: [Finding] {
+        let away = now[.redisServersAway]
+        guard away > 0 else { return [] }
+        return [
+            Finding(
+                severity: .broken,
+                alert: "",
+                sight: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
+                meaning: "Commands whose keys are there wait; the others go on.",
+                action: "See whether the cluster promotes a replica; the event redis-lost below names the server."
             )
         ]
     }
