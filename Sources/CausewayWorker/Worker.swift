@@ -15,9 +15,12 @@ import Synchronization
 public final class Worker: Service {
     /// After the drain: how long leaving the group and closing the producer may take each.
     static let closeMilliseconds: Int64 = 5_000
+    /// The same for a worker that was hurried.
+    static let hurriedCloseMilliseconds: Int64 = 500
 
     private let plan: WorkerPlan
     private var log: SharedKindLog { plan.log }
+    private let signals = IntakeSignals()
 
     /// What it shows of itself; for an ``ObservabilityService``.
     public var registry: MetricRegistry { plan.registry }
@@ -29,8 +32,15 @@ public final class Worker: Service {
         plan.registry.condition.change { $0.areKeysLoaded = true }
     }
 
+    /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to whoever reads
+    /// it next. Does nothing before the graceful shutdown.
+    public func hurry() {
+        signals.requestHurry()
+        plan.wakeup.signal()
+    }
+
     public func run() async throws {
-        let signals = IntakeSignals()
+        let signals = signals
         let wakeup = plan.wakeup
         let fleetTokens = try plan.makeFleetTokens()
         await fleetTokens?.begin()
@@ -53,7 +63,7 @@ public final class Worker: Service {
             }
             group.cancelAll()
         }
-        await plan.traceExporter?.finish()
+        if !signals.isHurried { await plan.traceExporter?.finish() }
         if let error = signals.error { throw error }
         log(.workerStopped)
     }
@@ -119,7 +129,7 @@ public final class Worker: Service {
             let intake = try Intake(loop: loop, plan: intakePlan, signals: signals)
             loop.run()
             for lane in lanes { lane.join() }
-            intake.close(deadlineMilliseconds: closeMilliseconds)
+            intake.close()
         } catch {
             plan.log(.workerFailed, ["error": "\(error)"])
             signals.fail(error)

@@ -9,44 +9,109 @@ struct ShutdownTests {
     /// it and exits with 0; the next one carries on behind it, and no command is done twice.
     @Test func drainsUnderLoadAndLosesNothing() async throws {
         try await onOwnThread {
-            let season = ExampleFiles("season")
-            let run = try ExampleRun([("cricket", MatchRecords.app, season.path("shapes.json"))])
-            defer { run.close() }
-            let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
-            var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 1)
-            let phones = SimulatedPhones(client: ControlClient(port: run.stage.simulator.controlPort))
-            let wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
-            defer { wire.close() }
-            let reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
-            defer { reader.close() }
-            try phones.make(for: feed)
-            try run.relay(until: 30)
-            try feed.start(to: wire.commands, of: wire.producer)
-            try run.relay(until: 40)
-
-            while !feed.isOver {
-                _ = try feed.advance(to: .max, limit: 1_000, topic: wire.commands, producer: wire.producer)
-                wire.takeReports()
-            }
-            let deadline = Date(timeIntervalSinceNow: 60)
-            func read(until isDone: () -> Bool) throws {
-                while !isDone() {
-                    guard Date() < deadline else {
-                        throw Timeout(what: "\(feed.commands) results, there are \(reader.tally.commands)")
-                    }
-                    wire.takeReports()
-                    try run.stage.check()
-                    if try !reader.drain(limit: 1_000) { usleep(1_000) }
-                }
-            }
-            try read { reader.tally.commands > 0 }
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
-            try run.stage.startWorker()
-            try read { reader.tally.commands == feed.commands }
-            #expect(reader.tally.repeated == 0)
-            // What was held for want of a token is sent when every command has its result already.
-            while try phones.compare(with: feed).matching < feed.phones, Date() < deadline { try run.stage.check() }
-            #expect(try phones.compare(with: feed).matching == feed.phones)
+            let match = try Match()
+            defer { match.close() }
+            try match.play()
+            try match.read { match.reader.tally.commands > 0 }
+            try match.run.stage.stopWorker(graceMilliseconds: 30_000)
+            try match.run.stage.startWorker()
+            try match.read { match.reader.tally.commands == match.feed.commands }
+            #expect(match.reader.tally.repeated == 0)
+            try match.expectPhonesToBeRight()
         }
+    }
+
+    /// APNs answers nothing more, so the drain would take until its end; the second signal ends it at once. What was on its way is read
+    /// again, and nothing is lost.
+    @Test(arguments: [SIGTERM, SIGINT]) func aSecondSignalHurriesAndLosesNothing(second: Int32) async throws {
+        try await onOwnThread {
+            let match = try Match()
+            defer { match.close() }
+            let stage = match.run.stage
+            let simulator = try #require(stage.parts.first { $0.name == "simulator" })
+            simulator.signal(SIGSTOP)
+            defer { simulator.signal(SIGCONT) }
+            try match.play()
+            try match.read { match.reader.tally.commands > 0 }
+            let worker = try #require(stage.worker)
+            worker.signal(SIGTERM)
+            try match.awaitLog("draining")
+            // It does wait: two seconds are long against the moments that follow.
+            #expect(worker.wait(milliseconds: 2_000) == nil)
+            let start = ContinuousClock.now
+            worker.signal(second)
+            #expect(worker.wait(milliseconds: 15_000) == .exited(0))
+            #expect(ContinuousClock.now - start < .seconds(5))
+            try match.awaitLog("drain ended: told again to stop")
+            try match.awaitLog("worker stopped")
+
+            simulator.signal(SIGCONT)
+            try stage.startWorker()
+            try match.read { match.reader.tally.commands == match.feed.commands }
+            try match.expectPhonesToBeRight()
+        }
+    }
+}
+
+/// A whole match in Kafka at once, and what comes of it. Used from one thread.
+private final class Match {
+    let run: ExampleRun
+    let reader: ResultsReader
+    private(set) var feed: SeasonFeed
+    private let phones: SimulatedPhones
+    private let wire: CommandWire
+    private let deadline = Date(timeIntervalSinceNow: 90)
+
+    init() throws {
+        let season = ExampleFiles("season")
+        run = try ExampleRun([("cricket", MatchRecords.app, season.path("shapes.json"))])
+        let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
+        feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 1)
+        phones = SimulatedPhones(client: ControlClient(port: run.stage.simulator.controlPort))
+        wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
+        reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
+        try phones.make(for: feed)
+        try run.relay(until: 30)
+        try feed.start(to: wire.commands, of: wire.producer)
+        try run.relay(until: 40)
+    }
+
+    /// All commands at once.
+    func play() throws {
+        while !feed.isOver {
+            _ = try feed.advance(to: .max, limit: 1_000, topic: wire.commands, producer: wire.producer)
+            wire.takeReports()
+        }
+    }
+
+    func close() {
+        wire.close()
+        reader.close()
+        run.close()
+    }
+
+    /// Reads results until it is so.
+    func read(until isDone: () -> Bool) throws {
+        while !isDone() {
+            guard Date() < deadline else {
+                throw Timeout(what: "\(feed.commands) results, there are \(reader.tally.commands)")
+            }
+            wire.takeReports()
+            try run.stage.check()
+            if try !reader.drain(limit: 1_000) { usleep(1_000) }
+        }
+    }
+
+    func awaitLog(_ text: String) throws {
+        while try !String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains(text) {
+            guard Date() < deadline else { throw Timeout(what: "\(text) in the worker's log") }
+            usleep(1_000)
+        }
+    }
+
+    /// What was held for want of a token is sent when every command has its result already.
+    func expectPhonesToBeRight() throws {
+        while try phones.compare(with: feed).matching < feed.phones, Date() < deadline { try run.stage.check() }
+        #expect(try phones.compare(with: feed).matching == feed.phones)
     }
 }

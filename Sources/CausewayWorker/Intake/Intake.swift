@@ -278,9 +278,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
             let left = deadline - loop.nowMilliseconds
-            guard left > 0 else {
+            guard left > 0, !signals.isHurried else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
-                return note(.drainTimeOver, ["partitions": "\(count)"])
+                let cause = left > 0 ? "told again to stop" : "time"
+                return note(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
             }
             var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
             _ = Glibc.poll(&descriptor, 1, Int32(min(left, Self.pollMilliseconds)))
@@ -347,22 +348,26 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// After the lanes have ended, so that no record of the consumer and no call of the producer is under way: commits, leaves the
     /// group, and closes both clients.
-    func close(deadlineMilliseconds: Int64) {
+    func close() {
         takeLaneReports()
         publishMetrics()
         metrics.board.expectQuiet(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
         noteMembership(.left)
-        if case .unfinished = consumer.close(deadlineMilliseconds: deadlineMilliseconds) {
+        if case .unfinished = consumer.close(deadlineMilliseconds: closeMilliseconds) {
             note(.kafkaCloseLate, ["client": "consumer"])
         }
-        if !producer.flush(timeoutMilliseconds: deadlineMilliseconds, { _, _, _ in }) {
+        if !producer.flush(timeoutMilliseconds: closeMilliseconds, { _, _, _ in }) {
             note(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
-        if case .unfinished = producer.close(deadlineMilliseconds: deadlineMilliseconds) {
+        if case .unfinished = producer.close(deadlineMilliseconds: closeMilliseconds) {
             note(.kafkaCloseLate, ["client": "producer"])
         }
+    }
+
+    private var closeMilliseconds: Int64 {
+        signals.isHurried ? Worker.hurriedCloseMilliseconds : Worker.closeMilliseconds
     }
 
     /// A group that is new to a partition begins at the partition's beginning: nothing that was written is passed over. An offset that

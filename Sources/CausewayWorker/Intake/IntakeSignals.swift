@@ -4,6 +4,7 @@ import Synchronization
 /// What passes between the worker's control side and its threads: small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
     private let stopRequested = Atomic<Bool>(false)
+    private let hurryRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
     private let ending = Mutex<Ending>(.awaited([]))
 
@@ -15,6 +16,11 @@ final class IntakeSignals: Sendable {
     var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
 
     func requestStop() { stopRequested.store(true, ordering: .releasing) }
+
+    /// Nothing is waited for any more.
+    var isHurried: Bool { hurryRequested.load(ordering: .acquiring) }
+
+    func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
 
     /// The first failure is kept: it is why the worker ends.
     func fail(_ error: any Error) {

@@ -15,8 +15,9 @@ struct WorkerCommand: AsyncParsableCommand {
             starts.
 
             SIGTERM and SIGINT end it in order: it stops reading, waits for what is on its way \
-            (worker.drainMilliseconds), commits, and leaves the group. Being killed loses nothing either; a few pushes \
-            may be sent twice then, which phones ignore.
+            (worker.drainMilliseconds), commits, and leaves the group. A second one ends the wait at once: what is not \
+            committed is read again by the next worker. Being killed loses nothing either; a few pushes may be sent \
+            twice then, which phones ignore.
 
             While it runs, http://HOST:9464 has /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
             which tells a person what flows, what waits and what is wrong (http.host and http.port in the configuration).
@@ -25,7 +26,7 @@ struct WorkerCommand: AsyncParsableCommand {
               causeway worker --config /etc/causeway/causeway.yaml
               CAUSEWAY_LOG_LEVEL=debug causeway worker --config causeway.yaml
 
-            Exit codes: 0 stopped when told to; 64 the command line is wrong; 70 an internal error; 78 the \
+            Exit codes: 0 stopped when told to, hurried or not; 64 the command line is wrong; 70 an internal error; 78 the \
             configuration is wrong.
             """
     )
@@ -37,6 +38,7 @@ struct WorkerCommand: AsyncParsableCommand {
     var config: String?
 
     func run() async throws {
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
         let logger = Logger(label: "causeway.worker", configuration: configuration.log)
         let worker: Worker
@@ -52,12 +54,15 @@ struct WorkerCommand: AsyncParsableCommand {
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: services,
-                gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: logger
             )
         )
         do {
-            try await group.run()
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                tasks.addTask { await Self.follow(signals, group: group, worker: worker, logger: logger) }
+                try await group.run()
+                tasks.cancelAll()
+            }
         } catch {
             logger.critical("The worker stopped on its own.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError
@@ -77,5 +82,20 @@ struct WorkerCommand: AsyncParsableCommand {
             logger: logger
         )
         return [.init(service: service)]
+    }
+
+    /// Until the worker has stopped and this task is cancelled.
+    private static func follow(
+        _ signals: UnixSignalsSequence,
+        group: ServiceGroup,
+        worker: Worker,
+        logger: Logger
+    ) async {
+        var isStopping = false
+        for await signal in signals {
+            logger.info("told to stop", metadata: ["signal": "\(signal)", "again": "\(isStopping)"])
+            if isStopping { worker.hurry() } else { await group.triggerGracefulShutdown() }
+            isStopping = true
+        }
     }
 }
