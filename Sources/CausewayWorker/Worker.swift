@@ -20,17 +20,38 @@ public final class Worker: Service {
 
     private let plan: WorkerPlan
     private var log: SharedKindLog { plan.log }
-    private let signals = IntakeSignals()
+    private let signals: IntakeSignals
+    private let configurationReload: ConfigurationReload?
 
     /// What it shows of itself; for an ``ObservabilityService``.
     public var registry: MetricRegistry { plan.registry }
 
-    /// - Parameter version: the release, as it shows it.
+    /// - Parameters:
+    ///   - source: where the configuration came from; nil: it is never read again.
+    ///   - version: the release, as it shows it.
     /// - Throws: what is wrong with the configuration's files: a key, a certificate, a property that librdkafka does not know.
-    public init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
-        plan = try WorkerPlan(configuration: configuration, logger: logger, version: version)
+    public init(
+        configuration: WorkerConfiguration,
+        source: ConfigurationSource? = nil,
+        logger: Logger,
+        version: String
+    ) throws {
+        let signals = IntakeSignals()
+        self.signals = signals
+        let plan = try WorkerPlan(configuration: configuration, logger: logger, version: version)
+        self.plan = plan
+        configurationReload = source.map { source in
+            ConfigurationReload(source, running: configuration, logger: logger) { configuration in
+                plan.offerNumbers(of: configuration)
+                signals.offerNumbers()
+                plan.wakeup.signal()
+            }
+        }
         plan.registry.condition.change { $0.areKeysLoaded = true }
     }
+
+    /// Reads the configuration again, and takes of it what a running worker can. One that is wrong is refused whole, and said to be.
+    public func reload() async { await configurationReload?.reload() }
 
     /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to whoever reads
     /// it next. Does nothing before the graceful shutdown.
@@ -52,6 +73,7 @@ public final class Worker: Service {
                 var watch = plan.keyFileWatch
                 await watch.run()
             }
+            if let configurationReload { group.addTask { await configurationReload.run() } }
             if let exporter = plan.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
             await withGracefulShutdownHandler {

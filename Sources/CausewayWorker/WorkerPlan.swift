@@ -86,10 +86,11 @@ struct WorkerPlan: @unchecked Sendable {
     }
 
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
-        LanePlan(
+        let numbers = LaneNumbers(delivery.numbers)
+        return LanePlan(
             delivery: delivery,
-            paces: configuration.policies.map { PaceArguments(PaceNumbers($0)) },
-            startBudgets: configuration.policies.map { BucketNumbers($0.startBudget) },
+            paces: numbers.paces,
+            startBudgets: numbers.startBudgets,
             redis: redis,
             pools: pools,
             producer: producer,
@@ -117,6 +118,12 @@ struct WorkerPlan: @unchecked Sendable {
             registry: registry,
             logger: logger
         )
+    }
+
+    /// Puts the numbers of another configuration, which must have the same apps, into the lanes' mailboxes.
+    func offerNumbers(of configuration: WorkerConfiguration) {
+        let numbers = LaneNumbers(Self.delivery(configuration).numbers)
+        for mailbox in mailboxes { mailbox.offer(numbers) }
     }
 
     /// Has every lane leave its loop.

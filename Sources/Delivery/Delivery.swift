@@ -14,10 +14,10 @@ import LiveActivity
 /// - a slot is freed only when nothing outside names it, so a reply can never meet another record's slot;
 /// - a record is settled in its ledger exactly once, and only after its result was acknowledged (design §9).
 public struct Delivery: ~Copyable {
-    let configuration: DeliveryConfiguration
+    private(set) var configuration: DeliveryConfiguration
     var randomness: Randomness
     let activitySeed: UInt64
-    let policies: PolicyTable
+    private(set) var policies: PolicyTable
 
     var records: Slab<RecordSlot>
     var activities: Slab<ActivitySlot>
@@ -74,6 +74,12 @@ public struct Delivery: ~Copyable {
     /// An activity without a record rests for one spacing: as many of them as records are no reason to receive less.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
+    }
+
+    /// Goes by other numbers from now on. What rests or waits already has the times that it was given.
+    public mutating func take(_ numbers: DeliveryNumbers) {
+        configuration.take(numbers)
+        policies = PolicyTable(configuration.policies)
     }
 
     /// Records between receipt and settlement.

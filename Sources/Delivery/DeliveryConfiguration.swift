@@ -56,6 +56,32 @@ public struct DeliveryConfiguration: Sendable {
         self.seed = seed
     }
 
+    /// The numbers that can change while the lane runs.
+    public var numbers: DeliveryNumbers {
+        DeliveryNumbers(
+            policies: policies,
+            applicationPolicies: applications.map(\.policy),
+            attemptsMax: attemptsMax,
+            readAheadLagRecords: readAheadLagRecords,
+            readAheadMaxMilliseconds: readAheadMaxMilliseconds
+        )
+    }
+
+    mutating func take(_ numbers: DeliveryNumbers) {
+        precondition(numbers.applicationPolicies.count == applications.count)
+        precondition(
+            numbers.policies.count >= policies.count
+                && zip(policies, numbers.policies).allSatisfy { $0.name == $1.name },
+            "records name policies by their places"
+        )
+        policies = numbers.policies
+        for position in applications.indices { applications[position].policy = numbers.applicationPolicies[position] }
+        attemptsMax = numbers.attemptsMax
+        readAheadLagRecords = numbers.readAheadLagRecords
+        readAheadMaxMilliseconds = numbers.readAheadMaxMilliseconds
+        validate()
+    }
+
     func validate() {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
@@ -78,4 +104,15 @@ public struct DeliveryConfiguration: Sendable {
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
+}
+
+/// Numbers of a ``DeliveryConfiguration`` that a lane can be given while it runs; see there for what they mean.
+public struct DeliveryNumbers: Sendable {
+    /// Those from before in their places, others behind them.
+    public var policies: [Policy]
+    /// Of each app.
+    public var applicationPolicies: [Int]
+    public var attemptsMax: UInt8
+    public var readAheadLagRecords: Int64
+    public var readAheadMaxMilliseconds: Int64
 }

@@ -91,6 +91,7 @@ struct DocumentedKeysTests {
             #expect(documented.comment.contains("Default none"), "\(name)")
             #expect(documented.value.string == "", "\(name)")
         }
+        #expect(documented.comment.contains("Reloadable.") == key.isReloadable, "\(name)")
         switch key.shape {
         case .integer(let range):
             #expect(documented.comment.contains("Range \(range.lowerBound) to \(range.upperBound)."), "\(name)")

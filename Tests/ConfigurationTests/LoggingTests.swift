@@ -7,12 +7,16 @@ import Testing
 @Suite("Log lines")
 struct LoggingTests {
     /// What one event comes to on the descriptor.
-    private func line(_ format: WorkerConfiguration.Log.Format, _ body: (Logger) -> Void) throws -> String {
+    private func line(
+        _ format: WorkerConfiguration.Log.Format,
+        threshold: LogThreshold = LogThreshold(.info),
+        _ body: (Logger) -> Void
+    ) throws -> String {
         let pipe = Pipe()
         let logger = Logger(label: "causeway.test") { label in
             LineLogHandler(
                 label: label,
-                level: .info,
+                threshold: threshold,
                 format: format,
                 descriptor: pipe.fileHandleForWriting.fileDescriptor
             )
@@ -20,6 +24,24 @@ struct LoggingTests {
         body(logger)
         try pipe.fileHandleForWriting.close()
         return String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    }
+
+    @Test("The threshold changes for all loggers that share it, but for one with a level of its own")
+    func threshold() throws {
+        let threshold = LogThreshold(.info)
+        let output = try line(.text, threshold: threshold) { logger in
+            var own = logger
+            own.logLevel = .error
+            logger.debug("first")
+            threshold.level = .debug
+            logger.debug("second")
+            own.warning("third")
+            threshold.level = .critical
+            logger.error("fourth")
+            own.error("fifth")
+        }
+        let lines = output.split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
     }
 
     @Test("JSON: one object a line, whatever is logged")

@@ -126,6 +126,14 @@ final class ExampleRun {
         guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
     }
 
+    /// Takes results for so long.
+    func turn(milliseconds: Int) throws {
+        try results.take(milliseconds: milliseconds) {
+            wire.takeReports()
+            try stage.check()
+        }
+    }
+
     func awaitAccepted(_ commands: [String]) throws {
         try results.await(commands, outcome: "accepted") {
             wire.takeReports()

@@ -36,6 +36,15 @@ final class ResultLog: ConsumerHandler {
         }
     }
 
+    /// Reads for so long.
+    func take(milliseconds: Int, _ turn: () throws -> Void) throws {
+        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1_000)
+        while Date() < end {
+            try turn()
+            if !takeOne() { usleep(2_000) }
+        }
+    }
+
     private func takeOne() -> Bool {
         guard let consumer, case .message(let message) = consumer.poll() else { return false }
         if let value = message.value, let object = try? JSONSerialization.jsonObject(with: Data(value)) as? JSONObject,

@@ -4,7 +4,7 @@ import Logging
 /// Every key there is. What is not here does not exist: not in the file, not in the environment.
 enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] = [
-        .choice("log.level", \.log.level),
+        .choice("log.level", \.log.level).reloadable,
         .choice("log.format", \.log.format),
 
         .text("http.host", \.http.host, complaint: ConfigurationRule.numericAddress),
@@ -51,9 +51,9 @@ enum ConfigurationSchema {
         .integer("worker.lanes", \.worker.lanes, 0...256),
         .integer("worker.drainMilliseconds", \.worker.drainMilliseconds, 0...600_000),
         .integer("worker.commandsPerLane", \.worker.commandsPerLane, 64...4_194_304),
-        .integer("worker.attemptsMax", \.worker.attemptsMax, 1...10),
-        .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000),
-        .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000),
+        .integer("worker.attemptsMax", \.worker.attemptsMax, 1...10).reloadable,
+        .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000).reloadable,
+        .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000).reloadable,
 
         .optional("tracing.endpoint", \.tracing.endpoint, complaint: ConfigurationRule.collectorURL),
         .integer("tracing.samplesPerMillion", \.tracing.samplesPerMillion, 0...1_000_000),
@@ -68,11 +68,13 @@ enum ConfigurationSchema {
         .choices("environments", \.environments),
         .optional("sandboxKeyId", \.sandboxKeyId, complaint: ConfigurationRule.appleIdentifier),
         .optional("sandboxKeyFile", \.sandboxKeyFile, isFile: true),
-        .text("policy", \.policy, complaint: ConfigurationRule.policyName),
+        .text("policy", \.policy, complaint: ConfigurationRule.policyName).reloadable,
     ]
 
     /// The keys of each member of `policies`. What one leaves out has the default, not the value of another policy.
-    static let policyKeys: [SchemaKey<Policy>] = [
+    static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
+
+    private static let policyNumbers: [SchemaKey<Policy>] = [
         .integer("spacingMilliseconds", \.spacingMilliseconds, 1_000...3_600_000),
         .integer("budget.pushes", \.budget.pushes, 1...Policy.Bucket.pushesMost),
         .integer("budget.refillPerHour", \.budget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),

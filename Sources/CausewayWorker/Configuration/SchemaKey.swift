@@ -36,6 +36,19 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`, as the file would write it; nil if unset.
     let display: @Sendable (Root) -> String?
+    /// Whether two have the same value.
+    let isSame: @Sendable (Root, Root) -> Bool
+    /// Gives the first the value of the second.
+    let copy: @Sendable (inout Root, Root) -> Void
+    /// A running worker takes a changed value; without it the value counts from the next start.
+    private(set) var isReloadable = false
+
+    /// The same key, whose value a running worker takes.
+    var reloadable: SchemaKey {
+        var key = self
+        key.isReloadable = true
+        return key
+    }
 }
 
 extension SchemaKey {
@@ -56,7 +69,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .integer(let number) = value { root[keyPath: path] = Number(clamping: number) }
             },
-            display: { String($0[keyPath: path]) }
+            display: { String($0[keyPath: path]) },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -79,7 +94,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .text(let text) = value { root[keyPath: path] = text }
             },
-            display: { $0[keyPath: path] }
+            display: { $0[keyPath: path] },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -101,7 +118,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .text(let text) = value { root[keyPath: path] = text.isEmpty ? nil : text }
             },
-            display: { $0[keyPath: path] }
+            display: { $0[keyPath: path] },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -119,7 +138,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .text(let text) = value, let choice = Choice(rawValue: text) { root[keyPath: path] = choice }
             },
-            display: { $0[keyPath: path].rawValue }
+            display: { $0[keyPath: path].rawValue },
+            isSame: { $0[keyPath: path].rawValue == $1[keyPath: path].rawValue },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -137,7 +158,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .choices(let texts) = value { root[keyPath: path] = texts.compactMap(Choice.init) }
             },
-            display: { "[\($0[keyPath: path].map(\.rawValue).joined(separator: ", "))]" }
+            display: { "[\($0[keyPath: path].map(\.rawValue).joined(separator: ", "))]" },
+            isSame: { $0[keyPath: path].map(\.rawValue) == $1[keyPath: path].map(\.rawValue) },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -152,7 +175,9 @@ extension SchemaKey {
             assign: { root, value in
                 if case .properties(let properties) = value { root[keyPath: path] = properties }
             },
-            display: { $0[keyPath: path].isEmpty ? "{}" : nil }
+            display: { $0[keyPath: path].isEmpty ? "{}" : nil },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 
@@ -170,7 +195,9 @@ extension SchemaKey {
                     root[keyPath: path] = files.map { KafkaPropertyFile(name: $0.name, path: $0.value) }
                 }
             },
-            display: { $0[keyPath: path].isEmpty ? "{}" : nil }
+            display: { $0[keyPath: path].isEmpty ? "{}" : nil },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 }

@@ -102,6 +102,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         takeLaneReports()
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
+        if signals.takeNumbersRequest() { orderNumbers() }
         placeOverflows()
         reportHighWatermarks()
         pollRecords()
@@ -258,6 +259,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             )
         precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
         mailboxes[lane].wakeup.signal()
+    }
+
+    private func orderNumbers() {
+        for mailbox in mailboxes {
+            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "a lane has not taken its orders")
+            mailbox.wakeup.signal()
+        }
     }
 
     /// Has the lanes settle what is under way in these partitions, until they have or the drain time is over. The consumer may not be

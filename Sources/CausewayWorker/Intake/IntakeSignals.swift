@@ -4,6 +4,7 @@ import Synchronization
 /// What passes between the worker's control side and its threads: small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
     private let stopRequested = Atomic<Bool>(false)
+    private let numbersOffered = Atomic<Bool>(false)
     private let hurryRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
     private let ending = Mutex<Ending>(.awaited([]))
@@ -16,6 +17,13 @@ final class IntakeSignals: Sendable {
     var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
 
     func requestStop() { stopRequested.store(true, ordering: .releasing) }
+
+    /// New numbers lie in the lanes' mailboxes: the Kafka thread, which alone gives orders, is to say so.
+    func offerNumbers() { numbersOffered.store(true, ordering: .releasing) }
+
+    func takeNumbersRequest() -> Bool {
+        numbersOffered.load(ordering: .relaxed) && numbersOffered.exchange(false, ordering: .acquiring)
+    }
 
     /// Nothing is waited for any more.
     var isHurried: Bool { hurryRequested.load(ordering: .acquiring) }

@@ -29,7 +29,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     let loop: EventLoop
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
-    let plan: LanePlan
+    private(set) var plan: LanePlan
 
     var metrics: ThreadMetrics
     var log: KindLog
@@ -141,9 +141,16 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             case .revoke: revoke(order)
             case .release: release(order)
             case .highWatermark: noteHighWatermark(order)
+            case .numbers: takeNumbers()
             case .stop: loop.stop()
             }
         }
+    }
+
+    private func takeNumbers() {
+        guard let numbers = mailbox.takeNumbers() else { return }
+        plan.take(numbers)
+        delivery.take(numbers.delivery)
     }
 
     private func assign(_ order: LaneOrder) {

@@ -1,5 +1,6 @@
 import Kafka
 import Reactor
+import Synchronization
 
 /// One record, or one end of an assignment, on its way from the Kafka thread to a lane.
 struct InboxEntry: BitwiseCopyable {
@@ -27,6 +28,8 @@ struct LaneOrder: BitwiseCopyable {
         case release
         /// Know how far the partition's log goes.
         case highWatermark
+        /// Take the numbers that the mailbox holds.
+        case numbers
         /// Leave the loop.
         case stop
     }
@@ -70,6 +73,8 @@ final class LaneMailbox: Sendable {
     let deliveryReports: SingleProducerRing<DeliveryReport>
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
+    /// The newest numbers that the lane has not taken yet; an order says that they are there.
+    private let numbers = Mutex<LaneNumbers?>(nil)
     let wakeup: Wakeup
 
     init(recordsMax: Int) throws(SystemError) {
@@ -78,4 +83,7 @@ final class LaneMailbox: Sendable {
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
+    func offer(_ newest: LaneNumbers) { numbers.withLock { $0 = newest } }
+
+    func takeNumbers() -> LaneNumbers? { numbers.withLock { $0.take() } }
 }

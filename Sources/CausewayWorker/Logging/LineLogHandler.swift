@@ -6,10 +6,16 @@ public import Logging
 /// A line goes out with one `write`, so lines of several threads never mix. Lines that could carry a device token, a
 /// provider token or a key are masked (`Redaction`), whoever logged them.
 public struct LineLogHandler: LogHandler {
-    public var logLevel: Logger.Level
+    /// The shared threshold, unless this logger was given a level of its own.
+    public var logLevel: Logger.Level {
+        get { ownLevel ?? threshold.level }
+        set { ownLevel = newValue }
+    }
     public var metadata: Logger.Metadata = [:]
     public var metadataProvider: Logger.MetadataProvider?
 
+    private var ownLevel: Logger.Level?
+    private let threshold: LogThreshold
     private let label: String
     private let format: WorkerConfiguration.Log.Format
     private let descriptor: Int32
@@ -17,12 +23,12 @@ public struct LineLogHandler: LogHandler {
     /// - Parameter descriptor: stays the caller's, and open for as long as the handler lives.
     public init(
         label: String,
-        level: Logger.Level,
+        threshold: LogThreshold,
         format: WorkerConfiguration.Log.Format,
         descriptor: Int32 = STDERR_FILENO
     ) {
         self.label = label
-        self.logLevel = level
+        self.threshold = threshold
         self.format = format
         self.descriptor = descriptor
     }
@@ -63,10 +69,10 @@ public struct LineLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// A logger that writes lines to standard error, as the configuration wants them.
-    public init(label: String, configuration: WorkerConfiguration.Log) {
+    /// A logger that writes lines to standard error.
+    public init(label: String, format: WorkerConfiguration.Log.Format, threshold: LogThreshold) {
         self.init(label: label) { label in
-            LineLogHandler(label: label, level: configuration.level, format: configuration.format)
+            LineLogHandler(label: label, threshold: threshold, format: format)
         }
     }
 }

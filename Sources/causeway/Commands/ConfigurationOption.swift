@@ -4,10 +4,13 @@ import Foundation
 
 /// Loading a configuration for a command: faults go to standard error, one a line, and end the program with 78.
 enum ConfigurationOption {
+    static func loader(requiresFiles: Bool) -> ConfigurationLoader {
+        ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
+    }
+
     static func load(path: String?, requiresFiles: Bool) throws(ExitCode) -> WorkerConfiguration {
-        let loader = ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
         do {
-            return try loader.load(path: path)
+            return try loader(requiresFiles: requiresFiles).load(path: path)
         } catch {
             for fault in error.faults {
                 StandardStreams.printError(fault.description)

@@ -22,6 +22,10 @@ struct WorkerCommand: AsyncParsableCommand {
             While it runs, http://HOST:9464 has /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
             which tells a person what flows, what waits and what is wrong (http.host and http.port in the configuration).
 
+            SIGHUP, or a change of the file, has it read the configuration again. It takes the keys that \
+            Config/causeway.yaml marks with "Reloadable."; of others that have changed it says that they count from the \
+            next start. A file that is wrong is refused whole.
+
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml
               CAUSEWAY_LOG_LEVEL=debug causeway worker --config causeway.yaml
@@ -38,13 +42,19 @@ struct WorkerCommand: AsyncParsableCommand {
     var config: String?
 
     func run() async throws {
-        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
-        let logger = Logger(label: "causeway.worker", configuration: configuration.log)
+        let threshold = LogThreshold(configuration.log.level)
+        let logger = Logger(label: "causeway.worker", format: configuration.log.format, threshold: threshold)
+        let source = ConfigurationSource(
+            loader: ConfigurationOption.loader(requiresFiles: true),
+            path: config,
+            threshold: threshold
+        )
         let worker: Worker
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
-            worker = try Worker(configuration: configuration, logger: logger, version: Causeway.version)
+            worker = try Worker(configuration: configuration, source: source, logger: logger, version: Causeway.version)
             // The last is stopped first: the worker is asked about until it has drained.
             services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
         } catch {
@@ -93,6 +103,10 @@ struct WorkerCommand: AsyncParsableCommand {
     ) async {
         var isStopping = false
         for await signal in signals {
+            if signal == .sighup {
+                await worker.reload()
+                continue
+            }
             logger.info("told to stop", metadata: ["signal": "\(signal)", "again": "\(isStopping)"])
             if isStopping { worker.hurry() } else { await group.triggerGracefulShutdown() }
             isStopping = true

@@ -1,0 +1,111 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("What a running worker takes of another configuration")
+struct ConfigurationChangeTests {
+    private func change(_ before: String = "", _ after: String) throws -> ConfigurationChange {
+        ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))
+    }
+
+    @Test("The same text changes nothing")
+    func nothing() throws {
+        let text = try documentedFile()
+        let change = ConfigurationChange(from: try load(text), to: try load(text))
+        #expect(change.taken.isEmpty && change.needingRestart.isEmpty)
+    }
+
+    @Test("Every key is either taken, or named and kept")
+    func everyKey() throws {
+        let running = try load(smallestFile)
+        for key in ConfigurationSchema.keys {
+            var wanted = running
+            guard let value = other(than: key.display(running), for: key.shape, of: key.name) else {
+                Issue.record("\(key.name): no other value")
+                continue
+            }
+            key.assign(&wanted, value)
+            #expect(!key.isSame(running, wanted), "\(key.name)")
+            let change = ConfigurationChange(from: running, to: wanted)
+            #expect(change.taken == (key.isReloadable ? [key.name] : []), "\(key.name)")
+            #expect(change.needingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
+            #expect(key.isSame(change.configuration, key.isReloadable ? wanted : running), "\(key.name)")
+        }
+    }
+
+    private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {
+        switch shape {
+        case .text: .text("other")
+        case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }
+        case .choice(let names): names.first { $0 != shown }.map { .text($0) }
+        case .choices(let names): names.first.map { .choices([$0]) }
+        case .properties: .properties([KafkaProperty(name: "a", value: "b")])
+        }
+    }
+
+    @Test("Numbers of policies and an app's policy are taken; a new policy comes behind the others")
+    func policies() throws {
+        let change = try change(
+            "policies: {sports: {spacingMilliseconds: 5000}}\n",
+            """
+            policies:
+              a-first: {spacingMilliseconds: 7000}
+              sports: {spacingMilliseconds: 6000, budget: {pushes: 20}}
+
+            """
+        )
+        #expect(change.configuration.policies.map(\.name) == ["default", "sports", "a-first"])
+        #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 6_000, 7_000])
+        #expect(
+            change.taken == [
+                "policies.sports.spacingMilliseconds", "policies.sports.budget.pushes", "policies.a-first",
+            ]
+        )
+        #expect(change.needingRestart.isEmpty)
+    }
+
+    @Test("An app goes by a policy that is new")
+    func newPolicyOfAnApp() throws {
+        let wanted =
+            smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
+            + "policies: {sports: {}}\n"
+        let change = ConfigurationChange(from: try load(smallestFile), to: try load(wanted))
+        #expect(change.configuration.apps.map(\.policy) == ["sports"])
+        #expect(change.taken == ["policies.sports", "apps.match.policy"])
+    }
+
+    @Test("A policy that is gone stays with its numbers, and is named")
+    func gonePolicy() throws {
+        let change = try change("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
+        #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
+        #expect(change.taken.isEmpty && change.needingRestart == ["policies.sports"])
+    }
+
+    @Test("Beyond the most policies there can be, a new one waits for the next start, and who goes by it too")
+    func tooManyPolicies() throws {
+        func policies(_ names: some Sequence<Int>) -> String {
+            "policies:\n" + names.map { "  p\($0): {}\n" }.joined()
+        }
+        let before = smallestFile + policies(1...63)
+        let after =
+            smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: p64") + policies(2...64)
+        let change = ConfigurationChange(from: try load(before), to: try load(after))
+        #expect(change.configuration.policies.count == 64)
+        #expect(change.taken.isEmpty)
+        #expect(change.needingRestart == ["policies.p1", "policies.p64", "apps.match.policy"])
+        #expect(change.configuration.apps.map(\.policy) == ["default"])
+    }
+
+    @Test("Apps that come, go or have other keys wait for the next start")
+    func apps() throws {
+        let more =
+            smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")
+            + "  ride: {bundleId: r, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
+        let change = ConfigurationChange(from: try load(smallestFile), to: try load(more))
+        #expect(change.needingRestart == ["apps.match.keyId", "apps.ride"] && change.taken.isEmpty)
+        let back = ConfigurationChange(from: try load(more), to: try load(smallestFile))
+        #expect(back.needingRestart == ["apps.match.keyId", "apps.ride"])
+        #expect(back.configuration.apps.map(\.name) == ["match", "ride"])
+    }
+}

@@ -1,0 +1,83 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Numbers that change while a lane runs.
+@Suite struct NumbersTests {
+    private func core(_ spacings: Int64...) -> CoreHarness {
+        CoreHarness { configuration in
+            configuration.policies = Self.policies(spacings)
+        }
+    }
+
+    private static func policies(_ spacings: [Int64]) -> [Policy] {
+        spacings.enumerated()
+            .map { position, spacing in
+                var policy = Policy(name: position == 0 ? "default" : "p\(position)")
+                policy.spacingMilliseconds = spacing
+                return policy
+            }
+    }
+
+    private func take(_ core: CoreHarness, _ change: (inout DeliveryNumbers) -> Void) {
+        var numbers = core.configuration.numbers
+        change(&numbers)
+        core.delivery.take(numbers)
+    }
+
+    @Test func anotherSpacingHoldsFromTheNextPushOn() {
+        let core = core(1_000)
+        core.receive(.update(1))
+        core.carry()
+        take(core) { $0.policies = Self.policies([3_000]) }
+        core.receive(.update(2))
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u2"], "the rest that was begun is as long as it was")
+        core.carry()
+        core.receive(.update(3))
+        core.elapse(2_900)
+        #expect(core.waiting == [])
+        core.elapse(200)
+        #expect(core.waiting == ["admit u3"])
+    }
+
+    @Test func aNewPolicyCanBeNamedAndBeAnApps() throws {
+        let core = core(1_000)
+        core.receive(.update(1, beside: #""policy":"p1","#))
+        #expect(core.results.map(\.outcome) == ["invalid"])
+        take(core) {
+            $0.policies = Self.policies([1_000, 4_000])
+            $0.applicationPolicies = [1]
+        }
+        core.receive(.update(2, beside: #""policy":"p1","#))
+        #expect(try core.calledView.policy == 1)
+        core.carry()
+        core.elapse(10_000)
+        core.receive(.update(3))
+        #expect(try core.calledView.policy == 1)
+    }
+
+    /// A record names its policy by place.
+    @Test func whatWaitsGoesByTheNewNumbersOfItsPolicy() throws {
+        let core = core(1_000, 2_000)
+        core.receive(.update(1, beside: #""policy":"p1","#))
+        #expect(try core.calledView.policy == 1)
+        take(core) { $0.policies = Self.policies([1_000, 5_000]) }
+        core.carry()
+        core.receive(.update(2, beside: #""policy":"p1","#))
+        core.elapse(4_900)
+        #expect(core.waiting == [])
+        core.elapse(200)
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func fewerAttemptsCountAtTheNextRetry() {
+        let core = core(1_000)
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        take(core) { $0.attemptsMax = 1 }
+        core.answer(.retryNow)
+        #expect(core.outcomes == ["u1 failed"])
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("A configuration that changes under load", .timeLimit(.minutes(5)))
+struct ReloadTests {
+    /// Ten updates a second to one activity all the time. SIGHUP brings another spacing; what is wrong, or cannot change, changes
+    /// nothing; a changed file needs no signal.
+    @Test func spacingChangesAndNoCommandIsLost() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
+            defer { run.close() }
+            let flow = try Flow(run)
+            let worker = try #require(run.stage.worker)
+            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
+            func write(_ text: String) throws {
+                try text.write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            }
+
+            try flow.send(untilAccepted: 3)
+            let slower = text.replacingOccurrences(of: Self.policy(spacing: 1_000), with: Self.policy(spacing: 3_000))
+            try write(slower)
+            worker.signal(SIGHUP)
+            try flow.send(untilLogHas: "configuration reloaded changed=policies.default.spacingMilliseconds")
+            let slowed = Date().timeIntervalSince1970 * 1_000
+            try flow.send(untilAccepted: flow.accepted.count + 3)
+
+            // Wrong in one place, with good numbers beside it: refused whole.
+            try write(slower.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
+            worker.signal(SIGHUP)
+            try flow.send(untilLogHas: "the configuration was not reloaded")
+            #expect(try flow.log().contains("wroker: is not a key; did you mean worker?"))
+            try flow.send(untilAccepted: flow.accepted.count + 2)
+
+            // What cannot change is named, and what can is taken beside it. Nobody signals.
+            try write(
+                slower.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
+                    .replacingOccurrences(of: "  format: text\n", with: "  format: text\n  level: debug\n")
+            )
+            try flow.send(untilLogHas: "configuration reloaded changed=log.level")
+            #expect(try flow.log().contains("count from the next start only keys=kafka.groupId"))
+
+            try flow.settle()
+            #expect(Set(flow.outcomes) == ["accepted", "superseded"])
+            let times = flow.accepted
+            let gaps = zip(times, times.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
+            #expect(gaps.allSatisfy { $0.milliseconds >= 990 })
+            #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_000 }, "\(gaps)")
+            // The first push behind the reload may have rested by the old numbers.
+            let after = gaps.filter { $0.at > slowed }.dropFirst()
+            #expect(after.count >= 4 && after.allSatisfy { $0.milliseconds >= 2_990 }, "\(gaps)")
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    private static func policy(spacing: Int) -> String {
+        "policies: {default: {spacingMilliseconds: \(spacing), throttledSpacingMaxMilliseconds: 60000}}\n"
+    }
+}
+
+/// Updates to one activity without pause, whatever becomes of them.
+private final class Flow {
+    private let run: ExampleRun
+    private let update: JSONObject
+    private let activity: String
+    private var sent: [String] = []
+    private let deadline = Date(timeIntervalSinceNow: 120)
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let traffic = try Traffic(run)
+        activity = traffic.activity
+        update = traffic.update
+    }
+
+    /// When the accepted ones were sent, in UNIX milliseconds.
+    var accepted: [Double] {
+        sent.filter { run.results.outcome($0) == "accepted" }
+            .compactMap { ((run.results.last($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }
+            .sorted()
+    }
+
+    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+
+    func log() throws -> String { try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8) }
+
+    func send(untilAccepted count: Int) throws {
+        while accepted.count < count { try sendOne("\(count) accepted updates, there are \(accepted.count)") }
+    }
+
+    func send(untilLogHas text: String) throws {
+        while try !log().contains(text) { try sendOne("\(text) in the worker's log:\n\(try log())") }
+    }
+
+    func settle() throws {
+        while outcomes.contains("none") {
+            guard Date() < deadline else { throw Timeout(what: "all results: \(outcomes)") }
+            try run.turn(milliseconds: 20)
+        }
+    }
+
+    private func sendOne(_ what: @autoclosure () throws -> String) throws {
+        guard Date() < deadline else { throw Timeout(what: try what()) }
+        let identifier = "flow-\(sent.count)"
+        var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        aps["relevance-score"] = sent.count
+        command["aps"] = aps
+        command["activity"] = activity
+        command["id"] = identifier
+        command["sequence"] = sent.count + 1
+        command["expiration"] = nil
+        sent.append(identifier)
+        try run.send(command)
+        try run.turn(milliseconds: 100)
+    }
+}
