@@ -1,8 +1,5 @@
-import Glibc
-import Reactor
+import APNs
 import Testing
-
-@testable import APNs
 
 /// Against nghttp2's own server, which is not ours: what it makes of our frames, and we of its.
 @Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed")) struct ForeignServerTests {
@@ -31,7 +28,7 @@ import Testing
         Case(["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"], 200),
     ])
     func everyPushIsAnswered(_ given: Case) throws {
-        let server = try Nghttpd(given.options)
+        let server = try Nghttpd.start(given.options)
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
@@ -44,7 +41,7 @@ import Testing
 
     /// The server dies in the middle: each push in flight comes to one answer, and a new server gets the rest.
     @Test func serverThatDies() throws {
-        var server = try Nghttpd(["--echo-upload"])
+        var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
@@ -52,7 +49,7 @@ import Testing
         #expect(client.turn(until: { client.recorder.answers >= 1_000 }))
         server.kill()
         #expect(client.turn(until: { client.recorder.closeCauses.contains(.connectionLost) }))
-        server = try Nghttpd(["--echo-upload"], port: server.port)
+        server = try Nghttpd.start(["--echo-upload"], port: server.port)
         #expect(client.turn(until: { client.recorder.answers == 6_000 }))
         #expect(client.recorder.answeredOnce == 6_000)
         let lost = client.recorder.count(.ambiguous) + client.recorder.count(.notProcessed)
@@ -61,107 +58,98 @@ import Testing
     }
 }
 
-/// A process of nghttpd's.
-private struct Nghttpd {
-    private static let places: [String] = ["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"]
-    static let path: String? = places.first { access($0, X_OK) == 0 }
-
-    let port: UInt16
-    private let process: pid_t
-
-    init(_ options: [String], port wanted: UInt16? = nil) throws {
-        let files = try Shared.files.get()
-        let path = try #require(Nghttpd.path)
-        port = if let wanted { wanted } else { try Nghttpd.freePort() }
-        let words =
-            [path, "--address=127.0.0.1", "--htdocs=\(files.directory)"] + options
-            + [String(port), files.keyFile, files.certificateFile]
-        var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
-        vector.append(nil)
-        defer { for word in vector { free(word) } }
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        for descriptor: Int32 in [0, 1, 2] {
-            posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
+/// Against Go's HTTP/2 server, as Caddy runs it. It answers without having read a body, and ends its connections in two steps.
+@Suite(.enabled(if: Caddy.path != nil, "caddy is not installed")) struct GoServerTests {
+    @Test func everyPushIsAnsweredAsTheServerMeantIt() throws {
+        let server = try Caddy.start()
+        defer { server.kill() }
+        let client = try ForeignClient(port: server.port)
+        defer { client.pool.close() }
+        client.begin(total: 3_200)
+        #expect(client.turn(until: { client.recorder.answers == 3_200 }))
+        for (tag, outcomes) in client.recorder.outcomes {
+            let outcome = try #require(outcomes.first)
+            switch tag % 16 {
+            case 0xD:
+                #expect(outcome.disposition == .tokenDead && outcome.status == 410)
+                #expect(outcome.timestampMilliseconds == 1_700_000_000_000)
+            case 0xB: #expect(outcome.disposition == .rejected && outcome.reason == .badTopic)
+            default: #expect(outcome.disposition == .accepted)
+            }
         }
-        var child: pid_t = 0
-        let result = posix_spawn(&child, path, &actions, nil, vector, environ)
-        guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }
-        process = child
+        #expect(client.recorder.answeredOnce == 3_200)
+        #expect(client.pool.statistics.identifiersChanged == 0)
+        #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    func kill() {
-        Glibc.kill(process, SIGKILL)
-        waitpid(process, nil, 0)
-    }
-
-    private static func freePort() throws -> UInt16 {
-        final class Nothing: ListenerHandler {
-            func accepted(descriptor: Int32, from: SocketAddress?) {}
-        }
-        let nothing = Nothing()
-        let listener = try Listener(loop: EventLoop(), address: .loopback(port: 0), handler: nothing)
-        defer { listener.close() }
-        return listener.port
+    /// The server is asked to end in the middle of it all: it says GOAWAY, and what it has taken it answers.
+    @Test func serverThatEndsInOrder() throws {
+        var server = try Caddy.start()
+        defer { server.kill() }
+        let client = try ForeignClient(port: server.port)
+        defer { client.pool.close() }
+        client.begin(total: 20_000)
+        #expect(client.turn(until: { client.recorder.answers >= 1_000 }))
+        server.terminate()
+        #expect(client.turn(until: { client.recorder.retirementCauses.contains(.goAway) }))
+        server.kill()
+        server = try Caddy.start(port: server.port)
+        #expect(client.turn(until: { client.recorder.answers == 20_000 }))
+        #expect(client.recorder.answeredOnce == 20_000)
+        // Killed while it drained, it may owe the answers of one connection.
+        #expect(client.recorder.count(.answered) >= 19_000)
     }
 }
 
-/// A pool that sends as fast as it can, and tries again while the server is not up.
-private final class ForeignClient {
-    let loop: EventLoop
-    let recorder = Recorder()
-    let pool: Pool
-    private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 16)
-    private var next: UInt64 = 0
+private enum Nghttpd {
+    static let path = ForeignProcess.find(["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"])
 
-    init(port: UInt16) throws {
-        loop = try EventLoop()
-        var configuration = try Fixture.configuration(port: port)
-        configuration.backoffBaseMilliseconds = 20
-        configuration.backoffMaxMilliseconds = 20
-        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
-        body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))
+    static func start(_ options: [String], port wanted: UInt16? = nil) throws -> ForeignProcess {
+        let files = try Shared.files.get()
+        let path = try #require(Nghttpd.path)
+        let port = if let wanted { wanted } else { try ForeignProcess.freePort() }
+        return try ForeignProcess(
+            port: port,
+            [path, "--address=127.0.0.1", "--htdocs=\(files.directory)"] + options
+                + [String(port), files.keyFile, files.certificateFile]
+        )
     }
+}
 
-    deinit { body.deallocate() }
+private enum Caddy {
+    static let path = ForeignProcess.find(["/usr/bin/caddy", "/usr/local/bin/caddy"])
 
-    func begin(total: UInt64) {
-        recorder.onRoom = { [unowned self] _ in fill(total) }
-        recorder.onAnswer = { [unowned self] _ in fill(total) }
-        pool.start()
-        fill(total)
-    }
-
-    private func fill(_ total: UInt64) {
-        while next < total, submit() { next += 1 }
-    }
-
-    private func submit() -> Bool {
-        let digits = String(next, radix: 16)
-        let token = Array((String(repeating: "0", count: 64 - digits.utf8.count) + digits).utf8)
-        return token.withUnsafeBytes { token in
-            pool.submit(
-                PushRequest(
-                    tag: next,
-                    deviceToken: token,
-                    priority: 5,
-                    expiration: 0,
-                    identifier: (1, next),
-                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])
-                )
-            )
-        }
-    }
-
-    /// Turns until the condition holds; false if it does not in 60 s.
-    func turn(until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let limit = loop.nowMilliseconds + 60_000
-        while !condition() {
-            guard loop.nowMilliseconds < limit else { return false }
-            loop.turn(waitMilliseconds: 100)
-        }
-        return true
+    /// Tokens that end in `d` are dead, those that end in `b` are refused, and all others are fine.
+    static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
+        let files = try Shared.files.get()
+        let path = try #require(Caddy.path)
+        let port = if let wanted { wanted } else { try ForeignProcess.freePort() }
+        let configuration = "\(files.directory)/Caddyfile-\(port)"
+        let text = """
+            {
+                admin off
+                auto_https off
+                grace_period 5s
+            }
+            https://localhost:\(port) {
+                bind 127.0.0.1
+                tls \(files.certificateFile) \(files.keyFile)
+                @dead path *d
+                @refused path *b
+                header apns-id {http.request.header.apns-id}
+                respond @dead `{"reason":"Unregistered","timestamp":1700000000000}` 410
+                respond @refused `{"reason":"BadTopic"}` 400
+                respond 200
+            }
+            """
+        try writeFile(configuration, text, mode: 0o600)
+        // It keeps what it was given last, and its state, in its user's home.
+        return try ForeignProcess(
+            port: port,
+            [
+                "/usr/bin/env", "XDG_CONFIG_HOME=\(files.directory)", "XDG_DATA_HOME=\(files.directory)",
+                path, "run", "--adapter", "caddyfile", "--config", configuration,
+            ]
+        )
     }
 }

@@ -1,0 +1,108 @@
+import APNs
+import Glibc
+import Reactor
+import Testing
+
+/// A pool that sends as fast as it can, and tries again while the server is not up.
+final class ForeignClient {
+    let loop: EventLoop
+    let recorder = Recorder()
+    let pool: Pool
+    private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 16)
+    private var next: UInt64 = 0
+
+    init(port: UInt16) throws {
+        loop = try EventLoop()
+        var configuration = try Fixture.configuration(port: port)
+        configuration.backoffBaseMilliseconds = 20
+        configuration.backoffMaxMilliseconds = 20
+        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))
+    }
+
+    deinit { body.deallocate() }
+
+    func begin(total: UInt64) {
+        recorder.onRoom = { [unowned self] _ in fill(total) }
+        recorder.onAnswer = { [unowned self] _ in fill(total) }
+        pool.start()
+        fill(total)
+    }
+
+    private func fill(_ total: UInt64) {
+        while next < total, submit() { next += 1 }
+    }
+
+    private func submit() -> Bool {
+        let digits = String(next, radix: 16)
+        let token = Array((String(repeating: "0", count: 64 - digits.utf8.count) + digits).utf8)
+        return token.withUnsafeBytes { token in
+            pool.submit(
+                PushRequest(
+                    tag: next,
+                    deviceToken: token,
+                    priority: 5,
+                    expiration: 0,
+                    identifier: (1, next),
+                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])
+                )
+            )
+        }
+    }
+
+    /// Turns until the condition holds; false if it does not in 60 s.
+    func turn(until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let limit = loop.nowMilliseconds + 60_000
+        while !condition() {
+            guard loop.nowMilliseconds < limit else { return false }
+            loop.turn(waitMilliseconds: 100)
+        }
+        return true
+    }
+}
+
+/// A server that others wrote, as a process of its own.
+struct ForeignProcess {
+    let port: UInt16
+    private let process: pid_t
+
+    /// The first of the places where the program is.
+    static func find(_ places: [String]) -> String? { places.first { access($0, X_OK) == 0 } }
+
+    /// - Parameter words: the program's path and its arguments.
+    init(port: UInt16, _ words: [String]) throws {
+        self.port = port
+        var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
+        vector.append(nil)
+        defer { for word in vector { free(word) } }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        for descriptor: Int32 in [0, 1, 2] {
+            posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
+        }
+        var child: pid_t = 0
+        let result = posix_spawn(&child, words[0], &actions, nil, vector, environ)
+        guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }
+        process = child
+    }
+
+    /// Asks it to end.
+    func terminate() { Glibc.kill(process, SIGTERM) }
+
+    func kill() {
+        Glibc.kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+    }
+
+    static func freePort() throws -> UInt16 {
+        final class Nothing: ListenerHandler {
+            func accepted(descriptor: Int32, from: SocketAddress?) {}
+        }
+        let nothing = Nothing()
+        let listener = try Listener(loop: EventLoop(), address: .loopback(port: 0), handler: nothing)
+        defer { listener.close() }
+        return listener.port
+    }
+}
