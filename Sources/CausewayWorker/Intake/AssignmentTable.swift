@@ -58,11 +58,6 @@ struct AssignmentTable {
         return true
     }
 
-    /// The first record of an assignment is dealt.
-    mutating func noteFirst(_ offset: Int64, topic: Int32, partition: Int32) {
-        rows[Int(topic)][Int(partition)]?.unsettledOffset = offset
-    }
-
     /// - Returns: the assignment, if its lane does not know of this high watermark.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition], entry.highWatermark != highWatermark else { return nil }
@@ -71,7 +66,10 @@ struct AssignmentTable {
     }
 
     mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
-        rows[Int(topic)][Int(partition)]?.nextOffset = offset + 1
+        guard var entry = self[topic, partition] else { return }
+        entry.nextOffset = offset + 1
+        if entry.unsettledOffset < 0 { entry.unsettledOffset = offset }
+        rows[Int(topic)][Int(partition)] = entry
     }
 
     /// Records of a topic's partitions that are known to be in the log and have not been dealt.

@@ -151,9 +151,6 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return }
         let lane = assignment.lane
-        if assignment.unsettledOffset < 0 {
-            assignments.noteFirst(message.offset, topic: topic, partition: partition)
-        }
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
             assignment: assignment.number,
@@ -401,31 +398,4 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         count(error)
         note(.kafkaError, ["error": "\(error)"])
     }
-}
-
-/// What the intake is built from.
-struct IntakePlan: @unchecked Sendable {
-    var consumerProperties: [(name: String, value: String)]
-    /// Commands, then registrations.
-    var topics: [String]
-    var producer: Producer
-    var mailboxes: [LaneMailbox]
-    var wakeup: Wakeup
-    var drainMilliseconds: Int64
-    var registry: MetricRegistry
-    var logger: Logger
-}
-
-/// Passes the consumer's calls on to the intake.
-private final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
-    weak var intake: Intake?
-
-    func assigned(_ partitions: [TopicPartition]) { intake?.assigned(partitions) }
-    func revoked(_ partitions: [TopicPartition], lost: Bool) { intake?.revoked(partitions, lost: lost) }
-
-    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
-        intake?.clientLogged(level: level, facility: facility, message: message)
-    }
-    func clientFailed(_ error: KafkaError) { intake?.clientFailed(error) }
-    func clientStatistics(json: UnsafeRawBufferPointer) { intake?.clientStatistics(json: json) }
 }

@@ -1,0 +1,30 @@
+import Kafka
+import Logging
+import Reactor
+
+/// What the intake is built from.
+struct IntakePlan: @unchecked Sendable {
+    var consumerProperties: [(name: String, value: String)]
+    /// Commands, then registrations.
+    var topics: [String]
+    var producer: Producer
+    var mailboxes: [LaneMailbox]
+    var wakeup: Wakeup
+    var drainMilliseconds: Int64
+    var registry: MetricRegistry
+    var logger: Logger
+}
+
+/// Passes the consumer's calls on to the intake.
+final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
+    weak var intake: Intake?
+
+    func assigned(_ partitions: [TopicPartition]) { intake?.assigned(partitions) }
+    func revoked(_ partitions: [TopicPartition], lost: Bool) { intake?.revoked(partitions, lost: lost) }
+
+    func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
+        intake?.clientLogged(level: level, facility: facility, message: message)
+    }
+    func clientFailed(_ error: KafkaError) { intake?.clientFailed(error) }
+    func clientStatistics(json: UnsafeRawBufferPointer) { intake?.clientStatistics(json: json) }
+}
