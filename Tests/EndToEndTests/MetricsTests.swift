@@ -152,6 +152,24 @@ struct MetricsTests {
         }
     }
 
+    /// Another worker has the port.
+    @Test func aWorkerThatCannotBeAskedDoesNotRun() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            try run.awaitMetrics("the first worker") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            let second = try ChildProcess(
+                name: "second worker",
+                command: [ExampleRun.executable, "worker", "--config", run.stage.path("causeway.yaml")],
+                logFile: run.stage.path("second.log")
+            )
+            #expect(second.wait(milliseconds: 60_000) == .exited(70))
+            let log = try String(contentsOfFile: run.stage.path("second.log"), encoding: .utf8)
+            #expect(log.contains("the HTTP endpoint cannot listen on 127.0.0.1:\(run.stage.httpPort)"), "\(log)")
+            #expect(try run.status(of: "/readyz") == 200)
+        }
+    }
+
     @Test func theHealthCommandAsks() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])

@@ -88,9 +88,11 @@ import Testing
 
     @Test func neitherAFullQueueNorAFetchedLogNeedsIt() {
         var wakening = FetchWakening()
-        #expect(!wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1))
-        #expect(!wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1), "all of it is in the queue")
-        #expect(!wakening.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1))
-        #expect(wakening.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1))
+        let isFullToldOf = wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
+        let isFetchedToldOf = wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)
+        let isEmptyToldOf = wakening.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1)
+        #expect(!isFullToldOf && !isFetchedToldOf && !isEmptyToldOf)
+        let isOneToldOf = wakening.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1)
+        #expect(isOneToldOf)
     }
 }

@@ -91,7 +91,8 @@ struct WorkerCommand: AsyncParsableCommand {
             registry: worker.registry,
             logger: logger
         )
-        return [.init(service: service)]
+        // A worker that cannot be asked is not left to run: the one that has the port may be another, forgotten one.
+        return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 
     /// Until the worker has stopped and this task is cancelled.
