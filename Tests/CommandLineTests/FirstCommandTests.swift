@@ -40,6 +40,7 @@ struct FirstCommandTests {
                 keyFile: \(directory.path("apns/AuthKey_SIMULATION.p8"))
                 environments: [sandbox]
             worker: {lanes: 1}
+            http: {port: 0}
 
             """,
             to: "causeway.yaml"

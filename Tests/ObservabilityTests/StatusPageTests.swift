@@ -20,6 +20,9 @@ struct StatusPageTests {
         worker.first.add(.recordsReceived, by: 600_000)
         worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0), by: 120_000)
         worker.second.set(.redisReady, to: 0)
+        worker.first.add(.redisErrors, 0, by: 2)
+        worker.first.add(.redisErrors, 1, by: 1_300)
+        worker.kafka.add(.kafkaErrors, 0)
         for _ in 0..<200 { worker.first.observe(.freshness, 0, microseconds: 162_000) }
         worker.publish(
             at: 60_000,
@@ -34,6 +37,8 @@ struct StatusPageTests {
         #expect(html.contains("10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
         #expect(html.contains("Redis is away for 1 of 2 lanes."))
         #expect(html.contains("<code>CausewayRedisAway</code>"))
+        #expect(html.contains("<td>outOfMemory 1,300, moved 2</td>"))
+        #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
 
     @Test func nothingOfThePageRunsOrComesFromElsewhere() {

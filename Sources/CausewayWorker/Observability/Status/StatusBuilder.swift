@@ -3,6 +3,7 @@ struct StatusBuilder {
     /// Partitions that are shown: those that lag or wait most.
     static let partitionsMax = 12
     static let eventsMax = 20
+    static let countsMax = 5
 
     let labels: LabelSpace
     let window: MetricWindow
@@ -179,6 +180,8 @@ struct StatusBuilder {
             title: "Kafka: \(text)",
             explanation: (now[.kafkaReady] != 0 ? "A broker is reachable." : "No broker is reachable.")
                 + (now[.readAheadActive] != 0 ? " Catching up: records are read ahead." : "")
+                + (now.sum(.kafkaErrors) > 0
+                    ? " Errors since the start: \(counts(.kafkaErrors, labels.kafkaErrors))." : "")
                 + (more > 0 ? " The \(shown.count) partitions that lag most; \(more) more are not shown." : ""),
             columns: [
                 .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
@@ -199,6 +202,16 @@ struct StatusBuilder {
             },
             emptyText: "No partition is assigned."
         )
+    }
+
+    /// What was counted most, by name: `stream 1,144, deadline 2`.
+    private func counts(_ metric: Metric, _ names: [String]) -> String {
+        names.indices.map { (name: names[$0], count: now[metric, $0]) }
+            .filter { $0.count > 0 }
+            .sorted { $0.count > $1.count }
+            .prefix(Self.countsMax)
+            .map { "\($0.name) \(Numeral.grouped($0.count))" }
+            .joined(separator: ", ")
     }
 
     // MARK: - APNs and Redis
@@ -265,13 +278,17 @@ struct StatusBuilder {
             columns: [
                 .init(key: "lanesReady", title: "lanes that have it"), .init(key: "lanes", title: "of"),
             ] + Self.quantileColumns + [
-                .init(key: "reconnects", title: "reconnects"), .init(key: "errors", title: "errors"),
+                .init(key: "serversAway", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
+                .init(key: "errors", title: "errors"), .init(key: "errorCodes", title: "by code"),
             ],
             rows: [
                 [
                     .count(Int64(lanes)).toned(lanes < now.lanes.count ? .broken : .plain),
                     .count(Int64(now.lanes.count)),
-                ] + Self.quantiles(calls) + [.count(now.sum(.redisReconnects)), .count(now.sum(.redisErrors))]
+                ] + Self.quantiles(calls) + [
+                    .count(now[.redisServersAway]), .count(now.sum(.redisReconnects)), .count(now.sum(.redisErrors)),
+                    .words(counts(.redisErrors, labels.redisErrors)),
+                ]
             ]
         )
     }
