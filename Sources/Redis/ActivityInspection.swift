@@ -41,10 +41,10 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var newest: Newest?
     /// The last send verdict.
     public private(set) var sent: Sent?
-    /// Of what is shown; nil while that is not known.
+    /// Of what is shown, 48 bits; nil while that is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
-    /// The end of the eight hours after its birth: then only its end is sent.
+    /// The last second of the eight hours after its birth: then only its end is sent.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var fullAtMilliseconds: Int64 = 0
@@ -54,43 +54,57 @@ public struct ActivityInspection: Sendable, Equatable {
     /// - Parameter fields: what HGETALL answers, in pairs. Unknown ones are left aside.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
-        (registeredAtMilliseconds, token) = try hash.token(suffix: "")
-        let alertIsHeld = try takeNewest(hash)
-        try takePace(hash)
+        guard var record = hash.reader("r") else { return }
+        let alertIsHeld = try takeNewest(&record)
+        let kind = try takePace(&record, hash)
+        registeredAtMilliseconds = try record.recordMilliseconds()
+        token = try hash.token(kind & 7, beginning: record.rest, in: record)
+        if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
         if var record = hash.reader("h") {
             held = Held(version: try record.version(), command: record.rest, carriesAlert: alertIsHeld)
         }
     }
 
+    /// Takes the record's first 31 bytes.
+    ///
     /// - Returns: what is held carries an alert.
-    private mutating func takeNewest(_ hash: InspectedHash) throws(InspectionError) -> Bool {
-        guard var record = hash.reader("v") else { return false }
-        let version = try record.version()
-        let byte = try record.byte()
-        let isEnd = byte < UInt8(ascii: "a")
+    private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> Bool {
+        let sequence = try record.number(bytes: 8)
+        let version = ScriptVersion(timestampSeconds: try record.recordSeconds(), sequence: sequence)
+        let assigned = try record.recordSeconds()
+        // The highest bit tells of the bucket.
+        let byte = try record.byte() & 0x7F
         let letter = byte | 0x20
-        guard let state = State(letter: letter) else { throw record.error }
-        newest = Newest(version: version, isEnd: isEnd, state: state)
-        let timestamp = try record.number(digits: ScriptVersion.timestampDigits)
-        let at = try record.milliseconds()
-        if at > 0 { sent = Sent(timestampSeconds: timestamp, atMilliseconds: at) }
-        _ = try record.byte()
-        let digest = record.rest
-        guard digest.isEmpty || digest.count == 8 else { throw record.error }
-        if !digest.isEmpty { shownDigest = digest.reduce(0) { $0 << 8 | UInt64($1) } }
+        if byte != UInt8(ascii: "n") {
+            guard let state = State(letter: letter), let version else { throw record.error }
+            newest = Newest(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
+        }
+        let at = try record.recordMilliseconds()
+        if at > 0 { sent = Sent(timestampSeconds: assigned, atMilliseconds: at) }
+        let digest = try record.number(bytes: StoredDigest.bytes)
+        if digest > 0 { shownDigest = digest }
         return [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
     }
 
-    private mutating func takePace(_ hash: InspectedHash) throws(InspectionError) {
-        guard var record = hash.reader("p") else { return }
-        updatesUntilMilliseconds = try record.milliseconds()
-        allowsFrequentUpdates = try record.byte() == UInt8(ascii: "1")
-        if record.rest.isEmpty { return }
-        fullAtMilliseconds = try record.milliseconds()
-        if record.rest.isEmpty { return }
-        doublings = Int64(clamping: try record.number(digits: 2))
-        limitedAtMilliseconds = try record.milliseconds()
-        guard record.rest.isEmpty else { throw record.error }
+    /// Takes the record's bytes 32 to 42, and what is written of a 429.
+    ///
+    /// - Returns: byte 38.
+    private mutating func takePace(
+        _ record: inout InspectedField,
+        _ hash: InspectedHash
+    ) throws(InspectionError) -> UInt8 {
+        fullAtMilliseconds = try record.recordMilliseconds()
+        let kind = try record.byte()
+        allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
+        let lifeEndSeconds = Int64(try record.number(bytes: 4))
+        if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
+        if kind & StoredRecord.Flag.limited != 0 {
+            guard var limit = hash.reader("l") else { throw InspectionError(field: "l") }
+            doublings = Int64(try limit.byte())
+            limitedAtMilliseconds = try limit.recordMilliseconds()
+            guard limit.rest.isEmpty else { throw limit.error }
+        }
+        return kind
     }
 
     // MARK: - By a policy's numbers

@@ -1,15 +1,24 @@
-/// Updates and ends on their way into one command: a key and an argument for each, and the paces that they go by.
+/// Updates and ends on their way into one command: a key for each, one argument with all of them, and the paces that they go by.
 ///
-/// An argument is, without anything between: the operation's letter, the request's digit, the pace's letter (`A` is the first after the
-/// arguments), the version, the digest of eight bytes and, if a token is registered with it, the fields `t` and `u` as they are to
-/// stand. The memory is made once.
+/// | bytes | of an update or an end |
+/// | --- | --- |
+/// | 1–13 | its version, as ``StoredVersion`` writes it |
+/// | 14–18 | its timestamp once more: what is sent stands so in the record, which is made of pieces |
+/// | 19 | bits: the request's three, 8 for an end, 16 if a token is registered with it |
+/// | 20 | its pace: the number of the argument |
+/// | 21–26 | the digest, see ``StoredDigest`` |
+/// | 27–28 | with a token: the count of its bytes |
+/// | 29–34 | when it was registered, milliseconds |
+/// | 35 | its ``TokenForm`` |
+/// | 36– | the token |
+///
+/// The memory is made once.
 struct AdmissionBatch: ~Copyable {
     static let callsMax = 64
     /// Different paces in one command.
     static let pacesMax = 8
     private static let keyBytesMax = HashKey.bytesMax + CommandWriter.argumentOverheadBytes
-    private static let argumentBytesMax =
-        CommandWriter.admissionBytesMax + CommandWriter.argumentOverheadBytes
+    private static let firstPaceNumber: UInt8 = 2
 
     let capacity: Int
     private(set) var count = 0
@@ -26,7 +35,7 @@ struct AdmissionBatch: ~Copyable {
         precondition((1...Self.callsMax).contains(capacity))
         self.capacity = capacity
         keys = .allocate(byteCount: capacity * Self.keyBytesMax, alignment: 1)
-        arguments = .allocate(byteCount: capacity * Self.argumentBytesMax, alignment: 1)
+        arguments = .allocate(byteCount: capacity * CommandWriter.admissionBytesMax, alignment: 1)
         paces = .allocate(byteCount: Self.pacesMax * PaceArguments.bytes, alignment: 1)
     }
 
@@ -57,9 +66,9 @@ struct AdmissionBatch: ~Copyable {
         var writer = CommandWriter(keys, continuingAt: keyByteCount)
         writer.argument(key)
         keyByteCount = writer.count
-        let letter = UInt8(ascii: "A") + UInt8(place(pace))
+        let paceNumber = Self.firstPaceNumber + UInt8(place(pace))
         writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.admission(event, request, paceLetter: letter, version, digest, registration)
+        writer.admission(event, request, paceNumber: paceNumber, version, digest, registration)
         argumentByteCount = writer.count
         count += 1
     }
@@ -67,17 +76,17 @@ struct AdmissionBatch: ~Copyable {
     /// What `write` needs beside the prefix, at most.
     var commandBytesMax: Int {
         keyByteCount + argumentByteCount + paceCount * PaceArguments.bytes
-            + (paceCount + 2) * CommandWriter.argumentOverheadBytes
+            + (paceCount + 3) * CommandWriter.argumentOverheadBytes
     }
 
     /// Writes the command, and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        let argumentCount = ScriptPrefixes.argumentCount + 1 + 2 * count + paceCount
+        let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
         var writer = CommandWriter(room, argumentCount: argumentCount)
         writer.verbatim(prefix)
         writer.argument(number: count)
         writer.verbatim(UnsafeRawBufferPointer(rebasing: keys[..<keyByteCount]))
-        writer.verbatim(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+        writer.argument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         for position in 0..<paceCount { writer.argument(pace(at: position)) }
         return writer.count
     }

@@ -48,13 +48,6 @@ struct CommandWriter {
         lineEnd()
     }
 
-    mutating func argument(_ pace: PaceArguments) {
-        lengthLine(UInt8(ascii: "$"), PaceArguments.bytes)
-        pace.write(to: base + count)
-        count += PaceArguments.bytes
-        lineEnd()
-    }
-
     mutating func argument(_ bucket: BucketNumbers) {
         lengthLine(UInt8(ascii: "$"), BucketNumbers.bytes)
         bucket.write(to: base + count)
@@ -69,7 +62,7 @@ struct CommandWriter {
         lineEnd()
     }
 
-    /// A digest or a claim, which are only compared.
+    /// A claim, which is only compared.
     mutating func argument(eightBytes number: UInt64) {
         lengthLine(UInt8(ascii: "$"), MemoryLayout<UInt64>.size)
         eightBytes(number)
@@ -109,7 +102,7 @@ struct CommandWriter {
         }
     }
 
-    /// A registration as it stands in the fields `t` and `u`: two arguments.
+    /// A registration as it stands in a device's fields `t` and `u`: two arguments.
     mutating func arguments(_ registration: TokenRegistration) {
         tokenArguments(
             registration.token,
@@ -118,11 +111,79 @@ struct CommandWriter {
         )
     }
 
-    /// A token as it stands in the fields `t` and `u` behind the registration's time, and the time before which it must have
+    /// A token as it stands in a device's fields `t` and `u` behind the registration's time, and the time before which it must have
     /// been registered: three arguments.
     mutating func arguments(_ retirement: TokenRetirement) {
         tokenArguments(retirement.token, retirement.environment, registeredAt: nil)
         if let before = retirement.invalidAtMilliseconds { argument(milliseconds: before) } else { emptyArgument() }
+    }
+
+    /// A registration for an activity's record: its time, the token's form and the token, one argument.
+    mutating func recordArgument(_ registration: TokenRegistration) {
+        Self.withForm(registration.token, registration.environment) { form, token in
+            lengthLine(UInt8(ascii: "$"), StoredRecord.millisecondsBytes + 1 + token.count)
+            milliseconds(registration.registeredAtMilliseconds)
+            byte(form.rawValue)
+            verbatim(token)
+            lineEnd()
+        }
+    }
+
+    /// A token's form and the token, and the time before which it must have been registered, as an activity's record has them: two
+    /// arguments.
+    mutating func recordArguments(_ retirement: TokenRetirement) {
+        Self.withForm(retirement.token, retirement.environment) { form, token in
+            lengthLine(UInt8(ascii: "$"), 1 + token.count)
+            byte(form.rawValue)
+            verbatim(token)
+            lineEnd()
+        }
+        guard let before = retirement.invalidAtMilliseconds else { return emptyArgument() }
+        lengthLine(UInt8(ascii: "$"), StoredRecord.millisecondsBytes)
+        milliseconds(before)
+        lineEnd()
+    }
+
+    /// A version as an activity's record has it.
+    mutating func recordArgument(_ version: ScriptVersion) {
+        lengthLine(UInt8(ascii: "$"), StoredVersion.bytes)
+        recordVersion(version)
+        lineEnd()
+    }
+
+    /// How a version ended: the outcome and what goes with it, one argument.
+    mutating func outcomeArgument(_ outcome: SettledOutcome, _ version: ScriptVersion, _ digest: UInt64) {
+        lengthLine(UInt8(ascii: "$"), 1 + StoredVersion.bytes + StoredDigest.bytes)
+        byte(outcome.rawValue)
+        recordVersion(version)
+        self.digest(digest)
+        lineEnd()
+    }
+
+    /// The same for a device's hash, where only the version counts.
+    mutating func outcomeArgument(_ outcome: SettledOutcome, _ version: ScriptVersion) {
+        lengthLine(UInt8(ascii: "$"), 1 + ScriptVersion.textBytes)
+        byte(outcome.rawValue)
+        version.write(to: base + count)
+        count += ScriptVersion.textBytes
+        lineEnd()
+    }
+
+    mutating func outcomeArgument(_ outcome: SettledOutcome, _ pace: PaceArguments) {
+        lengthLine(UInt8(ascii: "$"), 1 + PaceArguments.bytes)
+        byte(outcome.rawValue)
+        pace.write(to: base + count)
+        count += PaceArguments.bytes
+        lineEnd()
+    }
+
+    /// A start that goes back into its bucket.
+    mutating func refundArgument(_ bucket: BucketNumbers) {
+        lengthLine(UInt8(ascii: "$"), 1 + BucketNumbers.bytes)
+        byte(UInt8(ascii: "g"))
+        bucket.write(to: base + count)
+        count += BucketNumbers.bytes
+        lineEnd()
     }
 
     private mutating func tokenArguments(
@@ -138,7 +199,7 @@ struct CommandWriter {
         }
     }
 
-    /// A token as it is stored, behind the time of its registration if there is one.
+    /// A token as a device's hash has it, behind the time of its registration if there is one.
     private static func withStored(
         _ token: UnsafeRawBufferPointer,
         _ environment: TokenEnvironment,
@@ -158,45 +219,66 @@ struct CommandWriter {
         }
     }
 
-    /// The longest argument that `admission` writes.
-    static let admissionBytesMax = admissionBytes + StoredTime.digits + TokenText.bytesMax
-    private static let admissionBytes = 3 + ScriptVersion.textBytes + MemoryLayout<UInt64>.size
+    private static func withForm(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: TokenEnvironment,
+        _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
+    ) {
+        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax, alignment: 1) { memory in
+            // Memory of a positive size has an address.
+            let (form, length) = TokenText.encodeBytes(
+                of: token,
+                environment,
+                to: memory.baseAddress.unsafelyUnwrapped
+            )
+            body(form, UnsafeRawBufferPointer(rebasing: memory[..<length]))
+        }
+    }
 
-    /// An update or an end as one argument; for its parts see ``AdmissionBatch``.
+    /// The most that `admission` writes.
+    static let admissionBytesMax =
+        StoredVersion.bytes + StoredRecord.secondsBytes + 2 + StoredDigest.bytes + 2 + StoredRecord.millisecondsBytes
+        + TokenText.bytesMax
+
+    /// An update or an end, as a part of an argument; for its parts see ``AdmissionBatch``.
     mutating func admission(
         _ event: CommandEvent,
         _ request: PushRequest,
-        paceLetter: UInt8,
+        paceNumber: UInt8,
         _ version: ScriptVersion,
         _ digest: UInt64,
         _ registration: TokenRegistration?
     ) {
-        guard let registration else {
-            return admission(event, request, paceLetter, version, digest, UnsafeRawBufferPointer(start: nil, count: 0))
-        }
-        let registeredAt = registration.registeredAtMilliseconds
-        Self.withStored(registration.token, registration.environment, registeredAt: registeredAt) { stored in
-            admission(event, request, paceLetter, version, digest, stored)
+        recordVersion(version)
+        bigEndian(version.timestampSeconds, bytes: StoredRecord.secondsBytes)
+        byte(request.bits + (event == .end ? 8 : 0) + (registration == nil ? 0 : 16))
+        byte(paceNumber)
+        self.digest(digest)
+        guard let registration else { return }
+        Self.withForm(registration.token, registration.environment) { form, token in
+            bigEndian(UInt64(token.count), bytes: 2)
+            milliseconds(registration.registeredAtMilliseconds)
+            byte(form.rawValue)
+            verbatim(token)
         }
     }
 
-    private mutating func admission(
-        _ event: CommandEvent,
-        _ request: PushRequest,
-        _ paceLetter: UInt8,
-        _ version: ScriptVersion,
-        _ digest: UInt64,
-        _ stored: UnsafeRawBufferPointer
-    ) {
-        lengthLine(UInt8(ascii: "$"), Self.admissionBytes + stored.count)
-        byte(event.rawValue)
-        byte(request.digit)
-        byte(paceLetter)
-        version.write(to: base + count)
-        count += ScriptVersion.textBytes
-        eightBytes(digest)
-        verbatim(stored)
-        lineEnd()
+    private mutating func recordVersion(_ version: ScriptVersion) {
+        StoredVersion.write(version, to: base + count)
+        count += StoredVersion.bytes
+    }
+
+    private mutating func digest(_ digest: UInt64) {
+        bigEndian(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
+    }
+
+    private mutating func milliseconds(_ milliseconds: Int64) {
+        bigEndian(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
+    }
+
+    private mutating func bigEndian(_ value: UInt64, bytes: Int) {
+        BigEndian.write(value, bytes: bytes, to: base + count)
+        count += bytes
     }
 
     private mutating func lengthLine(_ type: UInt8, _ length: Int) {

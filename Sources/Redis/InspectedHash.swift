@@ -45,7 +45,7 @@ struct InspectedHash {
         fields[field].map { InspectedField(name: field, bytes: $0[...]) }
     }
 
-    /// What stands in `t` and `u`.
+    /// What stands in a device's `t` and `u`.
     func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
         guard var record = reader("t\(suffix)") else { return (nil, nil) }
         let registeredAt = try record.milliseconds()
@@ -57,6 +57,23 @@ struct InspectedHash {
         }
         guard let decoded else { throw record.error }
         return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
+    }
+
+    /// The token whose form and beginning stand in an activity's record, and the rest in `t` and `u`.
+    func token(_ form: UInt8, beginning: [UInt8], in record: InspectedField) throws(InspectionError) -> InspectedToken?
+    {
+        if form == 0 { return nil }
+        let stored = beginning + (fields["t"] ?? []) + (fields["u"] ?? [])
+        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+        let decoded = memory.withUnsafeMutableBytes { memory in
+            stored.withUnsafeBytes { stored in
+                memory.baseAddress.flatMap { start in
+                    TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
+                }
+            }
+        }
+        guard let decoded else { throw record.error }
+        return InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment)
     }
 
     /// Of a device's hash: what follows the colon of a field's name.
@@ -89,6 +106,24 @@ struct InspectedField {
         bytes = bytes.dropFirst(digits)
         guard text.count == digits, let number = text.withUnsafeBytes({ Decimal.parse($0) }) else { throw error }
         return number
+    }
+
+    /// A binary one.
+    mutating func number(bytes count: Int) throws(InspectionError) -> UInt64 {
+        let number = bytes.prefix(count)
+        bytes = bytes.dropFirst(count)
+        guard number.count == count else { throw error }
+        return BigEndian.read(number)
+    }
+
+    mutating func recordMilliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try number(bytes: StoredRecord.millisecondsBytes))
+    }
+
+    mutating func recordSeconds() throws(InspectionError) -> UInt64 {
+        let seconds = try number(bytes: StoredRecord.secondsBytes)
+        guard seconds <= ScriptVersion.timestampSecondsMax else { throw error }
+        return seconds
     }
 
     mutating func milliseconds() throws(InspectionError) -> Int64 {

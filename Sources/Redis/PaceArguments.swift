@@ -4,7 +4,7 @@ import Glibc
 public struct BucketNumbers: Sendable, Hashable {
     public static let pushesMax = 10_000
     public static let intervalMillisecondsMax: Int64 = 3_600_000
-    static let bytes = 17
+    static let bytes = 7
 
     /// Time in which a push is gained: 1 through ``intervalMillisecondsMax``.
     public let intervalMilliseconds: Int64
@@ -20,11 +20,11 @@ public struct BucketNumbers: Sendable, Hashable {
         self.reserved = min(max(0, reserved), self.pushes)
     }
 
-    /// Writes the interval in seven digits, pushes and reserve in five each.
+    /// Writes the interval in three bytes, pushes and reserve in two each.
     func write(to destination: UnsafeMutableRawPointer) {
-        Decimal.write(UInt64(intervalMilliseconds), digits: 7, to: destination)
-        Decimal.write(UInt64(pushes), digits: 5, to: destination + 7)
-        Decimal.write(UInt64(reserved), digits: 5, to: destination + 12)
+        BigEndian.write(UInt64(intervalMilliseconds), bytes: 3, to: destination)
+        BigEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
+        BigEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
     }
 }
 
@@ -60,41 +60,43 @@ public struct PaceNumbers: Sendable, Hashable {
 
 /// The numbers of a policy as the scripts take them, rendered once, when a worker starts.
 ///
-/// The three times in seven digits each, the bucket and the frequent bucket.
+/// The spacing and the bucket, the spacing again and the frequent bucket, so that what an admission goes by lies together; then the
+/// longest spacing and the time of recovery. Times take three bytes each.
 public struct PaceArguments: Sendable {
-    static let bytes = 55
-    private static let timeDigits = 7
+    static let bytes = 26
+    private static let timeBytes = 3
 
-    private let text: InlineArray<55, UInt8>
+    private let numbers: InlineArray<26, UInt8>
 
     public init(_ numbers: PaceNumbers) {
-        text = InlineArray(initializingWith: { span in
+        self.numbers = InlineArray(initializingWith: { span in
             span.withUnsafeMutableBufferPointer { buffer, count in
                 guard let start = buffer.baseAddress.map({ UnsafeMutableRawPointer($0) }) else { return }
-                let times = [
-                    numbers.spacingMilliseconds, numbers.throttledSpacingMaxMilliseconds,
-                    numbers.throttleRecoveryMilliseconds,
-                ]
-                for (index, time) in times.enumerated() {
-                    Decimal.write(UInt64(time), digits: Self.timeDigits, to: start + index * Self.timeDigits)
+                func write(_ milliseconds: Int64, at position: Int) {
+                    BigEndian.write(UInt64(milliseconds), bytes: Self.timeBytes, to: start + position)
                 }
-                let buckets = start + times.count * Self.timeDigits
-                numbers.budget.write(to: buckets)
-                numbers.frequentBudget.write(to: buckets + BucketNumbers.bytes)
+                var position = 0
+                for bucket in [numbers.budget, numbers.frequentBudget] {
+                    write(numbers.spacingMilliseconds, at: position)
+                    bucket.write(to: start + position + Self.timeBytes)
+                    position += Self.timeBytes + BucketNumbers.bytes
+                }
+                write(numbers.throttledSpacingMaxMilliseconds, at: position)
+                write(numbers.throttleRecoveryMilliseconds, at: position + Self.timeBytes)
                 count = buffer.count
             }
         })
     }
 
     func write(to destination: UnsafeMutableRawPointer) {
-        text.span.withUnsafeBytes {
+        numbers.span.withUnsafeBytes {
             destination.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count)
         }
     }
 
     /// Whether these ``bytes`` are what it writes.
     func isWritten(in bytes: UnsafeRawBufferPointer) -> Bool {
-        text.span.withUnsafeBytes {
+        numbers.span.withUnsafeBytes {
             memcmp($0.baseAddress.unsafelyUnwrapped, bytes.baseAddress.unsafelyUnwrapped, Self.bytes) == 0
         }
     }
@@ -116,8 +118,5 @@ public struct PushRequest: Sendable, Hashable {
         self.carriesAlert = carriesAlert
     }
 
-    /// The three as the bits of a digit.
-    var digit: UInt8 {
-        UInt8(ascii: "0") + (isHigh ? 1 : 0) + (mayUseReserve ? 2 : 0) + (carriesAlert ? 4 : 0)
-    }
+    var bits: UInt8 { (isHigh ? 1 : 0) + (mayUseReserve ? 2 : 0) + (carriesAlert ? 4 : 0) }
 }

@@ -20,7 +20,7 @@ extension RedisConnection {
         guard key.kind == .activity else { return .outOfBounds }
         return issue(.start, key, argumentCount: 3, argumentBytes: 72, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "s"))
-            writer.argument(version)
+            writer.recordArgument(version)
             writer.argument(eightBytes: claim)
         }
     }
@@ -32,8 +32,8 @@ extension RedisConnection {
     ///
     /// - Parameters:
     ///   - key: an activity's.
-    ///   - digest: of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. Not
-    ///     used for an end.
+    ///   - digest: of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. Its lower
+    ///     48 bits are compared. Not used for an end.
     ///   - registration: an update token that came with the command; it counts as registered, and says nothing of frequent updates.
     ///   - tag: comes back with the reply.
     public func admitCommand(
@@ -82,12 +82,14 @@ extension RedisConnection {
             return .outOfBounds
         }
         let bytes = 64 + scope.count + command.count
-        return issue(.hold, key, argumentCount: 5, argumentBytes: bytes, tag: tag) { writer in
+        let isActivity = key.kind == .activity
+        return issue(.hold, key, argumentCount: isActivity ? 6 : 5, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "h"))
             writer.argument(scope)
             writer.argument(version)
             writer.argument(command)
             writer.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
+            if isActivity { writer.recordArgument(version) }
         }
     }
 
@@ -106,10 +108,11 @@ extension RedisConnection {
     ) -> CallIssue {
         guard scope.isWithinBounds(key), registration.isWithinBounds else { return .outOfBounds }
         let bytes = 96 + scope.count + TokenText.bytesMax
-        return issue(.register, key, argumentCount: 6, argumentBytes: bytes, tag: tag) { writer in
+        let count = key.kind == .activity ? 5 : 6
+        return issue(.register, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "r"))
             writer.argument(scope)
-            writer.arguments(registration)
+            if key.kind == .activity { writer.recordArgument(registration) } else { writer.arguments(registration) }
             if let shows { writer.argument(shows) } else { writer.emptyArgument() }
             writer.argument(letter: UInt8(ascii: frequentUpdates ? "1" : "0"))
         }
@@ -156,11 +159,8 @@ extension RedisConnection {
     /// Gives back what `address` drew for a start that its admission refused. The reply is that of `settle`.
     public func refundStart(key: HashKey, startBudget: BucketNumbers, tag: UInt64) -> CallIssue {
         guard key.kind == .device else { return .outOfBounds }
-        return issue(.settle, key, argumentCount: 4, argumentBytes: 32 + BucketNumbers.bytes, tag: tag) { writer in
-            writer.emptyArgument()
-            writer.emptyArgument()
-            writer.argument(letter: UInt8(ascii: "g"))
-            writer.argument(startBudget)
+        return issue(.settle, key, argumentCount: 1, argumentBytes: 32 + BucketNumbers.bytes, tag: tag) { writer in
+            writer.refundArgument(startBudget)
         }
     }
 
@@ -169,7 +169,7 @@ extension RedisConnection {
     ///
     /// - Parameters:
     ///   - version: nil: only the token is retired. Of no account with `limited`.
-    ///   - digest: of what is shown now, if accepted.
+    ///   - digest: of what is shown now, if accepted; its lower 48 bits count.
     ///   - pace: needed with `limited`, else of no account.
     public func settle(
         key: HashKey,
@@ -183,18 +183,22 @@ extension RedisConnection {
     ) -> CallIssue {
         precondition(outcome != .limited || pace != nil, "a 429 is settled with the pace")
         guard scope.isWithinBounds(key), retirement?.isWithinBounds ?? true else { return .outOfBounds }
-        let count = retirement == nil ? 4 : 7
+        let isActivity = key.kind == .activity
+        let count = retirement == nil ? isActivity ? 1 : 2 : isActivity ? 4 : 5
         let bytes = 96 + scope.count + PaceArguments.bytes + (retirement == nil ? 0 : TokenText.bytesMax)
         return issue(.settle, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
-            writer.argument(scope)
-            if let version { writer.argument(version) } else { writer.emptyArgument() }
-            writer.argument(letter: outcome.rawValue)
             if outcome == .limited, let pace {
-                writer.argument(pace)
+                writer.outcomeArgument(outcome, pace)
+            } else if let version, isActivity {
+                writer.outcomeArgument(outcome, version, digest)
+            } else if let version {
+                writer.outcomeArgument(outcome, version)
             } else {
-                writer.argument(eightBytes: digest)
+                writer.argument(letter: outcome.rawValue)
             }
-            if let retirement { writer.arguments(retirement) }
+            if !isActivity || retirement != nil { writer.argument(scope) }
+            guard let retirement else { return }
+            if isActivity { writer.recordArguments(retirement) } else { writer.arguments(retirement) }
         }
     }
 

@@ -91,26 +91,40 @@ extension RedisConnection {
         return result
     }
 
-    /// Takes the timestamp and, but for a start, priority, budget and token.
+    /// Takes the timestamp of a start; of all others priority, budget, the record as it stands now, and the token's rest.
     private func takeSend(_ rest: UnsafeRawBufferPointer, isStart: Bool, into result: inout AdmitReply) -> Bool {
-        let priority = ScriptVersion.timestampDigits
-        guard rest.count >= priority,
-            let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[..<priority]))
+        if isStart { return rest.count == StoredRecord.secondsBytes && takeTimestamp(rest, into: &result) }
+        let budgetBytes = 2
+        let record = UnsafeRawBufferPointer(rebasing: rest.dropFirst(1 + budgetBytes))
+        guard record.count > StoredRecord.token, let memory = tokenMemory.baseAddress,
+            let letter = PriorityLetter(rawValue: rest[0]),
+            let form = TokenForm(rawValue: record[StoredRecord.kind] & 7),
+            takeTimestamp(
+                UnsafeRawBufferPointer(rebasing: record[StoredRecord.timestamp...].prefix(StoredRecord.secondsBytes)),
+                into: &result
+            )
         else { return false }
-        result.timestampSeconds = timestamp
-        if isStart { return rest.count == priority }
-        let token = priority + 1 + AdmitReply.budgetDigits
-        guard rest.count > token,
-            let budget = Decimal.parse(UnsafeRawBufferPointer(rebasing: rest[(priority + 1)..<token])),
-            let letter = PriorityLetter(rawValue: rest[priority])
+        let budget = BigEndian.read(rest[1...budgetBytes])
+        let registeredAt = BigEndian.read(record[StoredRecord.registeredAt..<StoredRecord.token])
+        let stored = UnsafeRawBufferPointer(rebasing: record[StoredRecord.token...])
+        guard registeredAt <= TokenRegistration.registeredAtMillisecondsMax, budget <= BucketNumbers.pushesMax,
+            let token = TokenText.decode(form, stored, to: memory)
         else { return false }
-        result.budgetLeft = Int(truncatingIfNeeded: budget)
+        result.budgetLeft = Int(budget)
         result.priority = letter == .ten ? 10 : 5
         result.isDemoted = letter == .demoted
-        return takeToken(UnsafeRawBufferPointer(rebasing: rest[token...]), into: &result)
+        result.token = UnsafeRawBufferPointer(start: memory, count: token.count)
+        result.environment = token.environment
+        result.registeredAtMilliseconds = Int64(registeredAt)
+        return true
     }
 
-    /// Takes the fields `t` and `u`, one behind the other: the registration's time and the token.
+    private func takeTimestamp(_ bytes: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
+        result.timestampSeconds = BigEndian.read(bytes)
+        return result.timestampSeconds <= ScriptVersion.timestampSecondsMax
+    }
+
+    /// Takes a device's fields `t` and `u`, one behind the other: the registration's time and the token.
     private func takeToken(_ stored: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
         guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
             let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
@@ -128,10 +142,6 @@ private enum PriorityLetter: UInt8 {
     case five = 0x66  // "f"
     case ten = 0x74  // "t"
     case demoted = 0x64  // "d"
-}
-
-extension AdmitReply {
-    fileprivate static let budgetDigits = 5
 }
 
 extension Verdict {

@@ -17,78 +17,114 @@
 /// does not bring the dead token back. For the fields see ``AdmitScript``.
 enum SettleScript {
     static let body: StaticString = """
-        local key, suffix, version, outcome = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-        local byte, sub, call = string.byte, string.sub, redis.call
+        local key, what = KEYS[1], ARGV[1]
+        local byte, char, sub, call = string.byte, string.char, string.sub, redis.call
+        local read, pack = struct.unpack, struct.pack
+        local outcome, suffix = byte(what), ARGV[2] or ''
 
-        if outcome == 'g' then
+        if outcome == 103 then
           local s = call('HGET', key, 's')
           if s and s ~= '' then
-            call('HSET', key, 's', string.format('%013.0f', math.max(s - sub(ARGV[4], 1, 7), 0)))
+            call('HSET', key, 's', string.format('%013.0f', math.max(s - read('>I3', what, 2), 0)))
           end
           return 0
         end
 
-        local changes, count, retired = {}, 0, 0
-        local v, state, b, h, t, u, p
-        if outcome == 'l' then
-          v, p = unpack(call('HMGET', key, 'v', 'p'))
-        elseif suffix == '' then
-          v, b = unpack(call('HMGET', key, 'v', 'b'))
-          if v and sub(v, 1, 30) == version then state = byte(v, 31) end
-        else
-          h = call('HGET', key, 'h' .. suffix)
+        if suffix ~= '' then
+          local changes, count, retired = {}, 0, 0
+          local h = call('HGET', key, 'h' .. suffix)
+          local t, u
+          if ARGV[3] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
+          if outcome ~= 108 and h and h ~= '' and sub(h, 1, 30) == sub(what, 2) then
+            changes, count = {'h' .. suffix, ''}, 2
+          end
+          if t and sub(t, 14) == ARGV[3] and u == ARGV[4] then
+            local registered = sub(t, 1, 13)
+            if ARGV[5] == '' or registered < ARGV[5] then
+              changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] =
+                't' .. suffix, string.format('%013.0f', math.min(registered + 1, 9999999999999)), 'u' .. suffix, ''
+              retired = 1
+            end
+          end
+          if changes[1] then call('HSET', key, unpack(changes)) end
+          return retired
         end
-        if ARGV[5] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
 
-        if p and suffix == '' then
-          local time, pace = call('TIME'), ARGV[4]
-          local now, limited = time[1] .. sub('000000' .. time[2], -6, -4), sub(p, 30)
-          if v and sub(v, 42, 54) > limited or limited == '' or now < limited then
-            local doublings, spacing, longest = 0, sub(pace, 1, 7), sub(pace, 8, 14)
-            if limited ~= '' and now >= limited then
-              doublings = math.max(sub(p, 28, 29) - math.floor((now - limited) / sub(pace, 15, 21)), 0)
-            end
-            if spacing * 2 ^ doublings < longest + 0 then doublings = math.min(doublings + 1, 22) end
-            local full = sub(p, 15, 27)
-            if full == '' then full = '0000000000000' end
-            changes, count = {'p', sub(p, 1, 14) .. full .. string.format('%02.0f', doublings) .. now}, 2
-          end
-        end
-        if state then
-          local ended = state < 97
-          if ended then state = state + 32 end
-          local letter, shown
-          if outcome == 'a' then
-            letter, shown = 's', sub(v, 32, 55) .. ARGV[4]
-          elseif state ~= 115 and state ~= 102 then
-            letter, shown = outcome == 'f' and 'f' or 's', sub(v, 32)
-          end
-          if letter then
-            if ended then letter = string.upper(letter) end
-            changes, count = {'v', version .. letter .. shown}, 2
-            if state >= 104 and state <= 108 or state >= 120 then
-              changes[3], changes[4] = 'h', ''
-              count = 4
+        local r = call('HGET', key, 'r')
+        if not r then return 0 end
+        local stateByte, kind = byte(r, 19), byte(r, 38)
+        local changes, retired, before = nil, 0, r
+        local hasStarted = kind % 64 >= 32
+
+        if outcome == 108 then
+          local sent, lifeEnd = read('>I6xxxxxxxxxxxxxI4', r, 20)
+          if lifeEnd > 0 then
+            local time = call('TIME')
+            local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            local spacing, longest, recovery = read('>I3xxxxxxxxxxxxxxxxxI3I3', what, 2)
+            local doublings, limitedAt, isLimited = 0, 0, kind % 32 >= 16
+            if isLimited then doublings, limitedAt = read('>BI6', call('HGET', key, 'l')) end
+            if not isLimited or sent > limitedAt or now < limitedAt then
+              doublings = now < limitedAt and 0 or math.max(doublings - math.floor((now - limitedAt) / recovery), 0)
+              if spacing * 2 ^ doublings < longest then doublings = math.min(doublings + 1, 22) end
+              if not isLimited then kind = kind + 16 end
+              r = sub(r, 1, 37) .. char(kind) .. sub(r, 39)
+              changes = {'r', r, 'l', pack('>BI6', doublings, now)}
             end
           end
-        end
-        if b and #b > 30 and sub(b, 1, 30) == version then
-          changes[count + 1], changes[count + 2] = 'b', outcome == 'a' and version or version .. 's' .. sub(b, 32)
-          count = count + 2
-        end
-        if h and h ~= '' and sub(h, 1, 30) == version then
-          changes[count + 1], changes[count + 2] = 'h' .. suffix, ''
-          count = count + 2
-        end
-        if ARGV[5] and t and sub(t, 14) == ARGV[5] and u == ARGV[6] then
-          local registered = sub(t, 1, 13)
-          if ARGV[7] == '' or registered < ARGV[7] then
-            changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] =
-              't' .. suffix, string.format('%013.0f', math.min(registered + 1, 9999999999999)), 'u' .. suffix, ''
-            count, retired = count + 4, 1
+        elseif #what > 1 then
+          local version = sub(what, 2, 14)
+          local holds = false
+          if sub(r, 1, 13) == version then
+            local drawn = stateByte >= 128 and 128 or 0
+            local state, case = stateByte - drawn, 0
+            if state < 97 then state, case = state + 32, 32 end
+            if state ~= 110 then
+              if outcome == 97 then
+                r = sub(r, 1, 18) .. char(115 - case + drawn) .. sub(r, 20, 25) .. sub(what, 15) .. sub(r, 32)
+              elseif state ~= 115 and state ~= 102 then
+                r = sub(r, 1, 18) .. char((outcome == 102 and 102 or 115) - case + drawn) .. sub(r, 20)
+              end
+              holds = state >= 104 and state <= 108 or state >= 120
+            end
+          end
+          if hasStarted or holds then
+            changes = {'r', r}
+            if holds then changes[3], changes[4] = 'h', '' end
+            local b = hasStarted and call('HGET', key, 'b')
+            if b and sub(b, 1, 13) == version then
+              local count = #changes
+              if outcome == 97 then
+                kind = kind - 32
+                r = sub(r, 1, 37) .. char(kind) .. sub(r, 39)
+                changes[2], changes[count + 1], changes[count + 2] = r, 'b', version
+              else
+                changes[count + 1], changes[count + 2] = 'b', version .. 's' .. sub(b, 15)
+              end
+            end
           end
         end
-        if count > 0 then call('HSET', key, unpack(changes)) end
+
+        if ARGV[3] and kind % 8 == byte(ARGV[3]) then
+          local t, u = unpack(call('HMGET', key, 't', 'u'))
+          local registeredAt = read('>I6', r, 43)
+          if sub(r, 49) .. (t or '') .. (u or '') == sub(ARGV[3], 2)
+            and (ARGV[4] == '' or registeredAt < read('>I6', ARGV[4])) then
+            r = sub(r, 1, 37) .. char(kind % 64 - kind % 8) .. sub(r, 39, 42)
+              .. pack('>I6', math.min(registeredAt + 1, 9999999999999))
+            changes = changes or {'r', ''}
+            changes[2] = r
+            local count = #changes
+            changes[count + 1], changes[count + 2] = 't', ''
+            if kind % 128 >= 64 then changes[count + 3], changes[count + 4] = 'u', '' end
+            retired = 1
+          end
+        end
+        if changes then
+          call('HSET', key, unpack(changes))
+        elseif r ~= before then
+          call('HSET', key, 'r', r)
+        end
         return retired
         """
 }

@@ -1,4 +1,5 @@
-/// How a token stands in a hash: a letter that says its environment and form, then the token.
+/// How a token stands in a device's hash: a letter that says its environment and form, then the token. In an activity's record the
+/// form is a number beside it.
 ///
 /// Tokens are opaque, but all that Apple is known to issue come as lower-case hexadecimal digits: those are packed two to
 /// a byte, which makes the difference of a fifth of a hash.
@@ -9,24 +10,28 @@ enum TokenText {
     /// A token of ``TokenRegistration/tokenBytesMax`` that cannot be packed, and its letter.
     static let bytesMax = TokenRegistration.tokenBytesMax + 1
 
-    private static let packed = (production: UInt8(ascii: "P"), sandbox: UInt8(ascii: "S"))
-    private static let plain = (production: UInt8(ascii: "p"), sandbox: UInt8(ascii: "s"))
-
     /// Writes the stored form of a token, and returns its length.
     static func encode(
         _ token: UnsafeRawBufferPointer,
         _ environment: TokenEnvironment,
         to destination: UnsafeMutableRawPointer
     ) -> Int {
-        if pack(token, to: destination + 1) {
-            let letter = environment == .production ? packed.production : packed.sandbox
-            destination.storeBytes(of: letter, as: UInt8.self)
-            return token.count / 2 + 1
+        let (form, count) = encodeBytes(of: token, environment, to: destination + 1)
+        destination.storeBytes(of: form.letter, as: UInt8.self)
+        return count + 1
+    }
+
+    /// Writes the stored form of a token without its letter.
+    static func encodeBytes(
+        of token: UnsafeRawBufferPointer,
+        _ environment: TokenEnvironment,
+        to destination: UnsafeMutableRawPointer
+    ) -> (form: TokenForm, count: Int) {
+        if pack(token, to: destination) {
+            return (environment == .production ? .packedProduction : .packedSandbox, token.count / 2)
         }
-        let letter = environment == .production ? plain.production : plain.sandbox
-        destination.storeBytes(of: letter, as: UInt8.self)
-        UnsafeMutableRawBufferPointer(start: destination + 1, count: token.count).copyMemory(from: token)
-        return token.count + 1
+        UnsafeMutableRawBufferPointer(start: destination, count: token.count).copyMemory(from: token)
+        return (environment == .production ? .plainProduction : .plainSandbox, token.count)
     }
 
     /// Reads a stored form, writing the token to `destination`, which has room for twice ``bytesMax``. Nil if it is none.
@@ -34,20 +39,27 @@ enum TokenText {
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
     ) -> (count: Int, environment: TokenEnvironment)? {
-        guard let letter = stored.first, stored.count >= 2, stored.count <= bytesMax else { return nil }
-        let rest = UnsafeRawBufferPointer(rebasing: stored[1...])
-        switch letter {
-        case plain.production, plain.sandbox:
+        guard let letter = stored.first, let form = TokenForm(letter: letter) else { return nil }
+        return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
+    }
+
+    /// The same of a token without its letter.
+    static func decode(
+        _ form: TokenForm,
+        _ rest: UnsafeRawBufferPointer,
+        to destination: UnsafeMutableRawPointer
+    ) -> (count: Int, environment: TokenEnvironment)? {
+        guard rest.count > 0, rest.count < bytesMax else { return nil }
+        switch form {
+        case .plainProduction, .plainSandbox:
             UnsafeMutableRawBufferPointer(start: destination, count: rest.count).copyMemory(from: rest)
-            return (rest.count, letter == plain.production ? .production : .sandbox)
-        case packed.production, packed.sandbox:
+            return (rest.count, form == .plainProduction ? .production : .sandbox)
+        case .packedProduction, .packedSandbox:
             for (index, byte) in rest.enumerated() {
                 destination.storeBytes(of: hexadecimalDigit(byte >> 4), toByteOffset: index &* 2, as: UInt8.self)
                 destination.storeBytes(of: hexadecimalDigit(byte & 15), toByteOffset: index &* 2 &+ 1, as: UInt8.self)
             }
-            return (rest.count * 2, letter == packed.production ? .production : .sandbox)
-        default:
-            return nil
+            return (rest.count * 2, form == .packedProduction ? .production : .sandbox)
         }
     }
 
@@ -77,14 +89,44 @@ enum TokenText {
     }
 }
 
-/// A time in UNIX milliseconds as it is stored: always as many digits, so that the scripts compare times as text.
+/// A token's environment, and whether its digits are packed: by its number in an activity's record, by its letter elsewhere.
+enum TokenForm: UInt8 {
+    case packedProduction = 1
+    case packedSandbox
+    case plainProduction
+    case plainSandbox
+
+    init?(letter: UInt8) {
+        switch letter {
+        case UInt8(ascii: "P"): self = .packedProduction
+        case UInt8(ascii: "S"): self = .packedSandbox
+        case UInt8(ascii: "p"): self = .plainProduction
+        case UInt8(ascii: "s"): self = .plainSandbox
+        default: return nil
+        }
+    }
+
+    var letter: UInt8 {
+        switch self {
+        case .packedProduction: UInt8(ascii: "P")
+        case .packedSandbox: UInt8(ascii: "S")
+        case .plainProduction: UInt8(ascii: "p")
+        case .plainSandbox: UInt8(ascii: "s")
+        }
+    }
+}
+
+/// A time in UNIX milliseconds as it is stored in digits: always as many digits, so that the scripts compare times as text.
 enum StoredTime {
     static let digits = 13
 
     /// Times before 1970 and after the year 2286 count as those.
+    static func stored(_ milliseconds: Int64) -> UInt64 {
+        UInt64(min(max(0, milliseconds), TokenRegistration.registeredAtMillisecondsMax))
+    }
+
     static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
-        let stored = min(max(0, milliseconds), TokenRegistration.registeredAtMillisecondsMax)
-        Decimal.write(UInt64(stored), digits: digits, to: destination)
+        Decimal.write(stored(milliseconds), digits: digits, to: destination)
     }
 
     static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {

@@ -135,7 +135,7 @@ import Testing
     @Test func `What is wrong with one hash is that call's error alone`() throws {
         let (server, lane) = try connected()
         server.command("SET", TestKey.activity("3").text, "not a hash")
-        server.command("HSET", TestKey.activity("5").text, "v", "0", "t", String(repeating: "9", count: 40))
+        server.command("HSET", TestKey.activity("5").text, "r", String(repeating: "9", count: 47))
         for tag in 0..<8 as Range<UInt64> {
             #expect(lane.connection.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
@@ -148,7 +148,7 @@ import Testing
         #expect(lane.reasons.first?.contains("WRONGTYPE") == true)
         #expect(server.calls("evalsha") == 1)
         for index in 0..<8 where index != 3 && index != 5 {
-            #expect(server.hash(TestKey.activity("\(index)").text)["v"]?.count == 55)
+            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.token)
         }
         #expect(lane.connection.isReady)
         lane.connection.close()

@@ -41,14 +41,13 @@ struct CommandWriterTests {
             budget: BucketNumbers(intervalMilliseconds: 240_000, pushes: 15, reserved: 20),
             frequentBudget: BucketNumbers(intervalMilliseconds: 0, pushes: 20_000, reserved: 50)
         )
-        let bytes = written(argumentCount: 15) { writer in
+        let bytes = written(argumentCount: 19) { writer in
             app.withUnsafeBytes { app in
                 identifier.withUnsafeBytes { writer.argument(HashKey(app: app, kind: .device, identifier: $0)) }
             }
             writer.argument(letter: UInt8(ascii: "u"))
             writer.emptyArgument()
             writer.argument(number: 640)
-            writer.argument(PaceArguments(pace))
             writer.argument(pace.frequentBudget)
             writer.argument(ScriptVersion(timestampSeconds: 1_760_000_000, sequence: 42)!)
             writer.argument(eightBytes: 0x0001_2341_4243_4445)
@@ -59,21 +58,35 @@ struct CommandWriterTests {
                     TokenRegistration(token: token, environment: .production, registeredAtMilliseconds: 12)
                 )
                 writer.arguments(TokenRetirement(token: token, environment: .production, invalidAtMilliseconds: .max))
+                writer.recordArguments(
+                    TokenRetirement(token: token, environment: .sandbox, invalidAtMilliseconds: .max)
+                )
             }
+            writer.outcomeArgument(.limited, PaceArguments(pace))
+            writer.outcomeArgument(.accepted, .at(1, 2), 0xFFFF_0001_0203_0405)
+            writer.refundArgument(pace.budget)
         }
         let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
             "{com.example.scores/match-17}", "u", "",
-            "640", "0001000360000000000010240000000150001500000011000000050",
-            "00000011000000050", "176000000000000000000000000042",
+            "640", "\0\0\u{01}\u{27}\u{10}\0\u{32}", "176000000000000000000000000042",
             "\0\u{01}\u{23}ABCDE", ":GameAttributes", "*",
         ]
         let registered = Array("0000000000012".utf8)
         let tokens = [
             registered + packed[..<51], Array(packed[51...]), Array(packed[..<51]), Array(packed[51...]),
-            Array("9999999999999".utf8),
+            Array("9999999999999".utf8), [2] + packed[1...],
         ]
-        #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens))
+        let numbers: [[UInt8]] = [
+            [0x09, 0x18, 0x4E, 0x72, 0x9F, 0xFF],
+            [
+                0x6C, 0, 0x03, 0xE8, 0x03, 0xA9, 0x80, 0, 15, 0, 15, 0, 0x03, 0xE8, 0, 0, 1, 0x27, 0x10, 0, 50,
+                0x36, 0xEE, 0x80, 0, 0, 1,
+            ],
+            [0x61, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 1, 2, 3, 4, 5],
+            [0x67, 0x03, 0xA9, 0x80, 0, 15, 0, 15],
+        ]
+        #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens + numbers))
     }
 
     @Test func `A batch is what hiredis writes`() {
@@ -101,14 +114,23 @@ struct CommandWriterTests {
         defer { room.deallocate() }
         let prefix = "$7\r\nEVALSHA\r\n$1\r\nx\r\n"
         let count = Array(prefix.utf8).withUnsafeBytes { batch.write(prefix: $0, to: room) }
-        let fixed = "176000000000000000000000000042\0\0\0ABCDE"
-        let registered = "0000000000012S" + String(repeating: "\u{0F}", count: 80)
-        let texts = [
-            "EVALSHA", "x", "2", "{app:0}", "{app:1}", "u5A\(fixed)", "e7B\(fixed)\(registered)",
-            "0000001006000000600000240000000150000500180000020000050",
-            "0000002006000000600000240000000150000500180000020000050",
-        ]
-        #expect(Array(room[..<count]) == formatted(texts.map { Array($0.utf8) }))
+        let timestamp: [UInt8] = [0, 0x68, 0xE7, 0x78, 0x00]
+        let sequence: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 42]
+        let version = sequence + timestamp + timestamp
+        let digest = Array("\0ABCDE".utf8)
+        let registered: [UInt8] = [0, 80, 0, 0, 0, 0, 0, 12, 2]
+        let packed = [UInt8](repeating: 0x0F, count: 80)
+        func pace(_ spacing: UInt8) -> [UInt8] {
+            [
+                0, 0, spacing, 0x03, 0xA9, 0x80, 0, 15, 0, 5, 0, 0, spacing, 0, 0x46, 0x50, 0, 200, 0, 50,
+                0, 0xEA, 0x60, 0, 0xEA, 0x60,
+            ]
+        }
+        let texts = ["EVALSHA", "x", "2", "{app:0}", "{app:1}"].map { Array($0.utf8) }
+        let update: [UInt8] = version + [5, 2] + digest
+        let end: [UInt8] = version + [8 + 7 + 16, 3] + digest
+        let arguments: [[UInt8]] = [update + end + registered + packed, pace(1), pace(2)]
+        #expect(Array(room[..<count]) == formatted(texts + arguments))
         batch.removeAll()
         let isEmpty = batch.count == 0 && batch.takes(paces[0])
         #expect(isEmpty)

@@ -26,7 +26,7 @@ import Testing
         // All verdicts and all states were seen, or the histories do not show what they are to show.
         #expect(Set(stage.verdicts.keys) == Set(Verdict.allCases))
         #expect(stage.commands < stage.calls * 9 / 10)
-        let letters = Set("wabhkilxysf").union("WAHKILXYSF")
+        let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(stage.letters.keys) == letters, "missing: \(letters.subtracting(stage.letters.keys))")
         let histories = rounds * Self.historiesOfRound
         print("\(histories) histories, \(stage.calls) calls in \(stage.commands) commands: no difference")
@@ -135,8 +135,8 @@ private final class DifferentialStage {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
                 expiresAt = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = found["v"], record.count > 30 {
-                    letters[Character(Unicode.Scalar(record[30])), default: 0] += 1
+                if let record = found["r"], record.count >= StoredRecord.token {
+                    letters[Character(Unicode.Scalar(record[StoredRecord.state] & 0x7F)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
@@ -241,29 +241,45 @@ extension ActivityState {
 
     /// The fields that are not empty.
     var fields: [String: [UInt8]] {
+        guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
+        let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []
+        let rest = stored.dropFirst()
         var fields: [String: [UInt8]] = [:]
-        if let version {
-            let shown = digest.map { digest in withUnsafeBytes(of: digest.bigEndian) { Array($0) } } ?? []
-            let last = padded(lastTimestampSeconds, 10) + padded(lastSendMilliseconds, 13)
-            fields["v"] = text(version) + "\(letter)\(last)\(hasDrawn ? "t" : "-")".utf8 + shown
-        }
-        if let pace {
-            var stored = padded(pace.bornAtMilliseconds + 28_800_000, 13) + (pace.allowsFrequentUpdates ? "1" : "0")
-            let limitedAt = pace.limitedAtMilliseconds
-            if pace.fullAtMilliseconds != 0 || limitedAt != nil { stored += padded(pace.fullAtMilliseconds, 13) }
-            if let limitedAt { stored += padded(pace.doublings, 2) + padded(limitedAt, 13) }
-            fields["p"] = Array(stored.utf8)
-        }
-        store(token, registeredAtMilliseconds, suffix: "", in: &fields)
+        fields["r"] = record(tokenForm: stored.first, isLong: rest.count > 80) + rest.prefix(16)
+        if rest.count > 16 { fields["t"] = Array(rest.dropFirst(16).prefix(64)) }
+        if rest.count > 80 { fields["u"] = Array(rest.dropFirst(80)) }
         if let held { fields["h"] = text(held.version) + held.command }
+        if let pace, let limitedAt = pace.limitedAtMilliseconds {
+            fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
+        }
         if let start {
-            fields["b"] = text(start.version)
+            fields["b"] = bytes(start.version)
             if let claim = start.claim {
-                let assigned = "\(start.isSettled ? "s" : "a")\(padded(start.timestampSeconds, 10))"
-                fields["b"]? += assigned.utf8 + withUnsafeBytes(of: claim.bigEndian) { Array($0) }
+                fields["b"]?.append(UInt8(ascii: start.isSettled ? "s" : "a"))
+                fields["b"]? += bytes(start.timestampSeconds, 5) + bytes(claim, 8)
             }
         }
         return fields
+    }
+
+    private func record(tokenForm: UInt8?, isLong: Bool) -> [UInt8] {
+        var kind = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
+        if pace?.allowsFrequentUpdates ?? false { kind += 8 }
+        if pace?.limitedAtMilliseconds != nil { kind += 16 }
+        if start?.claim != nil { kind += 32 }
+        if isLong { kind += 64 }
+        let state = version == nil ? "n" : letter
+        let newest = version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
+        var record = newest
+        record += bytes(lastTimestampSeconds, 5)
+        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0), 1)
+        record += bytes(lastSendMilliseconds, 6)
+        record += bytes(digest ?? 0, 6)
+        record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
+        record += bytes(kind, 1)
+        record += bytes(pace?.endSeconds ?? 0, 4)
+        record += bytes(registeredAtMilliseconds ?? 0, 6)
+        return record
     }
 }
 
@@ -286,6 +302,14 @@ private func padded(_ number: some BinaryInteger, _ digits: Int) -> String {
 
 private func text(_ version: ScriptVersion) -> [UInt8] {
     Array((padded(version.timestampSeconds, 10) + padded(version.sequence, 20)).utf8)
+}
+
+private func bytes(_ number: some BinaryInteger, _ count: Int) -> [UInt8] {
+    (0..<count).reversed().map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+}
+
+private func bytes(_ version: ScriptVersion) -> [UInt8] {
+    bytes(version.sequence, 8) + bytes(version.timestampSeconds, 5)
 }
 
 private func store(_ token: ModelToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {

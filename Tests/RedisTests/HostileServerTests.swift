@@ -32,17 +32,32 @@ import Testing
         return (lane, fake)
     }
 
+    /// A send verdict; all bytes are below 128.
+    private static func send(
+        timestamp: String = "\0\u{65}\u{43}\u{21}\0",
+        priority: String = "d",
+        budget: String = "\0\u{2A}",
+        kind: String = "\u{01}",
+        registeredAt: String = "\0\0\0\0\0\u{63}",
+        token: String = "\u{01}\u{02}\u{03}"
+    ) -> String {
+        func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
+        let record = zeros(13) + timestamp + "a" + zeros(18) + kind + zeros(4) + registeredAt + token
+        let reply = "send\(priority)\(budget)\(record)"
+        return "$\(reply.utf8.count)\r\n\(reply)\r\n"
+    }
+
     @Test(arguments: [
         ":0\r\n", "+send1700000000\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$9\r\nduplicate\r\n", "$0\r\n\r\n",
         "$7\r\nunheard\r\n",
         "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
         "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
-        "$35\r\nsend170000000xf000100000000000001Pa\r\n", "$35\r\nsend1700000000x000100000000000001Pa\r\n",
-        "$35\r\nsend1700000000f0001x0000000000001Pa\r\n", "$35\r\nsend1700000000f00010000000000000xPa\r\n",
-        "$35\r\nsend1700000000f000100000000000001Xa\r\n", "$34\r\nsend1700000000f000100000000000001P\r\n",
-        "$33\r\nsend1700000000f000100000000000001\r\n", "$20\r\nsend1700000000f00010\r\n",
-        "$15\r\nsend1700000000f\r\n", "$9\r\nalertHeld\r\n", "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        send(timestamp: "\u{02}\u{54}\u{0C}\0\0"), send(priority: "x"), send(budget: "\u{27}\u{11}"),
+        send(kind: "\u{05}"),
+        send(kind: "\u{08}"), send(registeredAt: "\u{09}\u{18}\u{4E}\u{73}\0\0"), send(token: ""),
+        "$7\r\nsendf\0\0\r\n", "$5\r\nsendf\r\n", "$9\r\nalertHeld\r\n",
+        "$39\r\nalertHeld000000000100000000000000000000\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
@@ -156,9 +171,9 @@ import Testing
     @Test func `Replies of one byte a turn are read`() throws {
         let (lane, fake) = try connected()
         fake.dribbles = true
-        fake.answer = { $0 == "EVALSHA" ? "$37\r\nsend1700000000d000420000000000099P\u{01}\u{02}\u{03}\r\n" : nil }
+        fake.answer = { $0 == "EVALSHA" ? Self.send() : nil }
         var expected = ModelReply(.send)
-        expected.timestampSeconds = 1_700_000_000
+        expected.timestampSeconds = 0x6543_2100
         expected.priority = 5
         expected.isDemoted = true
         expected.budgetLeft = 42

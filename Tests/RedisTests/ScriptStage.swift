@@ -69,24 +69,18 @@ final class ScriptStage {
 }
 
 extension RedisServer {
-    private static let nextTime = """
-        local function atNextTime(index)
-          if index > 1 then TIME, now = redis.call('LPOP', 'times'), nil end
-        end
-
-        """
+    private static let nextTime = "if index > 1 then TIME, now = redis.call('LPOP', 'times'), nil end "
 
     /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds, and so does
     /// each of several that come as one command. The expiry
     /// is not set but written down, in the hash `expiry`, as the call's time, `+` and the milliseconds from it.
     func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
-        for (kind, body) in [(ScriptKind.admit, AdmitScript.body), (.settle, SettleScript.body)] {
+        for (kind, body) in [(ScriptKind.admit, AdmitScript.body), (.settle, "\(SettleScript.body)")] {
             let seconds = "string.sub(TIME, 1, 10)"
             let microseconds = "tostring(tonumber(string.sub(TIME, 11)))"
             let timed = "local TIME = redis.call('LPOP', 'times')\n\(body)"
                 .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
-                .replacing("admit(KEYS[index]", with: "atNextTime(index) or admit(KEYS[index]")
-                .replacing("local function admitRest()", with: Self.nextTime + "local function admitRest()")
+                .replacing("local key, start =", with: Self.nextTime + "local key, start =")
                 .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
             let digest = try #require(command("SCRIPT", "LOAD", timed).first)
             #expect(digest.withUnsafeBytes { connection.scripts.setDigest($0, of: kind) })

@@ -66,7 +66,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (reply, lifetime)
         }
         bear(at: now)
-        if !call.isEnd, digest == call.digest {
+        if !call.isEnd, digest == Self.compared(call.digest) {
             held = nil
             advance(to: call, .settled)
             return (ModelReply(.unchanged), .renewed)
@@ -236,11 +236,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
+    /// Of a digest 48 bits are kept, and 0 is none.
+    private static func compared(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
+
     private mutating func settleNewest(_ call: SettleCall) {
         if call.outcome == .accepted {
             held = nil
             standing = .settled
-            digest = call.digest
+            digest = Self.compared(call.digest)
         } else if !standing.isSettled {
             held = nil
             standing = call.outcome == .notShown ? .notShown : .settled

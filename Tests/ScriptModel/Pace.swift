@@ -2,8 +2,8 @@ import Redis
 
 /// What an activity has spent and may spend.
 public struct Pace: Hashable, Sendable {
-    /// After this long the system has ended an activity.
-    static let lifeMilliseconds: Int64 = 8 * 3_600_000
+    /// After this long the system has ended an activity. It is counted in whole seconds.
+    static let lifeSeconds: Int64 = 8 * 3_600
 
     /// When the activity was born.
     public internal(set) var bornAtMilliseconds: Int64
@@ -20,7 +20,10 @@ public struct Pace: Hashable, Sendable {
         self.bornAtMilliseconds = bornAtMilliseconds
     }
 
-    func isOver(at now: Int64) -> Bool { now - bornAtMilliseconds > Self.lifeMilliseconds }
+    /// The last second of its life.
+    public var endSeconds: Int64 { bornAtMilliseconds / 1_000 + Self.lifeSeconds }
+
+    func isOver(at now: Int64) -> Bool { now / 1_000 > endSeconds }
 
     func bucket(_ numbers: PaceNumbers) -> BucketNumbers {
         allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
