@@ -43,6 +43,8 @@ public final class EventLoop {
     private var turnEndHandlers: ContiguousArray<any TurnEndHandler> = []
     private var turnEndHandlersRunning: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
+    /// How names become addresses, of which no program but a test has another idea than the system.
+    var lookUp: Resolver.LookUp = systemLookUp
     private var isStopping = false
 
     /// CLOCK_MONOTONIC, ms, as read in this turn.
@@ -289,7 +291,7 @@ public final class EventLoop {
             return
         }
         do throws(SystemError) {
-            let resolver = try Resolver(loop: self)
+            let resolver = try Resolver(loop: self, lookUp: lookUp)
             self.resolver = resolver
             resolver.resolve(host: host, port: port, completion: completion)
         } catch {

@@ -46,11 +46,16 @@ typealias Resolution = Result<[SocketAddress], ResolveError>
 /// Threads hold the mailbox only, never the loop or a completion: if the loop goes first, results are dropped and the
 /// mailbox goes with the last thread.
 final class Resolver: DescriptorHandler {
+    /// Blocks until a name has become addresses, or has not.
+    typealias LookUp = @Sendable (_ host: String, _ port: UInt16) -> Resolution
+
     private let mailbox: ResolverMailbox
+    private let lookUp: LookUp
     private var completions: [UInt64: (Resolution) -> Void] = [:]
     private var nextIdentifier: UInt64 = 0
 
-    init(loop: EventLoop) throws(SystemError) {
+    init(loop: EventLoop, lookUp: @escaping LookUp) throws(SystemError) {
+        self.lookUp = lookUp
         mailbox = ResolverMailbox(wakeup: try Wakeup())
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
@@ -71,10 +76,10 @@ final class Resolver: DescriptorHandler {
     }
 
     private func startThread(host: String, port: UInt16, identifier: UInt64) {
-        let mailbox = mailbox
+        let (mailbox, lookUp) = (mailbox, lookUp)
         var thread = pthread_t()
         let result = Reactor.startThread(&thread, attributes: nil) {
-            mailbox.post(lookUp(host: host, port: port), for: identifier)
+            mailbox.post(lookUp(host, port), for: identifier)
         }
         guard result == 0 else {
             let error = SystemError(code: result, operation: "pthread_create")
@@ -136,7 +141,8 @@ final class FailedResolution: TurnEndHandler {
     }
 }
 
-private func lookUp(host: String, port: UInt16) -> Resolution {
+/// As the system does it: by its files, DNS, or what else it is told to ask.
+@Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

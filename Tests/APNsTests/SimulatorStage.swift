@@ -1,10 +1,10 @@
 import APNsSimulator
 import Foundation
 import Glibc
-import Reactor
 import Testing
 
 @testable import APNs
+@testable import Reactor
 
 /// The pool against the simulator: pushes that are sent as the pool's owner should send them, and what the service wrote down of them.
 struct SimulatorStage {
@@ -107,10 +107,19 @@ struct SimulatorStage {
     /// Sends so many pushes and carries on with each until it is accepted, refused for good, or ambiguous.
     func send(
         _ count: Int,
-        _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void = { _ in }
+        _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
+    ) async throws -> SentPushes {
+        try await send(count, lookUp: systemLookUp, adjust)
+    }
+
+    /// - Parameter lookUp: turns the pool's host into addresses.
+    func send(
+        _ count: Int,
+        lookUp: @escaping Resolver.LookUp,
+        _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
     ) async throws -> SentPushes {
         let (port, token) = (simulator.port, token)
-        return try await onOwnThread { try SentPushes.send(count, port: port, token: token, adjust) }
+        return try await onOwnThread { try SentPushes.send(count, port: port, token: token, lookUp, adjust) }
     }
 }
 
@@ -133,9 +142,11 @@ struct SentPushes: Sendable {
         _ count: Int,
         port: UInt16,
         token: String,
+        _ lookUp: @escaping Resolver.LookUp,
         _ adjust: (inout PoolConfiguration) -> Void
     ) throws -> SentPushes {
         let sender = try Sender(count: count, port: port, token: token, adjust)
+        sender.loop.lookUp = lookUp
         defer { sender.pool.close() }
         try sender.run()
         return SentPushes(

@@ -1,0 +1,95 @@
+import APNsSimulator
+import Synchronization
+import Testing
+
+@testable import APNs
+@testable import Reactor
+
+/// Where the connections go: each asks anew, they spread over what the name stands for, and follow when it stands for something else.
+@Suite struct AddressTests {
+    /// Answers as a name server whose zone changes: the first so many times with two addresses, then with a third.
+    private final class ChangingZone: Sendable {
+        static let before = ["127.0.0.1", "127.0.0.2"]
+        static let after = ["127.0.0.3"]
+        let answersBefore: Int
+        private let count = Mutex(0)
+
+        init(answersBefore: Int) { self.answersBefore = answersBefore }
+
+        var lookUps: Int { count.withLock { $0 } }
+
+        func lookUp(_ host: String, _ port: UInt16) -> Resolution {
+            let isBefore = count.withLock { count in
+                count += 1
+                return count <= answersBefore
+            }
+            return .success((isBefore ? Self.before : Self.after).compactMap { SocketAddress(numeric: $0, port: port) })
+        }
+    }
+
+    /// Three services on one port of three addresses, each of which lets a connection go after 200 requests.
+    private func withServices(_ body: (SimulatorStage, [Simulator]) async throws -> Void) async throws {
+        let adjust = { (configuration: inout SimulatorConfiguration, host: String, port: UInt16) in
+            configuration.host = host
+            configuration.port = port
+            configuration.faults.goAwayAfterRequests = 200
+        }
+        try await SimulatorStage.run {
+            adjust(&$0, "127.0.0.1", 0)
+        } _: { first in
+            let port = first.simulator.port
+            try await SimulatorStage.run {
+                adjust(&$0, "127.0.0.2", port)
+            } _: { second in
+                try await SimulatorStage.run {
+                    adjust(&$0, "127.0.0.3", port)
+                } _: { third in
+                    try await body(first, [first.simulator, second.simulator, third.simulator])
+                }
+            }
+        }
+    }
+
+    @Test func connectionsFollowTheName() async throws {
+        try await withServices { stage, services in
+            let zone = ChangingZone(answersBefore: 6)
+            let sent = try await stage.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
+                $0.host = "apns.example.com"
+                $0.connectionsMax = 4
+                $0.connectionsMin = 4
+            }
+            #expect(sent.count(.accepted) == 4_000)
+            #expect(zone.lookUps == sent.connectionsOpened)
+            var accepted: [Int] = []
+            for service in services {
+                let statistics = try await service.statistics()
+                accepted.append(statistics.connectionsAccepted)
+                #expect(statistics[.success] > 0)
+            }
+            #expect(accepted[0] + accepted[1] == 6 && accepted[0] >= 2 && accepted[1] >= 2)
+            #expect(accepted[2] == sent.connectionsOpened - 6 && accepted[2] > 6)
+        }
+    }
+
+    /// A name that cannot be turned into addresses is asked for again, and what is open stays.
+    @Test func aNameServerThatFailsIsAskedAgain() async throws {
+        try await withServices { stage, _ in
+            let zone = ChangingZone(answersBefore: .max)
+            let failures = Mutex(0)
+            let sent = try await stage.send(
+                1_000,
+                lookUp: { host, port in
+                    let fails = failures.withLock { count in
+                        count += 1
+                        return count % 2 == 0
+                    }
+                    return fails
+                        ? .failure(ResolveError(code: .lookUpFailed(-3), reason: "try again")) : zone.lookUp(host, port)
+                }
+            ) {
+                $0.host = "apns.example.com"
+            }
+            #expect(sent.count(.accepted) == 1_000 && failures.withLock { $0 } >= 4)
+        }
+    }
+}
