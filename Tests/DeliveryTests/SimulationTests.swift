@@ -11,6 +11,7 @@ import Testing
         (.plain, [5, 65, 165, 367, 622, 892, 969, 1408, 4599, 5163, 5889, 6127]),
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532]),
         (.pace, [7411]),
+        (.longLives, [2122, 5069]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)

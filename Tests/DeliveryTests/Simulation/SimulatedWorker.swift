@@ -14,6 +14,21 @@ final class SimulatedWorker {
         case answered
         case refused(status: UInt16)
         case lostBefore, lostAfter
+        /// RST_STREAM with REFUSED_STREAM.
+        case refusedStream
+        /// A 403 that is about the provider token.
+        case providerTokenRefused
+        /// A 400 with a reason that nobody knows.
+        case unknownReason
+    }
+
+    /// A push that a pool has taken.
+    struct Push {
+        var dueMilliseconds: Int64
+        var record: UInt32
+        var fate: PushFate
+        /// The connection that carries it; 0: there are none in this run.
+        var connection: UInt32 = 0
     }
 
     /// Among all workers of a run, those that died included.
@@ -23,7 +38,12 @@ final class SimulatedWorker {
     var assigned: [SimulatedLog.Place: Assigned] = [:]
     /// In the order in which they were sent: a connection keeps it.
     var redisCalls: [(dueMilliseconds: Int64, call: RedisCall)] = []
-    var pushes: [(dueMilliseconds: Int64, record: UInt32, fate: PushFate)] = []
+    var pushes: [Push] = []
+    var connections: [SimulatedConnection] = []
+    var connectionsMade: UInt32 = 0
+    /// By record: what this worker was told of a push that it may send again.
+    var told: [UInt32: SimulatedConnection.Told] = [:]
+    var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
     init(number: Int, swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {

@@ -18,6 +18,7 @@ extension Simulation {
         }
         if !wasWiped { checkPace() }
         checkAlerts()
+        checkOutcomes()
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) where outcomes.isEmpty {
             violations.append("\(command): no result")
         }
@@ -31,10 +32,13 @@ extension Simulation {
     /// Nothing was drawn that may end a push for good.
     private var isCalm: Bool {
         swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 && swarm.limited == 0
+            && swarm.connections == nil
     }
 
     /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.
-    private var everyStartIsKnown: Bool { swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 }
+    private var everyStartIsKnown: Bool {
+        swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 && swarm.connections == nil
+    }
 
     /// Once a tombstone's call is answered, nothing is admitted to the token that it took away, unless the token comes again later.
     func checkUnregistered(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
@@ -82,6 +86,8 @@ extension Simulation {
         // A start that comes to its turn only after the whole activity is over is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) { return }
+        // Its last update came too late; an end never does.
+        if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(
                 "\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))"

@@ -8,6 +8,8 @@ extension Simulation {
         if random.chance(swarm.crash) { crash(random.number(0...swarm.workers - 1)) }
         if random.chance(swarm.tokenRotation) { rotateAToken() }
         if swarm.tombstone > 0, random.chance(swarm.tombstone) { unregisterAnActivity() }
+        if let connections = swarm.connections { injectConnectionFaults(connections) }
+        if swarm.timeJump > 0, random.chance(swarm.timeJump) { now += Int64(random.number(1...600_000)) }
         if swarm.wipesRedis, !wasWiped, random.chance(100) {
             wasWiped = true
             redis.model.flushAll()

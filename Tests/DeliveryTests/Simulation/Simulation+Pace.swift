@@ -6,6 +6,7 @@ extension Simulation {
     /// Redis gave its word on a call, whether or not the reply arrives.
     func noteVerdict(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
         let activity = String(decoding: view.activity, as: UTF8.self)
+        noteAge(call, view, reply, of: activity)
         switch (call.kind, reply.verdict) {
         case (.address, .address):
             pace.lastStartDraws[activity] = now

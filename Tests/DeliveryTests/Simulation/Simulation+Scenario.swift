@@ -15,6 +15,7 @@ extension Simulation {
         let byServer = random.chance(500)
         let isSilent = swarm.silentApp > 0 && !byServer && random.chance(swarm.silentApp)
         var time = now + Int64(random.number(0...500))
+        let birth = time
         var sequence: UInt64 = 0
         if byServer {
             phones[activity] = SimulatedPhone(activity: activity, device: device)
@@ -32,7 +33,7 @@ extension Simulation {
         }
         let count = random.number(1...swarm.commandsPerActivity)
         for content in 1...count {
-            time += Int64(random.number(0...swarm.commandGap))
+            time += swarm.livesLong ? longGap(birth: birth, time: time) : Int64(random.number(0...swarm.commandGap))
             sequence += 1
             let isLast = content == count
             let ends = isLast && random.chance(800)
@@ -86,6 +87,7 @@ extension Simulation {
                         if suppliesToken, let token = phones[activity]?.token {
                             value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
                         }
+                        appended[identifier, default: 0] += 1
                         _ = log.append(topic: 0, key: activity, value: value, at: time)
                     }
                 )
@@ -175,6 +177,7 @@ extension Simulation {
             return (.rejected, 400, -1)
         }
         if let deadSince = phone.deadTokens[token] { return (.tokenDead, 410, deadSince) }
+        checkAge(view, of: activity)
         phone.receive(view.event, shown)
         if view.priority == 10 { phone.urgent.insert(view.version) }
         // A Redis that forgot everything may repeat a push, with the timestamp of another; a phone that is told so is not wrong.

@@ -27,6 +27,8 @@ final class Simulation {
     var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
     var commandsSent = 0
+    /// By command: how many records of it were written.
+    var appended: [String: Int] = [:]
     var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
     var violations: [String] = []
     var wasWiped = false
@@ -47,6 +49,11 @@ final class Simulation {
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
     var pace = SimulatedPace()
+    /// When Redis first heard of each activity.
+    var heardOf: [String: Int64] = [:]
+    var startsAllowed: Set<String> = []
+    /// Activities of which an update came after their eight hours.
+    var tooOld: Set<String> = []
     private var workersMade = 0
 
     init(seed: UInt64, kind: Swarm.Kind = .plain) {
@@ -55,7 +62,9 @@ final class Simulation {
         swarm = Swarm(&random, kind: kind)
         log = SimulatedLog(partitions: swarm.partitions)
         redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)
-        faultsUntil = now + Int64(swarm.commandGap * swarm.commandsPerActivity) + 4_000
+        faultsUntil =
+            now + (swarm.livesLong ? Self.longLifeMilliseconds : Int64(swarm.commandGap * swarm.commandsPerActivity))
+            + 4_000
         for _ in 0..<swarm.workers { workers.append(makeWorker()) }
         for place in log.places { owners[place] = random.number(0...swarm.workers - 1) }
         for (place, owner) in owners.sorted(by: { ($0.key.topic, $0.key.partition) < ($1.key.topic, $1.key.partition) })
@@ -100,6 +109,13 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = Int64.max
         if now < faultsUntil { due = min(nextFault, faultsUntil) }
+        // A long life is mostly silence, in which nothing can go wrong.
+        if swarm.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
+            due = script.map(\.at).min() ?? faultsUntil
+            now = max(now + 1, due)
+            redis.model.nowMilliseconds = now
+            return
+        }
         for event in script { due = min(due, event.at) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
@@ -185,10 +201,14 @@ final class Simulation {
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.redisCalls.append((due, call))
         }
-        while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
-            let due = now + Int64(random.number(0...swarm.latencyMax))
-            worker.pushes.append((due, record, fate()))
-            noteSending(worker.delivery.view(record), by: worker)
+        if let connections = swarm.connections {
+            performPushes(worker, connections)
+        } else {
+            while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
+                let due = now + Int64(random.number(0...swarm.latencyMax))
+                worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate()))
+                noteSending(worker.delivery.view(record), by: worker)
+            }
         }
         while let production = worker.delivery.nextProduction(now: moment) {
             worker.delivery.productionTaken()
@@ -198,7 +218,7 @@ final class Simulation {
         }
     }
 
-    private func fate() -> SimulatedWorker.PushFate {
+    func fate() -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
         if random.chance(swarm.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
         if swarm.limited > 0, random.chance(swarm.limited) { return .refused(status: 429) }
@@ -243,46 +263,50 @@ final class Simulation {
     private func deliverAnswers(_ worker: SimulatedWorker) {
         let due = worker.pushes.filter { $0.dueMilliseconds <= now }
         worker.pushes.removeAll { $0.dueMilliseconds <= now }
-        for push in due { answer(push.record, push.fate, worker) }
+        for push in due { answer(push, worker) }
     }
 
-    private func answer(_ record: UInt32, _ fate: SimulatedWorker.PushFate, _ worker: SimulatedWorker) {
-        switch fate {
+    private func answer(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker) {
+        switch push.fate {
         case .answered:
-            let verdict = push(worker.delivery.view(record))
-            answer(record, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
-        case .refused(let status):
-            answer(record, worker, status == 429 ? .limited : .retryLater, status, invalidAt: -1)
-        case .lostBefore: answer(record, worker, .ambiguous, 0, invalidAt: -1)
+            let verdict = self.push(worker.delivery.view(push.record))
+            answer(push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
+        case .refused(let status): answer(push, worker, status == 429 ? .limited : .retryLater, status)
+        case .lostBefore: answer(push, worker, .ambiguous, 0)
         case .lostAfter:
-            _ = push(worker.delivery.view(record))
-            answer(record, worker, .ambiguous, 0, invalidAt: -1)
+            _ = self.push(worker.delivery.view(push.record))
+            answer(push, worker, .ambiguous, 0)
+        case .refusedStream: answer(push, worker, .retryNow, 0)
+        case .providerTokenRefused: answer(push, worker, .retryNow, 403)
+        case .unknownReason: answer(push, worker, .rejected, 400)
         }
     }
 
-    private func answer(
-        _ record: UInt32,
+    func answer(
+        _ push: SimulatedWorker.Push,
         _ worker: SimulatedWorker,
         _ disposition: PushResult.Disposition,
         _ status: UInt16,
-        invalidAt: Int64
+        invalidAt: Int64 = -1
     ) {
+        noteAnswer(push, disposition, worker)
         let moment = worker.moment(now)
-        let view = worker.delivery.view(record)
+        let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
         let isLastAttempt = view.attempts == SimulatedWorker.attemptsMax && disposition != .accepted
         if isLastAttempt || disposition == .tokenDead || disposition == .rejected {
             givenUp.insert(String(decoding: view.activity, as: UTF8.self))
         }
         worker.delivery.answered(
-            record,
+            push.record,
             PushResult(
                 disposition: disposition,
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: invalidAt,
                 sentMilliseconds: moment.wallMilliseconds,
-                answeredMilliseconds: moment.wallMilliseconds
+                answeredMilliseconds: moment.wallMilliseconds,
+                connection: push.connection
             ),
             now: moment
         )

@@ -9,6 +9,27 @@ struct Swarm {
         case tokens
         /// Budgets, spacings, alerts, priorities, limited tokens, devices of several activities, and reading ahead.
         case pace
+        /// HTTP/2 as a pool tells the core of it: connections that are lost, drained or narrowed, streams that are refused or reset.
+        case connections
+        /// Activities that live longer than eight hours, and time that jumps.
+        case longLives
+    }
+
+    /// What happens to the connections of a worker, per mille of 100 ms steps, and to their streams, per mille of pushes.
+    struct Connections {
+        var count: Int
+        var loss: Int
+        var goAway: Int
+        var limitChange: Int
+        var refusedStream: Int
+        var resetStream: Int
+        var lostAnswer: Int
+        var unknownReason: Int
+        var refusedProviderToken: Int
+        /// Handed out, and then there was no stream after all.
+        var returned: Int
+        /// Times in which the pool's retry budget is used up.
+        var spentBudget: Int
     }
 
     var workers: Int
@@ -51,6 +72,11 @@ struct Swarm {
     /// Activities that are started on one device.
     var activitiesPerDevice = 1
     var readAheadLag: Int64 = 1_000_000
+    /// Nil: pushes come to their answers without connections.
+    var connections: Connections?
+    var livesLong = false
+    /// Per mille of 100 ms steps in which the whole world stands still for minutes.
+    var timeJump = 0
 
     /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
     init(_ random: inout SimulationRandom, kind: Kind) {
@@ -78,7 +104,32 @@ struct Swarm {
         case .pace:
             if random.chance(300) { drawTokens(&random) }
             drawPace(&random)
+        case .connections:
+            if random.chance(300) { drawPace(&random) }
+            drawConnections(&random)
+        case .longLives:
+            if random.chance(300) { drawConnections(&random) }
+            livesLong = true
+            timeJump = [0, 0, 30][random.number(0...2)]
+            // An activity that was forgotten is born again.
+            wipesRedis = false
         }
+    }
+
+    private mutating func drawConnections(_ random: inout SimulationRandom) {
+        connections = Connections(
+            count: random.number(1...3),
+            loss: [0, 40, 150][random.number(0...2)],
+            goAway: [0, 40, 150][random.number(0...2)],
+            limitChange: [0, 100][random.number(0...1)],
+            refusedStream: [0, 50, 300][random.number(0...2)],
+            resetStream: [0, 50, 200][random.number(0...2)],
+            lostAnswer: [0, 50, 200][random.number(0...2)],
+            unknownReason: [0, 0, 50][random.number(0...2)],
+            refusedProviderToken: [0, 0, 100][random.number(0...2)],
+            returned: [0, 100][random.number(0...1)],
+            spentBudget: [0, 0, 300][random.number(0...2)]
+        )
     }
 
     private mutating func drawTokens(_ random: inout SimulationRandom) {

@@ -1,0 +1,56 @@
+import Delivery
+import LiveActivity
+
+/// The eight hours that the system gives an activity: afterwards nothing but its end is sent.
+extension Simulation {
+    static let ageMillisecondsMax: Int64 = 8 * 3_600_000
+    /// From an activity's first command to its last, at most; its hash lives longer.
+    static let longLifeMilliseconds: Int64 = 16 * 3_600_000
+    /// What was admitted in time may still wait for its stream and its retries, while the world stands still.
+    private static let lateMillisecondsMax: Int64 = 3_600_000
+
+    /// Mostly seconds; and now and then to just about eight hours, or far beyond.
+    func longGap(birth: Int64, time: Int64) -> Int64 {
+        let edge = birth + Self.ageMillisecondsMax
+        let last = birth + Self.longLifeMilliseconds
+        let gap =
+            switch random.number(0...9) {
+            case 0...5: Int64(random.number(0...swarm.commandGap))
+            case 6...7 where time < edge - 10_000: edge - time + Int64(random.number(-10_000...10_000))
+            default: Int64(random.number(0...5 * 3_600_000))
+            }
+        return min(gap, max(0, last - time))
+    }
+
+    /// Redis gave its word on a call. An activity is born when Redis hears of it, or when its start is allowed.
+    func noteAge(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply, of activity: String) {
+        let isOfActivity = call.kind == .admit || call.kind == .register && view.attributesType.isEmpty
+        guard isOfActivity, !wasWiped else { return }
+        if view.isStart, call.kind == .admit {
+            if reply.verdict == .send, !startsAllowed.contains(activity) { heardOf[activity] = now }
+            if reply.verdict == .send { startsAllowed.insert(activity) }
+            return
+        }
+        let born = heardOf[activity] ?? now
+        heardOf[activity] = born
+        let isUpdate = call.kind == .admit && view.event == .update
+        if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax {
+            violations.append("\(activity): \(view.version) admitted \(now - born) ms after it was born")
+        }
+        if isUpdate, reply.verdict == .tooOld, now - born <= Self.ageMillisecondsMax {
+            violations.append("\(activity): \(view.version) is too old \(now - born) ms after it was born")
+        }
+        if reply.verdict == .tooOld {
+            tooOld.insert(activity)
+            if view.event == .end { violations.append("\(activity): its end is too old") }
+        }
+    }
+
+    /// A push is on its way to the phone.
+    func checkAge(_ view: RecordView, of activity: String) {
+        guard swarm.livesLong, view.event == .update, let born = heardOf[activity] else { return }
+        if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {
+            violations.append("\(activity): \(view.version) arrives \(now - born) ms after it was born")
+        }
+    }
+}

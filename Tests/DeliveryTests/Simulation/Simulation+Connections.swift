@@ -1,0 +1,191 @@
+import Delivery
+import LiveActivity
+
+/// The pools of the workers, as far as the core can tell them: connections with streams, and what becomes of both.
+extension Simulation {
+    /// Hands out pushes for as long as a connection has a stream.
+    func performPushes(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
+        let moment = worker.moment(now)
+        openConnections(worker, swarm)
+        while let place = connectionWithRoom(worker, avoiding: 0) {
+            let isSpent = now < faultsUntil && random.chance(swarm.spentBudget)
+            let permits = worker.retryPermission.permitsRetry(isWithinBudget: !isSpent, now: moment)
+            guard let record = worker.delivery.nextPush(Self.pool, permitsRetry: permits, now: moment) else { return }
+            if now < faultsUntil, random.chance(swarm.returned) {
+                worker.delivery.pushReturned(record)
+                return
+            }
+            let view = worker.delivery.view(record)
+            checkHandedOut(record, view, by: worker)
+            worker.retryPermission.sent(now: moment)
+            let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? place
+            let due = now + Int64(random.number(0...self.swarm.latencyMax))
+            let number = worker.connections[other].number
+            worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate(swarm), connection: number))
+            noteSending(view, by: worker)
+        }
+    }
+
+    private func openConnections(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
+        worker.connections.removeAll { connection in
+            connection.isDraining && !worker.pushes.contains { $0.connection == connection.number }
+        }
+        while worker.connections.count(where: { !$0.isDraining }) < swarm.count {
+            worker.connectionsMade += 1
+            let wait = now < faultsUntil ? Int64(random.number(0...2_000)) : 0
+            worker.connections.append(
+                SimulatedConnection(
+                    number: worker.connectionsMade,
+                    streamsMax: self.swarm.streams,
+                    opensAt: now + (worker.connectionsMade == 1 ? 0 : wait)
+                )
+            )
+        }
+    }
+
+    private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoided: UInt32) -> Int? {
+        worker.connections.firstIndex { connection in
+            guard connection.number != avoided, !connection.isDraining, connection.opensAt <= now else { return false }
+            let streams = connection.isCold ? 1 : connection.streamsMax
+            return worker.pushes.count { $0.connection == connection.number } < streams
+        }
+    }
+
+    private func fate(_ swarm: Swarm.Connections) -> SimulatedWorker.PushFate {
+        guard now < faultsUntil else { return .answered }
+        if random.chance(swarm.refusedStream) { return .refusedStream }
+        if random.chance(swarm.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
+        if random.chance(swarm.lostAnswer) { return .lostAfter }
+        if random.chance(swarm.unknownReason) { return .unknownReason }
+        if random.chance(swarm.refusedProviderToken) { return .providerTokenRefused }
+        return fate()
+    }
+
+    // MARK: - What happens to connections
+
+    func injectConnectionFaults(_ swarm: Swarm.Connections) {
+        for case let worker? in workers {
+            if random.chance(swarm.loss) { loseConnection(worker) }
+            if random.chance(swarm.goAway) { sendGoAway(worker) }
+            if random.chance(swarm.limitChange) { changeLimit(worker) }
+        }
+    }
+
+    /// Of what is in flight some was processed and some was not, and nobody can know.
+    private func loseConnection(_ worker: SimulatedWorker) {
+        guard let connection = worker.connections.randomElement(using: &random) else { return }
+        let lost = takePushes(worker) { $0.connection == connection.number }
+        worker.connections.removeAll { $0.number == connection.number }
+        trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lost.count) pushes")
+        for push in lost {
+            // One whose end had not left is known not to have been processed.
+            if random.chance(200) {
+                answer(push, worker, .retryNow, 0)
+                continue
+            }
+            if random.chance(500) { _ = self.push(worker.delivery.view(push.record)) }
+            answer(push, worker, .ambiguous, 0)
+        }
+    }
+
+    /// What is above the last stream goes again; what is not is still answered.
+    private func sendGoAway(_ worker: SimulatedWorker) {
+        guard
+            let place = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
+                .randomElement(using: &random)
+        else { return }
+        let number = worker.connections[place].number
+        worker.connections[place].isDraining = true
+        let carried = worker.pushes.count { $0.connection == number }
+        let kept = random.number(0...carried)
+        var position = 0
+        let above = takePushes(worker) { push in
+            guard push.connection == number else { return false }
+            position += 1
+            return position > kept
+        }
+        trace?("\(now % 1_000_000) GOAWAY on \(number): \(kept) of \(carried) are kept")
+        for push in above { answer(push, worker, .retryNow, 0) }
+    }
+
+    /// MAX_CONCURRENT_STREAMS falls to one, or rises again.
+    private func changeLimit(_ worker: SimulatedWorker) {
+        guard let place = Array(worker.connections.indices).randomElement(using: &random) else { return }
+        worker.connections[place].streamsMax = worker.connections[place].streamsMax == 1 ? swarm.streams : 1
+    }
+
+    private func takePushes(
+        _ worker: SimulatedWorker,
+        where isTaken: (SimulatedWorker.Push) -> Bool
+    ) -> [SimulatedWorker.Push] {
+        var (taken, rest): ([SimulatedWorker.Push], [SimulatedWorker.Push]) = ([], [])
+        for push in worker.pushes { if isTaken(push) { taken.append(push) } else { rest.append(push) } }
+        worker.pushes = rest
+        return taken
+    }
+
+    // MARK: - The laws
+
+    /// A push comes back only if it may, on another connection than before, and as what it was.
+    private func checkHandedOut(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
+        // What was told of the slot's record before this one is nobody's any more.
+        let told = worker.told.removeValue(forKey: record)
+        guard view.isRetry else { return }
+        let name = identifier(view)
+        guard let told, told.offset == view.offset, told.partition == view.partition, told.version == view.version
+        else {
+            violations.append("\(name): sent again, though nothing was told of it")
+            return
+        }
+        switch told.disposition {
+        case .retryNow, .retryLater, .limited: break
+        case .ambiguous:
+            if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
+        case .accepted, .tokenDead, .rejected: violations.append("\(name): sent again after \(told.disposition)")
+        }
+        if view.avoidedConnection != told.connection {
+            violations.append("\(name): avoids \(view.avoidedConnection), not \(told.connection)")
+        }
+        if view.sentTimestamp != told.sentTimestamp, !wasWiped {
+            violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(told.sentTimestamp)")
+        }
+    }
+
+    /// The core is about to be told of a push.
+    func noteAnswer(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
+        guard push.connection > 0 else { return }
+        let view = worker.delivery.view(push.record)
+        worker.told[push.record] = .init(
+            offset: view.offset,
+            partition: view.partition,
+            version: view.version,
+            sentTimestamp: view.sentTimestamp,
+            disposition: disposition,
+            connection: push.connection
+        )
+        worker.retryPermission.answered(disposition)
+        if disposition == .accepted,
+            let place = worker.connections.firstIndex(where: { $0.number == push.connection })
+        {
+            worker.connections[place].isCold = false
+        }
+    }
+
+    /// A command comes to one outcome for each of its records, and to one push, where nothing of them is in two hands: after the loss of a
+    /// worker, of a partition, of an acknowledgement or of Redis' reply to a `hold`, another carries on with the same version.
+    func checkOutcomes() {
+        let isUndisturbed =
+            swarm.crash == 0 && swarm.rebalance == 0 && swarm.productionFailure == 0 && swarm.redisLoss == 0
+            && !swarm.wipesRedis
+        guard swarm.connections != nil, isUndisturbed else { return }
+        for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
+            // What is held comes back with every registration until it is settled.
+            if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
+                violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
+            }
+            if outcomes.count(where: { $0 == .accepted }) > 1 {
+                violations.append("\(command): accepted twice")
+            }
+        }
+    }
+}
