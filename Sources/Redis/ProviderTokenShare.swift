@@ -66,13 +66,10 @@ public final class ProviderTokenShare {
         do throws(RedisError) {
             // Between two calls the loop stands still, and its clock with it.
             loop.refreshClock()
-            let connection = connection(to: try location(of: Array(Self.key(name).utf8)))
-            var results: [Result<RedisValue, RedisError>] = []
-            for command in commands { connection.send(command) { results.append($0) } }
-            turnUntil { results.count == commands.count }
+            let place = try location(of: Array(Self.key(name).utf8))
             var replies: [RedisValue] = []
-            for result in results {
-                let reply = try result.get()
+            for (command, result) in zip(commands, send(commands, to: place)) {
+                let reply = try followed(try result.get(), of: command, from: place)
                 if case .error(let text) = reply { throw text.withUnsafeBytes { RedisError(reply: $0) } }
                 replies.append(reply)
             }
@@ -85,6 +82,29 @@ public final class ProviderTokenShare {
             primary = nil
             throw error
         }
+    }
+
+    /// The reply, or that of the server which it names: a slot may be on its way for longer than a look waits.
+    private func followed(
+        _ reply: RedisValue,
+        of command: [[UInt8]],
+        from place: RedisURL.Location
+    ) throws(RedisError) -> RedisValue {
+        guard case .error(let text) = reply,
+            let redirection = text.withUnsafeBytes({ Redirection(error: $0, answering: place) })
+        else { return reply }
+        if !redirection.isAsk { map = nil }
+        let asking = redirection.isAsk ? [[Array("ASKING".utf8)]] : []
+        guard let last = send(asking + [command], to: redirection.location).last else { return reply }
+        return try last.get()
+    }
+
+    private func send(_ commands: [[[UInt8]]], to place: RedisURL.Location) -> [Result<RedisValue, RedisError>] {
+        let connection = connection(to: place)
+        var results: [Result<RedisValue, RedisError>] = []
+        for command in commands { connection.send(command) { results.append($0) } }
+        turnUntil { results.count == commands.count }
+        return results
     }
 
     private func location(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {

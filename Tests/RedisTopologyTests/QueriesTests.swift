@@ -66,6 +66,37 @@ import Testing
         #expect(try hasAll())
     }
 
+    /// Of each key its own token, wherever its slot is and goes.
+    @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        let (one, other) = (
+            try ProviderTokenShare(configuration: configuration), try ProviderTokenShare(configuration: configuration)
+        )
+        let names = (0..<24).map { "TEAM/KEY\($0)" }
+        for name in names {
+            #expect(try one.takeLease(name, milliseconds: 600_000))
+            try one.write(name, text: bytes(name), milliseconds: 600_000)
+        }
+        #expect(cluster.primaries.allSatisfy { cluster.keyCount([$0]) > 0 })
+        for name in names {
+            #expect(try other.read(name)?.text == bytes(name))
+            #expect(try !other.takeLease(name, milliseconds: 600_000))
+        }
+        var resharding = try Resharding(cluster)
+        var steps = 0
+        while resharding.step() {
+            steps += 1
+            guard steps % 16 == 0 else { continue }
+            // Told that a slot is elsewhere a call fails, and the next look finds it there.
+            for name in names { try waitUntil { (try? other.read(name)?.text) == bytes(name) } }
+        }
+        for name in names {
+            try waitUntil { (try? other.read(name)?.text) == bytes(name) }
+            #expect(try !other.takeLease(name, milliseconds: 600_000))
+        }
+    }
+
     @Test func `The primary that Sentinels name`() throws {
         let primary = try ServerProcess()
         let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(primary.port) 1"])

@@ -92,6 +92,32 @@ import Testing
         #expect(watched.primary() === old)
     }
 
+    /// The provider token of a fleet outlives its primary: every process finds it with the one that takes over.
+    @Test func `A shared provider token is found with the primary that takes over`() throws {
+        let watched = try Watched()
+        let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
+        let configuration = RedisConfiguration(
+            url: try RedisURL("redis://:data@mymaster/0"),
+            topology: .sentinel(url)
+        )
+        let (one, other) = (
+            try ProviderTokenShare(configuration: configuration), try ProviderTokenShare(configuration: configuration)
+        )
+        #expect(try one.takeLease("TEAM/KEY", milliseconds: 600_000))
+        #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000))
+        try one.write("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
+        #expect(try other.read("TEAM/KEY")?.text == [0, 255])
+        // The replica has both before its primary dies.
+        try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
+        watched.servers[0].kill()
+        #expect(throws: RedisError.self) { try one.read("TEAM/KEY") }
+        try waitUntil([watched.servers[1]]) { $0.command("ROLE").first == "master" }
+        // Until the Sentinels name the new primary, a call fails, and the next one asks them again.
+        try waitUntil { (try? one.read("TEAM/KEY")?.text) == [0, 255] }
+        try waitUntil { (try? other.read("TEAM/KEY")?.text) == [0, 255] }
+        #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
+    }
+
     @Test func `An unknown name, and a wrong password of the Sentinels, are said`() throws {
         let sentinel = try ServerProcess(sentinel: [
             "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(ServerProcess.unusedPort()) 1",
