@@ -156,6 +156,20 @@ class Topics(unittest.TestCase):
             },
         )
 
+    def test_the_program_plans_the_same_topics(self):
+        program = pathlib.Path(os.environ.get("CAUSEWAY") or chart.root / ".build/release/causeway")
+        if not program.exists():
+            self.skipTest(f"{program} is not built")
+        planned = subprocess.run([program, "topics"], capture_output=True, text=True, check=True, env={}).stdout
+        values = {"topics": chart.load((chart.chart / "values.yaml").read_text())["topics"] | {"create": True}}
+        asked = []
+        for call in self.calls(values):
+            after = lambda option: call[call.index(option) + 1]
+            configs = [config for place, config in enumerate(call) if call[place - 1] == "--config"]
+            sizes = [f"partitions={after('--partitions')}", f"replication-factor={after('--replication-factor')}"]
+            asked.append(" ".join([after("--topic"), *sizes, *configs]))
+        self.assertEqual(sorted(asked), sorted(planned.splitlines()))
+
     def test_names_come_from_the_configuration(self):
         calls = self.calls({"config": {"kafka": {"topics": {"results": "push.results"}}}})
         self.assertIn("push.results", [call[call.index("--topic") + 1] for call in calls])

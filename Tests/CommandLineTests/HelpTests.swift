@@ -19,7 +19,7 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in ["worker", "simulator", "demo", "send", "check", "inspect", "results"] {
+        for command in ["worker", "simulator", "demo", "send", "check", "inspect", "results", "topics"] {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("broker "))
@@ -27,7 +27,7 @@ struct HelpTests {
 
     @Test(
         "Every command explains itself with an example",
-        arguments: ["worker", "simulator", "demo", "send", "check", "inspect", "results", "broker", "backlog"]
+        arguments: ["worker", "simulator", "demo", "send", "check", "inspect", "results", "topics", "broker", "backlog"]
     )
     func commands(name: String) throws {
         let run = try ProgramRun.run(name, "--help")
@@ -46,6 +46,7 @@ struct HelpTests {
             ["check", "--commands", "-", "--registrations", "-"], ["broker", "--topic", "a:0"],
             ["broker", "--partitions", "0"],
             ["simulator", "--port", "65536"],
+            ["topics", "--create"], ["topics", "--partitions", "0"], ["topics", "--replication-factor", "1"],
             ["inspect", "--results", "101", "x"], ["inspect", "x", "--device", "y"], ["inspect", ""],
         ]
     )

@@ -27,8 +27,8 @@ struct Causeway: AsyncParsableCommand {
         version: version,
         subcommands: [
             WorkerCommand.self, SimulatorCommand.self, DemoCommand.self, SendCommand.self, CheckCommand.self,
-            InspectCommand.self, ResultsCommand.self, HealthCommand.self, PlanCommand.self, BacklogCommand.self,
-            BrokerCommand.self,
+            InspectCommand.self, ResultsCommand.self, HealthCommand.self, TopicsCommand.self, PlanCommand.self,
+            BacklogCommand.self, BrokerCommand.self,
             MetricsPageCommand.self, CapacityPageCommand.self,
         ]
     )

@@ -1,0 +1,148 @@
+import CRdkafka
+
+/// A topic that is to be made.
+public struct NewTopic: Sendable, Equatable {
+    public var name: String
+    /// 1...10,000.
+    public var partitions: Int32
+    /// 0: the brokers' default (Kafka 2.4 and later).
+    public var replicationFactor: Int32
+    /// The topic's own settings, by Kafka's names.
+    public var settings: [KafkaProperties.Property]
+
+    public init(name: String, partitions: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {
+        self.name = name
+        self.partitions = partitions
+        self.replicationFactor = replicationFactor
+        self.settings = settings
+    }
+
+    public static func == (left: NewTopic, right: NewTopic) -> Bool {
+        left.name == right.name && left.partitions == right.partitions
+            && left.replicationFactor == right.replicationFactor
+            && left.settings.elementsEqual(right.settings, by: ==)
+    }
+}
+
+/// Asks the brokers which topics there are, and has them make others. One thread uses it, and every call waits, bounded.
+public final class TopicAdministrator {
+    private let handle: OpaquePointer
+    private let queue: OpaquePointer
+    private let callbacks: ClientCallbacks
+    private var isOpen = true
+
+    /// - Parameter properties: a producer's. `bootstrap.servers` is required.
+    public init(properties: [(name: String, value: String)]) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: nil)
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: KafkaProperties.producer,
+            overrides: properties,
+            promises: KafkaProperties.producerPromises
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
+        callbacks.install(on: configuration)
+        handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
+        rd_kafka_set_log_queue(handle, nil)
+        queue = rd_kafka_queue_new(handle)
+        self.callbacks = callbacks
+    }
+
+    deinit {
+        precondition(!isOpen, "an administrator must be closed before it is let go")
+    }
+
+    /// How many partitions each topic has that there is and may be seen.
+    public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
+        precondition(isOpen)
+        var answer: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 1, nil, &answer, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw KafkaError(code) }
+        defer { rd_kafka_metadata_destroy(answer) }
+        var counts: [String: Int] = [:]
+        for topic in UnsafeBufferPointer(start: answer.pointee.topics, count: Int(answer.pointee.topic_cnt))
+        where topic.err == RD_KAFKA_RESP_ERR_NO_ERROR {
+            counts[String(cString: topic.topic)] = Int(topic.partition_cnt)
+        }
+        return counts
+    }
+
+    /// Has the topics made, each by itself.
+    ///
+    /// - Returns: by topic, why it was not made. A topic that somebody else made meanwhile is no failure.
+    /// - Throws: what became of the request as a whole; some of the topics may have been made.
+    public func create(
+        _ topics: [NewTopic],
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> [String: KafkaError] {
+        precondition(isOpen)
+        var made: [OpaquePointer?] = []
+        defer { for topic in made { rd_kafka_NewTopic_destroy(topic) } }
+        for topic in topics { made.append(try Self.request(for: topic)) }
+        let options = rd_kafka_AdminOptions_new(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS)
+        defer { rd_kafka_AdminOptions_destroy(options) }
+        var text = ErrorText()
+        for set in [rd_kafka_AdminOptions_set_request_timeout, rd_kafka_AdminOptions_set_operation_timeout] {
+            let code = set(options, timeoutMilliseconds, &text.bytes, ErrorText.capacity)
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
+        }
+        rd_kafka_CreateTopics(handle, &made, made.count, options, queue)
+        // The request's own timeout comes first.
+        guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT)
+        }
+        defer { rd_kafka_event_destroy(event) }
+        let code = rd_kafka_event_error(event)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw KafkaError(code, rd_kafka_event_error_string(event).map { String(cString: $0) })
+        }
+        return Self.failures(in: event)
+    }
+
+    private static func request(for topic: NewTopic) throws(KafkaError) -> OpaquePointer {
+        var text = ErrorText()
+        guard
+            let made = rd_kafka_NewTopic_new(
+                topic.name,
+                topic.partitions,
+                topic.replicationFactor == 0 ? -1 : topic.replicationFactor,
+                &text.bytes,
+                ErrorText.capacity
+            )
+        else { throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(topic.name)\": \(text.string)") }
+        for setting in topic.settings {
+            let code = rd_kafka_NewTopic_set_config(made, setting.name, setting.value)
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                rd_kafka_NewTopic_destroy(made)
+                throw KafkaError(code, "topic \"\(topic.name)\": \(setting.name)")
+            }
+        }
+        return made
+    }
+
+    private static func failures(in event: OpaquePointer) -> [String: KafkaError] {
+        var count = 0
+        guard let result = rd_kafka_event_CreateTopics_result(event),
+            let topics = rd_kafka_CreateTopics_result_topics(result, &count)
+        else { return [:] }
+        var failures: [String: KafkaError] = [:]
+        for topic in UnsafeBufferPointer(start: topics, count: count) {
+            let code = rd_kafka_topic_result_error(topic)
+            guard code != RD_KAFKA_RESP_ERR_NO_ERROR, code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS else { continue }
+            let reason = rd_kafka_topic_result_error_string(topic).map { String(cString: $0) }
+            failures[String(cString: rd_kafka_topic_result_name(topic))] = KafkaError(code, reason)
+        }
+        return failures
+    }
+
+    /// Frees the client. Afterwards no other call is allowed.
+    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+        guard isOpen else { return .closed }
+        isOpen = false
+        rd_kafka_queue_destroy(queue)
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        // The client's threads may go on and use the callbacks' context, so that is then never freed.
+        if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
+        return outcome
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import Testing
+
+/// Against a broker of another make (Python, `Tests/TopicBroker`), which reads requests by Kafka's own description of them.
+@Suite("causeway topics", .timeLimit(.minutes(2)))
+struct TopicsTests {
+    /// Such a broker, and what it was asked for.
+    private final class Broker {
+        private let process = Process()
+        private let output: URL
+        let address: String
+
+        init(_ directory: TemporaryDirectory, topics: [String] = []) throws {
+            output = try directory.write("", to: "broker.out")
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
+            process.arguments = ["-B", repository.appendingPathComponent("Tests/TopicBroker/broker.py").path] + topics
+            process.standardOutput = try FileHandle(forWritingTo: output)
+            process.standardInput = FileHandle.nullDevice
+            try process.run()
+            let end = Date(timeIntervalSinceNow: 30)
+            var first: Substring?
+            while first == nil {
+                try #require(Date() < end && process.isRunning)
+                usleep(5_000)
+                let text = try String(contentsOf: output, encoding: .utf8)
+                if text.contains("\n") { first = text.split(separator: "\n").first }
+            }
+            address = "127.0.0.1:\(first ?? "")"
+        }
+
+        deinit {
+            // It may have inherited a mask that keeps SIGTERM from it.
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+        }
+
+        /// The topics that it was asked to create, by name.
+        func requests() throws -> [String: [String: Any]] {
+            var requests: [String: [String: Any]] = [:]
+            for line in try String(contentsOf: output, encoding: .utf8).split(separator: "\n").dropFirst() {
+                let request = try #require(
+                    try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+                )
+                let name = try #require(request["name"] as? String)
+                #expect(requests.updateValue(request, forKey: name) == nil, "asked for twice: \(name)")
+            }
+            return requests
+        }
+    }
+
+    @Test("Without --create they are printed, and nobody is asked")
+    func printed() throws {
+        let run = try ProgramRun.run("topics", "--partitions", "4", "--replication-factor", "0")
+        #expect(run.exitCode == 0 && run.errors.isEmpty)
+        #expect(
+            run.outputLines == [
+                "causeway.commands partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=86400000",
+                "causeway.registrations partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=compact min.compaction.lag.ms=3600000 delete.retention.ms=604800000",
+                "causeway.results partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=259200000",
+                "causeway.invalidations partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=604800000",
+                "causeway.dead-letters partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=1209600000",
+            ]
+        )
+    }
+
+    @Test("What is missing is created as it was printed, what is there stays, and again changes nothing")
+    func created() throws {
+        let directory = try TemporaryDirectory()
+        let broker = try Broker(directory, topics: ["causeway.results:4", "other:1"])
+        let first = try ProgramRun.run("topics", "--create", "-b", broker.address)
+        #expect(first.exitCode == 0, "\(first.errors)")
+        #expect(
+            first.outputLines == [
+                "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
+                "causeway.results is there, partitions=4, 24 were planned",
+                "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
+            ]
+        )
+        let requests = try broker.requests()
+        #expect(requests.count == 4)
+        for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
+            let words = line.split(separator: " ").map(String.init)
+            let request = try #require(requests[words[0]], "\(line)")
+            #expect("partitions=\(request["partitions"] ?? "")" == words[1])
+            #expect("replication-factor=\(request["replicationFactor"] ?? "")" == words[2])
+            let settings = try #require(request["settings"] as? [String: String])
+            #expect(Set(settings.map { "\($0.key)=\($0.value)" }) == Set(words[3...]))
+            #expect(request["validatesOnly"] as? Bool == false)
+        }
+        let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
+        #expect(again.exitCode == 0)
+        #expect(again.outputLines.allSatisfy { $0.contains(" is there, partitions=") })
+        #expect(try broker.requests().count == 4)
+    }
+
+    @Test("A topic that the brokers refuse is named, the others are created: 1")
+    func refused() throws {
+        let directory = try TemporaryDirectory()
+        let broker = try Broker(directory)
+        try directory.write(
+            """
+            kafka: {bootstrapServers: "\(broker.address)", topics: {results: denied.results}}
+            redis: {url: "redis://127.0.0.1:1"}
+            apps: {match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: /nowhere.p8}}
+
+            """,
+            to: "c.yaml"
+        )
+        let run = try ProgramRun.run(
+            "topics", "--create", "--config", directory.path("c.yaml"), "--replication-factor", "0"
+        )
+        #expect(run.exitCode == 1)
+        #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
+        #expect(run.outputLines.count == 4)
+        #expect(try broker.requests().values.allSatisfy { $0["replicationFactor"] as? Int == -1 })
+    }
+}
