@@ -1,6 +1,5 @@
 import APNs
 import Delivery
-import Glibc
 import Kafka
 import LiveActivity
 import Logging
@@ -29,8 +28,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
-        let cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-        laneCount = configuration.worker.lanes == 0 ? cores : configuration.worker.lanes
+        laneCount = configuration.worker.lanes == 0 ? ProcessorShare().processors : configuration.worker.lanes
         wakeup = try Wakeup()
         mailboxes = try (0..<laneCount)
             .map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }

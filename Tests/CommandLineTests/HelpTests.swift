@@ -27,7 +27,9 @@ struct HelpTests {
 
     @Test(
         "Every command explains itself with an example",
-        arguments: ["worker", "simulator", "demo", "send", "check", "inspect", "results", "topics", "broker", "backlog"]
+        arguments: [
+            "worker", "simulator", "demo", "send", "check", "inspect", "results", "topics", "broker", "backlog",
+        ]
     )
     func commands(name: String) throws {
         let run = try ProgramRun.run(name, "--help")

@@ -112,7 +112,12 @@ struct TopicsTests {
             to: "c.yaml"
         )
         let run = try ProgramRun.run(
-            "topics", "--create", "--config", directory.path("c.yaml"), "--replication-factor", "0"
+            "topics",
+            "--create",
+            "--config",
+            directory.path("c.yaml"),
+            "--replication-factor",
+            "0"
         )
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])

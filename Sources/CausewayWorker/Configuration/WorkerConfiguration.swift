@@ -175,7 +175,7 @@ extension WorkerConfiguration {
 
     /// The worker's own numbers.
     public struct Worker: Sendable {
-        /// Threads that carry commands; 0: one a core. 0...256.
+        /// Threads that carry commands; 0: as many as processors that the process may use. 0...256.
         public var lanes = 0
         /// How long a stopping worker waits for what is on its way. 0...600,000.
         public var drainMilliseconds = 20_000

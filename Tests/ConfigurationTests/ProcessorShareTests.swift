@@ -1,0 +1,81 @@
+import Foundation
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("How many processors a process may use")
+struct ProcessorShareTests {
+    /// A made-up hierarchy of control groups.
+    private final class Groups {
+        let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+
+        init(member: String, quotas: [String: String]) throws {
+            for (group, quota) in quotas {
+                let directory = url.appendingPathComponent("root\(group)")
+                try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+                try "\(quota)\n"
+                    .write(to: directory.appendingPathComponent("cpu.max"), atomically: true, encoding: .utf8)
+            }
+            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+            try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
+        }
+
+        deinit { try? FileManager.default.removeItem(at: url) }
+
+        var share: ProcessorShare {
+            ProcessorShare(
+                controlGroups: url.appendingPathComponent("root").path,
+                membership: url.appendingPathComponent("self").path
+            )
+        }
+    }
+
+    /// The test machine's own, as the C library counts them.
+    private static let all = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+
+    @Test(
+        "The quota is rounded up, and never makes more of them than there are",
+        arguments: [
+            ("50000 100000", 1), ("100000 100000", 1), ("100001 100000", 2), ("99900000 100000", .max),
+            ("max 100000", .max), ("1 1000000", 1), ("", .max), ("x y", .max), ("0 0", .max), ("-5 100000", .max),
+            ("9223372036854775807 1", .max), ("99999999999999999999 1", .max), ("100000", .max),
+        ] as [(String, Int)]
+    )
+    func quota(text: String, processors: Int) throws {
+        let groups = try Groups(member: "0::/\n", quotas: ["": text])
+        #expect(groups.share.processors == min(processors, Self.all))
+    }
+
+    @Test("The smallest quota on the way up counts")
+    func ancestors() throws {
+        let member = "12:cpu:/old\n0::/pods/worker\n"
+        let outer = try Groups(member: member, quotas: ["": "max 1", "/pods": "1 1", "/pods/worker": "max 1"])
+        #expect(outer.share.processors == 1)
+        let inner = try Groups(member: member, quotas: ["/pods/worker": "1 2", "/pods": "9 1"])
+        #expect(inner.share.processors == 1)
+        let other = try Groups(member: member, quotas: ["/other": "1 1", "/pods/worker/below": "1 1"])
+        #expect(other.share.processors == Self.all)
+    }
+
+    @Test("Without control groups of version 2 there is no quota")
+    func none() throws {
+        #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.all)
+        #expect(ProcessorShare(controlGroups: "/nowhere", membership: "/nowhere").processors == Self.all)
+    }
+
+    @Test(
+        "The affinity's mask has a bit for each",
+        arguments: [
+            ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
+            ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", all), ("Cpus_allowed_list:\t0", all),
+        ]
+    )
+    func affinity(status: String, processors: Int) throws {
+        let groups = try Groups(member: "", quotas: [:])
+        let file = groups.url.appendingPathComponent("status")
+        try "\(status)\n".write(to: file, atomically: true, encoding: .utf8)
+        var share = groups.share
+        share.status = file.path
+        #expect(share.processors == processors)
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("As many lanes as processors that may be used", .timeLimit(.minutes(5)))
+struct LaneCountTests {
+    /// On all processors that the test may use, and on one of them.
+    @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
+    func lanes(processors: String?, expected: Int?) async throws {
+        try await onOwnThread {
+            let directory = try WorkDirectory()
+            defer { directory.remove(keeping: false) }
+            let stage = Stage(directory: directory.path, executable: ExampleRun.executable)
+            defer { stage.stop() }
+            let shapes = ExampleFiles("ride").path("shapes.json")
+            try stage.startBroker()
+            try stage.startRedis()
+            try stage.startSimulator(shapes: [shapes])
+            let text = WorkerConfigurationText.text(
+                stage: stage,
+                apps: [.init(name: "ride", bundleIdentifier: "com.example.ride")],
+                lanes: 0
+            )
+            try TextFile.write(text, to: stage.path("causeway.yaml"))
+            let worker = ["worker", "--config", stage.path("causeway.yaml")]
+            stage.parts.append(
+                try ChildProcess(
+                    name: "worker",
+                    command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.executable]
+                        + worker,
+                    logFile: stage.path("worker.log")
+                )
+            )
+            let deadline = Date(timeIntervalSinceNow: 60)
+            var log = ""
+            while !log.contains("worker started") {
+                guard Date() < deadline else { throw Timeout(what: "the worker's start") }
+                try stage.check()
+                usleep(10_000)
+                log = try String(contentsOfFile: stage.path("worker.log"), encoding: .utf8)
+            }
+            // Of the machine that the test runs on: whatever its control group's quota is, no more than may be run on.
+            let usable = try #require(Int(try outputOf("/usr/bin/nproc", []).text.filter(\.isNumber)))
+            let lanes = try #require(log.firstMatch(of: /worker started lanes=([0-9]+)/).flatMap { Int($0.1) })
+            #expect(expected.map { lanes == $0 } ?? (1...usable).contains(lanes))
+        }
+    }
+}
