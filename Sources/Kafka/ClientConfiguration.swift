@@ -35,7 +35,9 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func knows(_ name: String) -> Bool {
-        rd_kafka_conf_get(handle, name, nil, nil) == RD_KAFKA_CONF_OK
+        // librdkafka writes the size of a number's text without looking whether somebody wants it.
+        var size = 0
+        return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
 
     /// The value in force, or nil if the property is unset or unknown.
