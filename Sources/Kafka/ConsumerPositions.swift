@@ -101,7 +101,8 @@ extension Consumer {
     /// at most.
     ///
     /// A partition that stands still after an error is started again, with the cooperative protocol only: the eager one
-    /// has no way to do so that leaves the other partitions alone.
+    /// has no way to do so that leaves the other partitions alone, and therefore begins by itself where nothing is
+    /// committed.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         let list = PartitionList(capacity: 1)

@@ -45,8 +45,37 @@ extension Consumer {
         if isCooperative {
             note(rd_kafka_incremental_assign(handle, partitions))
         } else {
+            if let partitions, resetIsError { beginWhereNothingIsCommitted(partitions) }
             note(rd_kafka_assign(handle, partitions))
         }
+    }
+
+    /// Sets the beginning as the position of all partitions for which the group has no offset. With the cooperative protocol they may
+    /// stand still and be sought; with the eager one nothing could start them again but an assignment of everything.
+    ///
+    /// Waits for the coordinator. If it does not answer, the partitions are asked for once more by librdkafka itself.
+    private func beginWhereNothingIsCommitted(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>) {
+        guard let committed = rd_kafka_topic_partition_list_copy(partitions) else { return }
+        defer { rd_kafka_topic_partition_list_destroy(committed) }
+        let code = rd_kafka_committed(handle, committed, Self.requestLimitMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return note(code) }
+        for element in UnsafeBufferPointer(start: committed.pointee.elems, count: Int(committed.pointee.cnt))
+        where element.err == RD_KAFKA_RESP_ERR_NO_ERROR && element.offset < 0 {
+            _ = rd_kafka_topic_partition_list_set_offset(
+                partitions,
+                element.topic,
+                element.partition,
+                SeekPosition.beginning.rawOffset
+            )
+        }
+    }
+
+    /// Whether a position that is unknown is an error, rather than moved by librdkafka.
+    private var resetIsError: Bool {
+        var value = [CChar](repeating: 0, count: 16)
+        var size = value.count
+        return rd_kafka_conf_get(rd_kafka_conf(handle), "auto.offset.reset", &value, &size) == RD_KAFKA_CONF_OK
+            && strcmp(value, "error") == 0
     }
 
     private func revoke(

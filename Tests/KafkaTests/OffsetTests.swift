@@ -107,6 +107,30 @@ import Testing
         producer.close()
     }
 
+    @Test(arguments: ["range", "roundrobin"])
+    func anEagerGroupThatIsNewBeginsAtTheBeginning(strategy: String) async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 2)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", partition: 0, count: 5)
+        try await producer.fill("commands", partition: 1, count: 3)
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
+        let first = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
+        #expect(await first.run { $0.received.count == 8 })
+        #expect(first.errors.isEmpty)
+        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
+        #expect(first.close() == .closed)
+
+        // What was committed stays; only the other partition begins anew.
+        let second = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
+        #expect(await second.run { $0.received.count == 6 })
+        #expect(second.received.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])
+        #expect(second.received.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2])
+        #expect(second.errors.isEmpty)
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+
     @Test func anOffsetThatTheBrokerHasDroppedIsAnError() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
