@@ -201,10 +201,10 @@ def starts(evidence, options):
 def alerts(evidence, options):
     """A push carries the newest alert of all commands since the push before, its own included; so none is lost."""
     law = Law("every alert appears, in order, or a newer one in its place")
-    rung, rode, replaced = 0, 0, 0
+    rung, rode, replaced, again = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
         wanted = [c for c in own if c.alert is not None and c.outcome not in LET_GO]
-        place, shown = 0, -1
+        place, shown, rang = 0, -1, set()
         for push in evidence.reached(activity):
             command = push.command
             if command is None:
@@ -218,14 +218,21 @@ def alerts(evidence, options):
                 continue
             shown = command.order
             expected = due[-1].alert if due else None
-            if push.alert != expected and not fits_not(due, push):
+            if expected is None and push.alert is not None and push.alert in rang:
+                again += 1
+            elif push.alert != expected and not fits_not(due, push):
                 law.breaks(f"{activity}: line {push.line} rings {push.alert!r}, due is {expected!r}")
+            rang.add(push.alert)
             rung += push.alert is not None
             rode += bool(due) and due[-1] is not command and push.alert is not None
             replaced += max(0, len(due) - 1)
         for command in wanted[place:]:
             law.breaks(f"{activity}: {command.identifier} ({command.alert!r}) rang nowhere")
-    law.measured = f"{rung} rang, {rode} of them on a newer state; {replaced} gave way to a newer alert"
+    if again > options.alerts_again:
+        law.breaks(f"{again} alerts rang again, {options.alerts_again} are allowed for")
+    law.measured = (
+        f"{rung} rang, {rode} of them on a newer state; {replaced} gave way to a newer alert; {again} rang again"
+    )
     return law
 
 

@@ -213,6 +213,15 @@ class Doctored(unittest.TestCase):
         rings[1]["alert"] = rings[0]["alert"]
         self.breaks("every alert appears")
 
+    def test_an_alert_twice(self):
+        pushes = self.own(event="update")
+        rings = next(number for number, push in enumerate(pushes) if push["alert"] is not None)
+        quiet = next(push for push in pushes[rings + 1 :] if push["alert"] is None)
+        quiet["alert"] = pushes[rings]["alert"]
+        self.breaks("every alert appears", others=["nothing is demoted"])
+        _, broken, _ = judge(self.run_.written(), "--alerts-again", "1")
+        self.assertFalse(any(name.startswith("every alert appears") for name in broken))
+
     def test_a_long_wait(self):
         silent = self.own(event="update")[2:6]
         for push in silent:
