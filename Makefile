@@ -13,6 +13,8 @@ FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmark
 # Further arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
+# What the fleet is like, and what happens to it: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
+FLEET ?=
 # Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
 REDIS_SERVER ?= redis-server
 # How many random histories the scripts and their model are driven with.
@@ -20,7 +22,7 @@ HISTORIES ?= 1000000
 # How many seeds of the simulated fleet.
 SEEDS ?= 10000
 
-.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
+.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema fleet-deps fleet-test \
     image image-check clean
 
 help: ## Say what there is to make
@@ -68,6 +70,14 @@ bench: bench-deps ## Run the benchmarks
 bench-check: bench-deps ## Fail if the domain or the core allocates for a message
 	swift run --package-path Benchmarks --configuration release JSONBenchmark check
 	swift run --package-path Benchmarks --configuration release DeliveryBenchmark check
+
+fleet-deps: deps
+	@.ci/packages python3-venv
+	@.ci/fleet-tools
+
+fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: five minutes
+	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
+	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
 
 chart-deps: deps
 	@.ci/packages python3-venv

@@ -1,22 +1,16 @@
 """Gates in front of servers: all clients come through them, so that a server can be away and come back as it was."""
 
 import asyncio
-import struct
 import threading
 
-SYNC_GROUP = 14
-SYNC_GROUP_VERSION_MAX = 3
-API_VERSIONS = 18
-UNSUPPORTED_VERSION = 35
+from coordinator import Coordinator
+from membership import Desk, Onlooker
+from wire import HEADER, Frames, refusal
+
 CHUNK_BYTES = 1 << 18
+ANSWER_HEAD_BYTES = 8
+API_VERSIONS = 18
 REQUEST_BYTES_MAX = 1 << 16
-HEADER = struct.Struct(">ihhi")  # length, API, version, correlation
-
-
-def refusal(correlation):
-    """What a broker answers that knows ApiVersions up to version 2 only: error 35 in version 0's form, and what it knows."""
-    body = struct.pack(">ihihhh", correlation, UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, 2)
-    return struct.pack(">i", len(body)) + body
 
 
 class Gate:
@@ -63,12 +57,10 @@ class Gate:
         server = None
         try:
             first = await self._begin(reader, writer)
-            to_server, to_client = self._eyes()
             server_reader, server = await asyncio.open_connection("127.0.0.1", self.server_port)
             self._writers.add(server)
-            server.write(first)
-            if to_server is not None:
-                to_server(first)
+            to_server, to_client = self._sieves(writer)
+            server.write(to_server(first))
             carrying = [
                 asyncio.create_task(self._carry(reader, server, to_server)),
                 asyncio.create_task(self._carry(server_reader, writer, to_client)),
@@ -88,35 +80,34 @@ class Gate:
         """The bytes to begin with towards the server."""
         return b""
 
-    def _eyes(self):
-        """Who looks at the bytes to the server, and at those to the client."""
-        return None, None
+    def _sieves(self, writer):
+        """What the bytes to the server, and those to the client, become on their way."""
+        return bytes, bytes
 
     @staticmethod
-    async def _carry(reader, writer, look):
+    async def _carry(reader, writer, sieve):
         try:
             while data := await reader.read(CHUNK_BYTES):
-                if look is not None:
-                    look(data)
-                writer.write(data)
+                writer.write(sieve(data))
                 await writer.drain()
         except OSError:
             pass
 
 
 class BrokerGate(Gate):
-    """A gate that meets an old client's habit, and sees who is assigned what.
+    """A gate that meets an old client's habit, and knows a group's requests from all others.
 
     librdkafka 2.0.2 cannot read this broker's answer to ApiVersions 3 ("Read underflow") and does not try a lower version by itself.
     So the first request of each connection, if it is that one, is answered as an older broker would, and the client asks
-    again in version 0. Nothing else is changed.
+    again in version 0.
 
-    This broker does not tell a group's members to those who ask. So the answers to SyncGroup are read as they pass: `on_assigned` is
-    called with the client's id, the generation, and the partitions by topic."""
+    With a coordinator, groups are its business; without one the broker's own serves them. Either way `on_assigned` is called, on the
+    gate's thread, with a client's id, the generation, and its partitions by topic."""
 
-    def __init__(self, port, server_port, on_assigned):
+    def __init__(self, port, server_port, has_coordinator, on_assigned):
         super().__init__(port, server_port)
-        self.on_assigned = on_assigned
+        self._coordinator = Coordinator(self._loop) if has_coordinator else None
+        self._on_assigned = on_assigned
 
     async def _begin(self, reader, writer):
         header = await reader.readexactly(HEADER.size)
@@ -124,91 +115,15 @@ class BrokerGate(Gate):
         if api != API_VERSIONS or version < 3 or length > REQUEST_BYTES_MAX:
             return header
         await reader.readexactly(length - (HEADER.size - 4))
-        writer.write(refusal(correlation))
+        writer.write(refusal(correlation, API_VERSIONS))
         return b""
 
-    def _eyes(self):
-        asked = {}
-
-        def is_question(head):
-            return HEADER.unpack_from(head)[1] == SYNC_GROUP
-
-        def question(frame):
-            _, _, version, correlation = HEADER.unpack_from(frame)
-            if version > SYNC_GROUP_VERSION_MAX:
-                return
-            reader = Reader(frame, HEADER.size)
-            client, _group = reader.text(), reader.text()
-            asked[correlation] = (version, client, reader.number(">i"))
-
-        def is_answer(head):
-            return struct.unpack_from(">i", head, 4)[0] in asked
-
-        def answer(frame):
-            version, client, generation = asked.pop(struct.unpack_from(">i", frame, 4)[0])
-            reader = Reader(frame, 8)
-            if version >= 1:
-                reader.number(">i")
-            if reader.number(">h") == 0:
-                self.on_assigned(client, generation, assignment(Reader(reader.bytes(), 2)))
-
-        return Frames(HEADER.size, is_question, question).feed, Frames(8, is_answer, answer).feed
-
-
-def assignment(reader):
-    """The partitions by topic in a member's assignment, behind its version."""
-    if reader.is_empty():
-        return {}
-    return {
-        reader.text(): [reader.number(">i") for _ in range(reader.number(">i"))] for _ in range(reader.number(">i"))
-    }
-
-
-class Reader:
-    """Kafka's primitive types, one after the other."""
-
-    def __init__(self, data, offset):
-        self._data, self._offset = data, offset
-
-    def is_empty(self):
-        return self._offset >= len(self._data)
-
-    def number(self, form):
-        (value,) = struct.unpack_from(form, self._data, self._offset)
-        self._offset += struct.calcsize(form)
-        return value
-
-    def _take(self, count):
-        data = self._data[self._offset : self._offset + max(0, count)]
-        self._offset += max(0, count)
-        return data
-
-    def text(self):
-        return bytes(self._take(self.number(">h"))).decode()
-
-    def bytes(self):
-        return bytes(self._take(self.number(">i")))
-
-
-class Frames:
-    """Finds the frames of a connection as its bytes pass, and hands on those that somebody wants whole."""
-
-    def __init__(self, head_bytes, is_wanted, hand_on):
-        self._head_bytes, self._is_wanted, self._hand_on = head_bytes, is_wanted, hand_on
-        self._buffer = bytearray()
-        self._skip = 0
-
-    def feed(self, data):
-        passed = min(self._skip, len(data))
-        self._skip -= passed
-        self._buffer += data[passed:] if passed else data
-        while len(self._buffer) >= self._head_bytes:
-            length = 4 + struct.unpack_from(">i", self._buffer)[0]
-            if not self._is_wanted(self._buffer):
-                self._skip = max(0, length - len(self._buffer))
-                del self._buffer[:length]
-            elif len(self._buffer) >= length:
-                self._hand_on(bytes(self._buffer[:length]))
-                del self._buffer[:length]
-            else:
-                return
+    def _sieves(self, writer):
+        if self._coordinator is not None:
+            desk = Desk(self._coordinator, writer, self._on_assigned)
+            return Frames(HEADER.size, desk.is_request_wanted, desk.take_request).feed, bytes
+        onlooker = Onlooker(self._on_assigned)
+        return (
+            Frames(HEADER.size, onlooker.is_request_wanted, onlooker.take_request).feed,
+            Frames(ANSWER_HEAD_BYTES, onlooker.is_answer_wanted, onlooker.take_answer).feed,
+        )

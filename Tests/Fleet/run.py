@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from load import Load  # noqa: E402
 from processes import Failure, wait_until  # noqa: E402
 from scenarios import ALL, Scene  # noqa: E402
-from stage import BUDGET, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
+from stage import BUDGET, DRAIN_SECONDS, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
 from verdict import judge  # noqa: E402
 from watch import Group, Results  # noqa: E402
 
@@ -41,18 +41,19 @@ def options(arguments):
     parser.add_argument("--library", choices=LIBRARIES, default="system")
     parser.add_argument("--protocol", choices=PROTOCOLS, default=PROTOCOLS[0])
     parser.add_argument("--static", action="store_true", help="give each worker a group.instance.id")
+    parser.add_argument("--coordinator", choices=["kafka", "broker"], default="kafka", help="who keeps the group (kafka)")
     parser.add_argument("--activities", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
     parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
     parser.add_argument("--keep", help="a directory in which logs and evidence stay")
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def kinds(chosen):
     if not chosen.all:
-        return [Kind(LIBRARIES[chosen.library], chosen.protocol, chosen.static)]
+        return [Kind(LIBRARIES[chosen.library], chosen.protocol, chosen.static, chosen.coordinator)]
     return [
-        Kind(library, protocol, static)
+        Kind(library, protocol, static, "kafka")
         for library in LIBRARIES.values()
         for protocol in PROTOCOLS[:2]
         for static in (False, True)
@@ -63,8 +64,9 @@ def play(name, kind, chosen, directory):
     """One scenario of one fleet. Returns its figures and what is wrong."""
     scenario = ALL[name]
     group = Group()
-    with Stage(chosen.program, kind, directory, group, offers_http=False) as stage:
+    with Stage(chosen.program, kind, directory, group) as stage:
         stage.start_simulator()
+        stage.look_for_http()
         if not scenario.is_empty:
             stage.start_broker()
             stage.start_redis()
@@ -81,7 +83,7 @@ def play(name, kind, chosen, directory):
             scene.results.finish()
             write_history(scene)
         verdict = judge(stage, scene.load, allowance(scenario, scene.load.sent))
-        return {**scene.figures, **verdict.figures}, verdict.wrong
+        return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
 
 
 def finish(scene):
@@ -92,13 +94,14 @@ def finish(scene):
         scene.figures["all settled after"] = f"{seconds:.1f} s"
     except Failure:
         scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
+    running = [worker for worker in scene.stage.workers.values() if worker.process.is_running()]
+    scene.health.check_caught_up("nothing is behind", running)
     stops = []
-    for worker in scene.stage.workers.values():
-        if worker.process.is_running():
-            code, seconds = worker.process.stop(60)
-            stops.append(seconds)
-            if code != 0:
-                raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    for worker in running:
+        code, seconds = worker.process.stop(DRAIN_SECONDS + 5)
+        stops.append(seconds)
+        if code != 0:
+            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
     scene.figures["last stops took"] = f"{max(stops):.1f} s at most"
     wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
 
@@ -106,6 +109,7 @@ def finish(scene):
 def allowance(scenario, commands):
     return {
         "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * commands),
+        "alerts_again": int(scenario.alerts_again * commands),
         "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
     }
 

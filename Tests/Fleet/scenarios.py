@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable
 
+from health import Health
 from processes import Failure, wait_until
 from stage import PARTITIONS, SESSION_SECONDS
 
@@ -19,6 +20,7 @@ class Scene:
 
     def __init__(self, stage, load, results, group, chosen):
         self.stage, self.load, self.results, self.group, self.chosen = stage, load, results, group, chosen
+        self.health = Health(stage, group)
         self.figures = {}
 
     def start_workers(self):
@@ -51,8 +53,9 @@ def begin(scene):
     scene.load.make_phones()
     workers = scene.start_workers()
     scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
-    scene.figures["shares"] = {worker.name: len(scene.group.owners[worker.name]) for worker in workers}
+    scene.figures["partitions of commands + registrations"] = scene.group.text()
     scene.load.start()
+    scene.health.check_shared("three share", workers)
     return workers
 
 
@@ -72,6 +75,7 @@ def rolling(scene):
             stops.append(worker.restart())
             shares.append(scene.shared_by(workers))
             scene.stage.check()
+    scene.figures["partitions after it"] = scene.group.text()
     scene.figures["restarts"] = len(stops)
     scene.figures["stop took"] = spread(stops)
     scene.figures["shared again after"] = spread(shares)
@@ -84,16 +88,27 @@ def failures(scene):
     one.process.kill()
     scene.figures["killed: others have all after"] = f"{scene.shared_by([two, three]):.1f} s"
     scene.figures["killed: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.health.check_shared("one is gone", [two, three])
     scene.run_for(2)
     two.process.signal(signal.SIGSTOP)
+    scene.health.check_silent("one is stopped", two)
     scene.figures["stopped: the other has all after"] = f"{scene.shared_by([three]):.1f} s"
     scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.health.check_shared("one has all", [three])
     four = scene.stage.worker(4)
     scene.figures["added: shared after"] = f"{scene.shared_by([three, four]):.1f} s"
+    scene.figures["added: partitions"] = scene.group.text()
+    scene.health.check_shared("one is added", [three, four])
     scene.run_for(2)
     two.process.signal(signal.SIGCONT)
     scene.figures["woken: shared after"] = f"{scene.shared_by([two, three, four]):.1f} s"
-    scene.run_for(5)
+    scene.figures["woken: partitions"] = scene.group.text()
+    scene.health.check_shared("one woke up", [two, three, four])
+    scene.run_for(3)
+    scene.stage.apns_gate.shut()
+    scene.health.check_behind("APNs is away", [two, three, four], scene.load.rate)
+    scene.stage.apns_gate.open()
+    scene.run_for(3)
 
 
 def order(scene):
@@ -123,6 +138,7 @@ def broker(scene):
     hung.signal(signal.SIGCONT)
     scene.figures["hung: shared after"] = f"{scene.shared_by(workers):.1f} s"
     scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.run_for(5)
     scene.stage.gate.shut()
     scene.run_for(SESSION_SECONDS + 4)
     scene.stage.gate.open()
@@ -143,6 +159,8 @@ class Scenario:
     """Pushes that may be sent twice, as a share of the commands."""
     results_again: float
     """Results that may be written twice, likewise."""
+    alerts_again: float
+    """Alerts that may ring twice, likewise."""
     wait_seconds: int
     """The longest that a state may wait for its push."""
     is_empty: bool = False
@@ -150,9 +168,9 @@ class Scenario:
 
 
 ALL = {
-    "share": Scenario(share, repeats=0, results_again=0, wait_seconds=10),
-    "rolling": Scenario(rolling, repeats=0.001, results_again=0.01, wait_seconds=60),
-    "failures": Scenario(failures, repeats=0.01, results_again=0.05, wait_seconds=60),
-    "order": Scenario(order, repeats=0, results_again=0, wait_seconds=30, is_empty=True),
-    "broker": Scenario(broker, repeats=0.01, results_again=0.05, wait_seconds=60),
+    "share": Scenario(share, repeats=0, results_again=0, alerts_again=0, wait_seconds=10),
+    "rolling": Scenario(rolling, repeats=0, results_again=0.02, alerts_again=0.002, wait_seconds=15),
+    "failures": Scenario(failures, repeats=0.01, results_again=0.05, alerts_again=0.005, wait_seconds=30),
+    "order": Scenario(order, repeats=0, results_again=0, alerts_again=0, wait_seconds=30, is_empty=True),
+    "broker": Scenario(broker, repeats=0.01, results_again=0.15, alerts_again=0.005, wait_seconds=45),
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import subprocess
 import time
 import urllib.request
 from dataclasses import dataclass
@@ -37,10 +38,12 @@ class Kind:
     """`partition.assignment.strategy`."""
     static: bool
     """Whether each worker has a `group.instance.id`."""
+    coordinator: str
+    """`kafka`: groups go by Kafka's rules, kept by `coordinator.py`; `broker`: by the broker's own."""
 
     def __str__(self):
         library = "system" if self.library == "system" else os.path.basename(self.library)
-        return f"{library}, {self.protocol}, {'static' if self.static else 'dynamic'} members"
+        return f"{library}, {self.protocol}, {'static' if self.static else 'dynamic'} members, {self.coordinator}'s groups"
 
 
 class Worker:
@@ -52,7 +55,7 @@ class Worker:
         self.log = stage.path(f"{name}.log")
         self.process = None
         self.started_at = 0
-        self.http_port = stage.http_ports.pop() if stage.http_ports else None
+        self.http_port = stage.free_http_port()
         self.configuration = stage.path(f"{name}.yaml")
         with open(self.configuration, "w", encoding="utf-8") as file:
             file.write(stage.configuration(self))
@@ -77,16 +80,17 @@ class Worker:
 class Stage:
     """Everything but the load. Used as a context; whatever it started is gone afterwards."""
 
-    def __init__(self, program, kind, directory, group, offers_http):
+    def __init__(self, program, kind, directory, group):
         self.program = program
         self.kind = kind
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
-        ports = free_ports(6 + (WORKERS_MAX if offers_http else 0))
+        ports = free_ports(6 + WORKERS_MAX)
         gate_port, self._broker_port, self._redis_port, self._apns_port, self.control_port, apns_gate_port = ports[:6]
-        self.http_ports = ports[6:]
+        self._http_ports = ports[6:]
+        self.has_http = False
         self.bootstrap = f"127.0.0.1:{gate_port}"
-        self.gate = BrokerGate(gate_port, self._broker_port, group.note)
+        self.gate = BrokerGate(gate_port, self._broker_port, kind.coordinator == "kafka", group.note)
         self.apns_gate = Gate(apns_gate_port, self._apns_port)
         self.parts = {}
         self.workers = {}
@@ -203,9 +207,19 @@ class Stage:
             "policies": {"default": {"spacingMilliseconds": SPACING_MILLISECONDS, "frequentBudget": BUDGET}},
             "worker": {"lanes": 1, "drainMilliseconds": DRAIN_SECONDS * 1_000},
         }
-        if worker.http_port is not None:
-            configuration["http"] = {"port": worker.http_port}
+        if self.has_http:
+            configuration["http"] = {"host": "127.0.0.1", "port": worker.http_port}
         return json.dumps(configuration, indent=2)
+
+    def free_http_port(self):
+        return self._http_ports.pop()
+
+    def look_for_http(self):
+        """Whether this program's workers serve HTTP: then its configuration has keys for it."""
+        self.has_http = True
+        probe = Worker("probe", self)
+        check = subprocess.run([self.program, "check", "--config", probe.configuration], capture_output=True, check=False)
+        self.has_http = check.returncode == 0
 
     # Looking from outside
 

@@ -62,6 +62,7 @@ def judge(stage, load, allowance):
     )
     for law in laws[:2]:
         verdict.figures[law.name] = law.measured
-    waits = next(law for law in laws if law.name.startswith("no state waits"))
-    verdict.figures["waiting"] = waits.measured.split(";")[0]
+    for name in ("every alert appears", "no state waits"):
+        law = next(law for law in laws if law.name.startswith(name))
+        verdict.figures[law.name] = law.measured
     return verdict

@@ -6,7 +6,9 @@ import time
 
 from confluent_kafka import Consumer, OFFSET_BEGINNING, TopicPartition
 
-from stage import COMMANDS, PARTITIONS, RESULTS
+from stage import COMMANDS, PARTITIONS, REGISTRATIONS, RESULTS
+
+EVERYTHING = {(topic, number) for topic in (COMMANDS, REGISTRATIONS) for number in range(PARTITIONS)}
 
 
 class Results(threading.Thread):
@@ -59,16 +61,16 @@ class Group:
         self.began = time.monotonic()
         self.generation = -1
         self.owners = {}
-        """By worker: its partitions of the commands topic, in the newest generation."""
+        """By worker: its topics and partitions in the newest generation."""
         self.history = []
-        """(seconds since the start, generation, worker, partitions), one for each answer."""
+        """(seconds since the start, generation, worker, partitions by topic), one for each answer."""
         self._told_at = {}
 
     def note(self, client, generation, topics):
         """Called on the gate's thread. What it changes is replaced as a whole."""
         now = time.monotonic()
-        own = set(topics.get(COMMANDS, []))
-        self.history.append((now - self.began, generation, client, sorted(own)))
+        own = {(topic, number) for topic, numbers in topics.items() for number in numbers}
+        self.history.append((now - self.began, generation, client, {topic: sorted(topics[topic]) for topic in topics}))
         if generation > self.generation:
             self.generation = generation
             self.owners = {}
@@ -84,10 +86,18 @@ class Group:
             set(owners) == {worker.name for worker in workers}
             and all(self._told_at[worker.name] > worker.started_at for worker in workers)
             and all(lists)
-            and sum(map(len, lists)) == PARTITIONS
-            and set().union(*lists) == set(range(PARTITIONS))
+            and sum(map(len, lists)) == len(EVERYTHING)
+            and set().union(*lists) == EVERYTHING
         )
 
+    def shares(self):
+        """By worker: how many partitions of the commands, and of the registrations."""
+        return {
+            worker: tuple(sum(topic == one for topic, _ in own) for one in (COMMANDS, REGISTRATIONS))
+            for worker, own in sorted(self.owners.items())
+        }
+
     def text(self):
-        shares = ", ".join(f"{name} {sorted(own)}" for name, own in sorted(self.owners.items()))
-        return f"generation {self.generation}: {shares}"
+        return f"generation {self.generation}: " + ", ".join(
+            f"{worker} {commands}+{registrations}" for worker, (commands, registrations) in self.shares().items()
+        )

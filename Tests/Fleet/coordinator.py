@@ -1,0 +1,277 @@
+"""A group coordinator that keeps Kafka's rules of the classic protocol: one rebalance for all, barriers at join and at sync, session
+timeouts, static members, fences against members of the past.
+
+The broker has one of its own, but that one lets members join without waiting for each other, passes over the loss of a member whose
+fellows come back unchanged, and takes commits from anybody; so what a group does on it says little about a group on Kafka. This one
+knows nothing of topics: members' subscriptions and assignments are bytes to it.
+
+All of it runs on one event loop. `send` of a call writes a response's body to whoever asked."""
+
+import asyncio
+import uuid
+from dataclasses import dataclass, field
+
+OK = 0
+ILLEGAL_GENERATION = 22
+INCONSISTENT_PROTOCOL = 23
+UNKNOWN_MEMBER = 25
+REBALANCE_IN_PROGRESS = 27
+MEMBER_ID_REQUIRED = 79
+FENCED_INSTANCE = 82
+
+FIRST_DELAY_SECONDS = 1.0
+"""How long an empty group waits for more members (group.initial.rebalance.delay.ms, 3 s in Kafka)."""
+MEMBERS_MAX = 64
+
+
+@dataclass
+class Join:
+    """What a member says when it joins."""
+
+    member: str
+    instance: str | None
+    client: str
+    session_seconds: float
+    rebalance_seconds: float
+    protocols: list
+    """(name, subscription), the preferred one first."""
+    send: object
+    """Takes an error, a generation, a protocol, the leader, the member, and the members (id, instance, subscription)."""
+
+
+@dataclass
+class Member:
+    identifier: str
+    join: Join
+    assignment: bytes = b""
+    is_joining: bool = False
+    """Its join waits for the others'."""
+    sync: object = None
+    """The `send` of a sync that waits for the leader's."""
+    timer: object = None
+
+    def subscription(self, protocol):
+        return dict(self.join.protocols).get(protocol, b"")
+
+
+@dataclass
+class Group:
+    """`empty` → (a join) `preparing` → (all have joined, or their time is over) `syncing` → (the leader's sync) `stable`; any join,
+    leave or loss that matters leads back to `preparing`."""
+
+    state: str = "empty"
+    generation: int = 0
+    protocol: str = ""
+    leader: str = ""
+    members: dict = field(default_factory=dict)
+    promised: set = field(default_factory=set)
+    """Identifiers that were given out and have not joined yet."""
+    instances: dict = field(default_factory=dict)
+    deadline: object = None
+    is_first: bool = False
+    """Whether it was empty before it was preparing: then more are waited for than are known."""
+
+
+class Coordinator:
+    """One coordinator for all groups."""
+
+    def __init__(self, loop, first_delay_seconds=FIRST_DELAY_SECONDS):
+        self._loop = loop
+        self._first_delay_seconds = first_delay_seconds
+        self._groups = {}
+
+    def _group(self, name):
+        return self._groups.setdefault(name, Group())
+
+    # Requests
+
+    def join(self, name, call):
+        group = self._group(name)
+        identifier = call.member
+        if identifier == "":
+            identifier = f"{call.client}-{uuid.uuid4()}"
+            if call.instance in group.instances:
+                return self._take_over(group, call, identifier)
+            if call.instance is None:
+                if len(group.members) + len(group.promised) < MEMBERS_MAX:
+                    group.promised.add(identifier)
+                return call.send(MEMBER_ID_REQUIRED, -1, "", "", identifier, [])
+        elif call.instance is not None and group.instances.get(call.instance, identifier) != identifier:
+            return call.send(FENCED_INSTANCE, -1, "", "", identifier, [])
+        elif identifier not in group.members and identifier not in group.promised:
+            return call.send(UNKNOWN_MEMBER, -1, "", "", identifier, [])
+        known = group.members.get(identifier)
+        if known is not None and known.join.protocols == call.protocols and self._is_settled(group, known):
+            return self._answer_join(group, known, call.send)
+        self._admit(group, identifier, call)
+        self._prepare(group)
+
+    @staticmethod
+    def _is_settled(group, member):
+        """Whether a member that joins again unchanged is told what was agreed already. A leader may know of something new."""
+        return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
+
+    def _admit(self, group, identifier, call):
+        group.promised.discard(identifier)
+        member = group.members.setdefault(identifier, Member(identifier, call))
+        member.join = call
+        member.is_joining = True
+        if call.instance is not None:
+            group.instances[call.instance] = identifier
+        self._stop_timer(member)
+
+    def _take_over(self, group, call, identifier):
+        """A static member has come back as a new process: it takes the place of what it was, which is fenced from now on. If it wants
+        what it wanted before, and the group is settled, nobody else notices."""
+        old = group.members.pop(group.instances[call.instance])
+        self._stop_timer(old)
+        if old.is_joining:
+            old.join.send(FENCED_INSTANCE, -1, "", "", old.identifier, [])
+        if old.sync is not None:
+            old.sync(FENCED_INSTANCE, b"")
+        leader = group.leader
+        if group.leader == old.identifier:
+            group.leader = identifier
+        group.instances[call.instance] = identifier
+        if group.state == "stable" and old.join.protocols == call.protocols:
+            member = Member(identifier, call, assignment=old.assignment)
+            group.members[identifier] = member
+            self._start_timer(group, member)
+            # The leader of old is named, so that nobody assigns anew.
+            return call.send(OK, group.generation, group.protocol, leader, identifier, [])
+        self._admit(group, identifier, call)
+        self._prepare(group)
+
+    def sync(self, name, identifier, instance, generation, assignments, send):
+        group = self._group(name)
+        error = self._fault(group, identifier, instance, generation)
+        if error == OK and group.state == "preparing":
+            error = REBALANCE_IN_PROGRESS
+        if error != OK:
+            return send(error, b"")
+        member = group.members[identifier]
+        self._start_timer(group, member)
+        if group.state == "stable":
+            return send(OK, member.assignment)
+        member.sync = send
+        if identifier == group.leader:
+            group.state = "stable"
+            for other in group.members.values():
+                other.assignment = assignments.get(other.identifier, b"")
+            self._answer_syncs(group, OK)
+
+    def heartbeat(self, name, identifier, instance, generation, send):
+        group = self._group(name)
+        error = self._fault(group, identifier, instance, generation)
+        if error == OK:
+            self._start_timer(group, group.members[identifier])
+            if group.state == "preparing":
+                error = REBALANCE_IN_PROGRESS
+        send(error)
+
+    def leave(self, name, identifier, send):
+        group = self._group(name)
+        if identifier not in group.members:
+            return send(UNKNOWN_MEMBER)
+        send(OK)
+        self._remove(group, identifier)
+
+    def commit_fault(self, name, identifier, instance, generation):
+        """Why this commit is not taken, or 0. One of nobody's, from outside the group, always is."""
+        if generation < 0 and identifier == "":
+            return OK
+        group = self._group(name)
+        error = self._fault(group, identifier, instance, generation)
+        return REBALANCE_IN_PROGRESS if error == OK and group.state == "syncing" else error
+
+    @staticmethod
+    def _fault(group, identifier, instance, generation):
+        if instance is not None and group.instances.get(instance, identifier) != identifier:
+            return FENCED_INSTANCE
+        if identifier not in group.members:
+            return UNKNOWN_MEMBER
+        return OK if generation == group.generation else ILLEGAL_GENERATION
+
+    # Rebalances
+
+    def _prepare(self, group):
+        if group.state != "preparing":
+            first = group.state == "empty"
+            self._answer_syncs(group, REBALANCE_IN_PROGRESS)
+            group.state = "preparing"
+            limit = max(member.join.rebalance_seconds for member in group.members.values())
+            group.deadline = self._loop.call_later(self._first_delay_seconds if first else limit, self._complete, group)
+            group.is_first = first
+        if not group.is_first and all(member.is_joining for member in group.members.values()):
+            self._complete(group)
+
+    def _complete(self, group):
+        """Everybody has joined, or their time is over. Static members keep their place until their session ends."""
+        group.deadline.cancel()
+        for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
+            self._forget(group, member)
+        if not any(member.is_joining for member in group.members.values()):
+            if group.members:
+                group.deadline = self._loop.call_later(self._first_delay_seconds, self._complete, group)
+            else:
+                group.state = "empty"
+            return
+        group.generation += 1
+        names = [[name for name, _ in member.join.protocols] for member in group.members.values()]
+        group.protocol = next((name for name in names[0] if all(name in other for other in names)), "")
+        leader = group.members.get(group.leader)
+        if leader is None or not leader.is_joining:
+            group.leader = next(member.identifier for member in group.members.values() if member.is_joining)
+        group.state = "syncing"
+        for member in group.members.values():
+            if member.is_joining:
+                member.is_joining = False
+                self._answer_join(group, member, member.join.send)
+
+    def _answer_join(self, group, member, send):
+        self._start_timer(group, member)
+        if group.protocol == "":
+            return send(INCONSISTENT_PROTOCOL, -1, "", "", member.identifier, [])
+        members = []
+        if member.identifier == group.leader:
+            members = [(m.identifier, m.join.instance, m.subscription(group.protocol)) for m in group.members.values()]
+        send(OK, group.generation, group.protocol, group.leader, member.identifier, members)
+
+    @staticmethod
+    def _answer_syncs(group, error):
+        for member in group.members.values():
+            if member.sync is not None:
+                member.sync(error, member.assignment if error == OK else b"")
+                member.sync = None
+
+    # Members that go
+
+    def _start_timer(self, group, member):
+        self._stop_timer(member)
+        member.timer = self._loop.call_later(member.join.session_seconds, self._expire, group, member)
+
+    @staticmethod
+    def _stop_timer(member):
+        if member.timer is not None:
+            member.timer.cancel()
+            member.timer = None
+
+    def _expire(self, group, member):
+        if group.members.get(member.identifier) is member and not member.is_joining:
+            self._remove(group, member.identifier)
+
+    def _forget(self, group, member):
+        self._stop_timer(member)
+        del group.members[member.identifier]
+        if member.join.instance is not None:
+            group.instances.pop(member.join.instance, None)
+
+    def _remove(self, group, identifier):
+        self._forget(group, group.members[identifier])
+        if group.members:
+            self._prepare(group)
+        elif group.state != "preparing":
+            group.state = "empty"
+
+
+__all__ = ["Coordinator", "Join"]

@@ -1,0 +1,103 @@
+"""What workers say of themselves over HTTP, held against what is so: who reads what, who is ready, how far behind they are."""
+
+import re
+import urllib.error
+import urllib.request
+
+from processes import Failure, wait_until
+from stage import COMMANDS
+
+ANSWER_SECONDS = 1.0
+TRUTH_SECONDS = 5
+"""How soon a worker must say the truth after something has changed."""
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+def get(worker, path):
+    """Status and text, or (0, "") if nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}{path}", timeout=ANSWER_SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def samples(worker, name):
+    """(labels, value) of a metric."""
+    found = []
+    for line in get(worker, "/metrics")[1].splitlines():
+        match = SAMPLE.match(line)
+        if match and match[1] == name:
+            found.append((dict(LABEL.findall(match[2] or "")), float(match[3])))
+    return found
+
+
+class Health:
+    """Nothing is asked, and nothing found wrong, if the workers serve no HTTP."""
+
+    def __init__(self, stage, group):
+        self._stage, self._group = stage, group
+        self.figures = {}
+
+    def _within_seconds(self, what, fault):
+        """Waits until `fault` finds none, and notes how long that took."""
+        if not self._stage.has_http:
+            return
+        last = ""
+
+        def is_true():
+            nonlocal last
+            last = fault()
+            return last == ""
+
+        try:
+            seconds = wait_until(is_true, TRUTH_SECONDS, what)
+        except Failure:
+            raise Failure(f"{what}: after {TRUTH_SECONDS} s {last}") from None
+        self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
+
+    def check_shared(self, what, workers):
+        """These workers are alive and ready, and say that they read what the group gave them: every partition is in one place."""
+        self._within_seconds(what, lambda: next(filter(None, map(self._fault, workers)), ""))
+
+    def _fault(self, worker):
+        for path in ("/livez", "/readyz"):
+            status, text = get(worker, path)
+            if status != 200:
+                return f"{worker.name} answers {status} to {path}: {text.strip()}"
+        own = self._group.owners.get(worker.name, set())
+        assigned = sum(value for _, value in samples(worker, "causeway_partitions_assigned"))
+        if assigned != len(own):
+            return f"{worker.name} has {len(own)} partitions and says {assigned:.0f}"
+        commands = {number for topic, number in own if topic == COMMANDS}
+        lags = samples(worker, "causeway_consumer_lag_records")
+        said = {int(labels["partition"]) for labels, _ in lags if labels["topic"] == "commands"}
+        if said != commands:
+            return f"{worker.name} reads {sorted(commands)} and tells the lag of {sorted(said)}"
+        if get(worker, "/statusz")[0] != 200:
+            return f"{worker.name} has no /statusz"
+        return ""
+
+    def check_silent(self, what, worker):
+        """A stopped process answers nothing: whoever asks knows."""
+        self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
+
+    def check_behind(self, what, workers, records):
+        """So many records at least are behind, in all partitions together."""
+        self._within_seconds(what, lambda: "" if self._lag(workers) >= records else f"the lag is {self._lag(workers):.0f}")
+
+    def check_caught_up(self, what, workers):
+        """Nothing is behind."""
+        self._within_seconds(what, lambda: "" if self._lag(workers) == 0 else f"the lag is {self._lag(workers):.0f}")
+
+    @staticmethod
+    def _lag(workers):
+        return sum(
+            value
+            for worker in workers
+            for labels, value in samples(worker, "causeway_consumer_lag_records")
+            if labels["topic"] == "commands"
+        )

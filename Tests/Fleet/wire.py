@@ -1,0 +1,113 @@
+"""The little of Kafka's protocol that a gate must understand: frames, primitive types, and what a group's members say."""
+
+import struct
+
+HEADER = struct.Struct(">ihhi")
+"""Of a request: length, API, version, correlation."""
+API_VERSIONS_UNSUPPORTED = 35
+
+
+def refusal(correlation, api):
+    """What a broker answers that knows ApiVersions up to version 2 only: an error in version 0's form, and what it knows."""
+    return framed(struct.pack(">ihihhh", correlation, API_VERSIONS_UNSUPPORTED, 1, api, 0, 2))
+
+
+def framed(body):
+    return struct.pack(">i", len(body)) + body
+
+
+class Frames:
+    """Finds the frames of a connection as its bytes pass, and hands on those that somebody wants whole; what they make of them goes
+    on in their place."""
+
+    def __init__(self, head_bytes, is_wanted, take):
+        self._head_bytes, self._is_wanted, self._take = head_bytes, is_wanted, take
+        self._buffer = bytearray()
+        self._pass = 0
+
+    def feed(self, data):
+        """Returns what is to go on."""
+        out = bytearray(data[: self._pass])
+        self._pass -= len(out)
+        self._buffer += data[len(out) :]
+        while len(self._buffer) >= self._head_bytes:
+            length = 4 + struct.unpack_from(">i", self._buffer)[0]
+            if not self._is_wanted(self._buffer):
+                out += self._buffer[:length]
+                self._pass = max(0, length - len(self._buffer))
+            elif len(self._buffer) >= length:
+                out += self._take(bytes(self._buffer[:length]))
+            else:
+                break
+            del self._buffer[:length]
+        return bytes(out)
+
+
+class Reader:
+    """Kafka's primitive types, one after the other; compact ones if the message is flexible."""
+
+    def __init__(self, data, offset, is_flexible=False):
+        self._data, self.offset, self._is_flexible = data, offset, is_flexible
+
+    def is_empty(self):
+        return self.offset >= len(self._data)
+
+    def number(self, form):
+        (value,) = struct.unpack_from(form, self._data, self.offset)
+        self.offset += struct.calcsize(form)
+        return value
+
+    def _unsigned(self):
+        value = shift = 0
+        while True:
+            byte = self.number(">B")
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def _counted(self, form):
+        return self._unsigned() - 1 if self._is_flexible else self.number(form)
+
+    def _take(self, count):
+        self.offset += max(0, count)
+        return None if count < 0 else self._data[self.offset - count : self.offset]
+
+    def text(self):
+        value = self._take(self._counted(">h"))
+        return None if value is None else value.decode()
+
+    def bytes(self):
+        return self._take(self._counted(">i")) or b""
+
+    def list(self, element):
+        return [element() for _ in range(self._counted(">i"))]
+
+    def tags(self):
+        if self._is_flexible:
+            for _ in range(self._unsigned()):
+                self._unsigned()
+                self._take(self._unsigned())
+
+
+def text(value):
+    return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value.encode())) + value.encode()
+
+
+def data(value):
+    return struct.pack(">i", len(value)) + value
+
+
+def assignment(encoded):
+    """The partitions by topic in a member's assignment. A topic may stand there more than once."""
+    topics = {}
+    reader = Reader(encoded, 2)
+    if reader.is_empty():
+        return topics
+
+    def topic():
+        own = topics.setdefault(reader.text(), [])
+        own += reader.list(lambda: reader.number(">i"))
+
+    reader.list(topic)
+    return topics
