@@ -22,8 +22,8 @@ HISTORIES ?= 1000000
 # How many seeds of the simulated fleet.
 SEEDS ?= 10000
 
-.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema fleet-deps fleet-test \
-    image image-check clean
+.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
+    fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'

@@ -34,9 +34,10 @@ class Gate:
         self._call(self._shut())
 
     def close(self):
-        self._call(self._shut())
+        self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     def _call(self, coroutine):
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
@@ -51,6 +52,13 @@ class Gate:
             self._server = None
         for writer in list(self._writers):
             writer.transport.abort()
+
+    async def _end(self):
+        await self._shut()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _serve(self, reader, writer):
         self._writers.add(writer)
