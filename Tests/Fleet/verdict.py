@@ -12,8 +12,6 @@ from laws import ALL  # noqa: E402
 from stage import APP  # noqa: E402
 
 EXAMPLES = 5
-TOLERANCE_MILLISECONDS = 500
-"""How much later than Redis decided a push may arrive: the first ones of a worker wait for its connection."""
 EXPECTATIONS_PER_CALL = 5_000
 
 
@@ -49,7 +47,7 @@ def judge(stage, load, allowance):
     phones(stage, load, verdict)
     names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
     evidence = Evidence(*(stage.path(name) for name in names))
-    options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
+    options = types.SimpleNamespace(wipes=0, **allowance)
     laws = [law(evidence, options) for law in ALL]
     for law in laws:
         verdict.wrong += [f"{law.name}: {example}" for example in law.broken[:EXAMPLES]]
