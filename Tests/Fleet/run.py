@@ -109,7 +109,7 @@ def finish(scene):
 def allowance(scenario, commands):
     return {
         "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * commands),
-        "alerts_again": int(scenario.alerts_again * commands), "tolerance": scenario.tolerance_milliseconds,
+        "alerts_again": int(scenario.alerts_again * commands),
         "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
     }
 
