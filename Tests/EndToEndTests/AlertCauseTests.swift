@@ -86,6 +86,42 @@ struct AlertCauseTests {
         }
     }
 
+    /// The person ends the activity, and whoever writes commands does not know: APNs answers 410. Before that it is overloaded for a while.
+    @Test func pushesThatFail() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            let labels = ["app": "ride", "environment": "sandbox"]
+            let before = try run.awaitMetrics("a push") {
+                $0.sum("causeway_pushes_total", ["status": "200"]) == 1
+            }
+            // There before the first, so that the first is an increase.
+            #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
+            #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
+
+            let simulator = ControlClient(port: run.stage.simulator.controlPort)
+            _ = try simulator.body("PUT", "/faults", body: Array(#"{"serviceUnavailableShare":1}"#.utf8))
+            try traffic.sendWithoutWaiting()
+            let retried = try run.awaitMetrics("a push that is tried again") {
+                ($0.sum("causeway_push_retries_total", ["app": "ride"]) ?? 0) > 0
+            }
+            #expect(try #require(retried.sum("causeway_retry_budget_ratio", ["app": "ride"])) < 1)
+            #expect(try #require(retried.sum("causeway_pushes_total", ["status": "503"])) > 0)
+            _ = try simulator.body("DELETE", "/faults")
+            try traffic.awaitAll()
+
+            try run.post("/dismiss", ["app": "com.example.ride", "activity": traffic.activity])
+            try traffic.sendWithoutWaiting()
+            let dead = try run.awaitMetrics("a dead token") {
+                $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == 1
+                    && $0.sum("causeway_invalidations_total", ["app": "ride"]) == 1
+            }
+            #expect(dead.sum("causeway_outcomes_total", ["outcome": "unregistered"]) == 1)
+        }
+    }
+
     /// A record that is no command, and an activity that asks for priority 10 more often than its policy allows.
     @Test func recordsAndBudgets() async throws {
         try await onOwnThread {
