@@ -5,7 +5,7 @@ import Reactor
 /// What the Kafka thread counts and shows.
 extension Intake {
     func count(_ error: KafkaError) {
-        metrics.add(.kafkaErrors, errorIndices[error.code] ?? errorIndices.count)
+        metrics.add(.kafkaErrors, errorIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
     }
 
     /// librdkafka says aloud when it has lost its last broker, but not when it finds one again: that stands in its statistics.
