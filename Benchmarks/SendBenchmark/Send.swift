@@ -14,6 +14,12 @@ func send(_ given: Arguments) throws {
     let inFlight = try arguments.number("in-flight", 1_000, in: 1...4_096)
     let count = try arguments.number("count", 200_000, in: 100...1_000_000_000)
     let rate = try arguments.number("rate", 0, in: 0...10_000_000)
+    let demand = Demand(
+        rate: rate,
+        rateAfterwards: try arguments.number("falls-to", rate, in: 0...10_000_000),
+        fallsAfterSeconds: try arguments.number("falls-after", 1_000_000, in: 1...1_000_000)
+    )
+    let shrink = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
     let latency = try arguments.number("latency-model", 0, in: 0...10_000)
     let spacing = try arguments.number("turn-spacing", 4_000, in: 0...100_000)
     let bodyBytes = try arguments.number("body-bytes", 360, in: 0...4_096)
@@ -40,9 +46,10 @@ func send(_ given: Arguments) throws {
     )
     configuration.connectionsMax = connections
     configuration.connectionsMin = rate > 0 ? 1 : connections
+    configuration.shrinkMilliseconds = Int64(shrink)
     configuration.inFlightMax = inFlight
     configuration.openSpacingMilliseconds = 0
-    let sender = Sender(loop: loop, count: count, rate: rate, bodyBytes: bodyBytes, tokens: tokens)
+    let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
     let pool = Pool(loop: loop, configuration: configuration, tokens: source, handler: sender)
     sender.pool = pool
     sender.connectionsWanted = rate > 0 ? 1 : connections

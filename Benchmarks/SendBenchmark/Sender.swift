@@ -14,7 +14,7 @@ final class Sender: PushHandler, TimerHandler {
     /// Counting begins when so many connections carry pushes.
     var connectionsWanted = 1
     private let count: Int
-    private let rate: Int
+    private let demand: Demand
     private let tokens: DeviceTokens
     private let body: UnsafeMutableRawBufferPointer
 
@@ -31,10 +31,10 @@ final class Sender: PushHandler, TimerHandler {
     private var firstTick: Int64 = 0
     private var isPaced = false
 
-    init(loop: EventLoop, count: Int, rate: Int, bodyBytes: Int, tokens: DeviceTokens) {
+    init(loop: EventLoop, count: Int, demand: Demand, bodyBytes: Int, tokens: DeviceTokens) {
         self.loop = loop
         self.count = count
-        self.rate = rate
+        self.demand = demand
         self.tokens = tokens
         body = .allocate(byteCount: max(1, bodyBytes), alignment: 16)
         for index in body.indices { body[index] = UInt8(ascii: " ") }
@@ -80,11 +80,11 @@ final class Sender: PushHandler, TimerHandler {
 
     /// What the pool takes, or what the rate asks for by now.
     private func fill() {
-        guard rate > 0, isPaced else {
+        guard demand.isPaced, isPaced else {
             while submitOne() {}
             return
         }
-        let due = answeredBefore + Int(Int64(rate) * (loop.nowMilliseconds - firstTick) / 1_000)
+        let due = answeredBefore + demand.due(afterMilliseconds: loop.nowMilliseconds - firstTick)
         while submitted < UInt64(due), submitOne() {}
     }
 
@@ -106,7 +106,7 @@ final class Sender: PushHandler, TimerHandler {
         if answered == count {
             ended = Reading()
             loop.stop()
-        } else if rate == 0 {
+        } else if !demand.isPaced {
             fill()
         }
     }
@@ -114,7 +114,7 @@ final class Sender: PushHandler, TimerHandler {
     private func beginCounting() {
         answeredBefore = answered
         begun = Reading()
-        guard rate > 0 else { return }
+        guard demand.isPaced else { return }
         // From here on the rate decides; what is in flight belongs to what was before.
         answeredBefore = Int(submitted)
         firstTick = loop.nowMilliseconds
@@ -130,7 +130,7 @@ final class Sender: PushHandler, TimerHandler {
             authenticated += 1
             connectionsPeak = max(connectionsPeak, authenticated)
         case .closed(_, let cause, let detail):
-            if cause != .poolClosed { complain("connection closed: \(cause) \(detail)") }
+            if cause != .poolClosed, cause != .retired { complain("connection closed: \(cause) \(detail)") }
             authenticated -= 1
         case .breakerOpened(let cause):
             fail("the server refuses the pushes: \(cause)")
@@ -171,10 +171,27 @@ final class Sender: PushHandler, TimerHandler {
                     .map { "\"\($0.0)\":\(text(percentile($0.1)))" }.joined(separator: ",") + "}"
             ),
             ("connections", String(connections)), ("connectionsPeak", String(connectionsPeak)),
+            ("connectionsAtEnd", String(authenticated)),
             ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latency)),
             ("turnSpacingMicroseconds", String(spacing)),
         ]
         return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
+    }
+}
+
+/// How many pushes a second are wanted: so many, and from some time on fewer.
+struct Demand {
+    /// 0: as many as the pool takes.
+    var rate: Int
+    var rateAfterwards: Int
+    var fallsAfterSeconds: Int
+
+    var isPaced: Bool { rate > 0 }
+
+    /// Pushes that are due by then.
+    func due(afterMilliseconds elapsed: Int64) -> Int {
+        let before = min(elapsed, Int64(fallsAfterSeconds) * 1_000)
+        return Int((Int64(rate) * before + Int64(rateAfterwards) * (elapsed - before)) / 1_000)
     }
 }
 
