@@ -111,7 +111,7 @@ import Testing
 
     @Test func gracefulGoAwayComesTwice() async throws {
         try await Scene.run { scene in
-            let client = try await client(scene) { $0.latencyMilliseconds = 600...600 }
+            let client = try await client(scene) { $0.latencyMilliseconds = 2_000...2_000 }
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
             try client.run { _ in true }
             while try await scene.simulator.statistics().requests < 2 { await Task.yield() }
