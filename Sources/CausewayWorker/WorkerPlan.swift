@@ -58,15 +58,8 @@ struct WorkerPlan: @unchecked Sendable {
         let isExporting = configuration.tracing.endpoint != nil
         let traceRings = isExporting ? (0..<laneCount).map { _ in TraceRing() } : []
         self.traceRings = traceRings
-        traceExporter = configuration.tracing.endpoint
-            .flatMap {
-                TraceExporter(
-                    endpoint: $0,
-                    document: SpanDocument(configuration),
-                    rings: traceRings,
-                    logger: logger
-                )
-            }
+        traceExporter = configuration.tracing.endpoint.flatMap(CollectorAddress.init)
+            .map { TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, logger: logger) }
         warnOfReadableSecrets(configuration)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)

@@ -11,7 +11,7 @@ struct LaneCountTests {
         try await onOwnThread {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
-            let stage = Stage(directory: directory.path, executable: ExampleRun.executable)
+            let stage = try Stage(directory: directory.path, executable: ExampleRun.executable)
             defer { stage.stop() }
             let shapes = ExampleFiles("ride").path("shapes.json")
             try stage.startBroker()

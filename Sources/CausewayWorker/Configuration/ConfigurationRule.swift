@@ -54,23 +54,8 @@ enum ConfigurationRule {
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
     }
 
-    /// Where a collector takes traces: `http[s]://host[:port][/path]`, without credentials, which would stand in logs.
     static func collectorURL(_ text: String) -> String? {
-        let form = "must be http[s]://host[:port][/path]"
-        guard let scheme = ["http://", "https://"].first(where: text.hasPrefix), text.utf8.count <= 1_024,
-            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), !text.contains(where: { "?#@".contains($0) })
-        else { return form }
-        let authority = text.dropFirst(scheme.count).prefix { $0 != "/" }
-        guard let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") else {
-            return host(String(authority)) == nil || isBracketed(authority) ? nil : form
-        }
-        let name = authority[..<colon]
-        let isPort = UInt16(authority[authority.index(after: colon)...]).map { $0 > 0 } == true
-        return isPort && (isBracketed(name) || !name.contains(":") && host(String(name)) == nil) ? nil : form
-    }
-
-    private static func isBracketed(_ name: Substring) -> Bool {
-        name.hasPrefix("[") && name.hasSuffix("]") && host(String(name.dropFirst().dropLast())) == nil
+        CollectorAddress(text) == nil ? "must be http://host[:port][/path]" : nil
     }
 
     /// A DNS name or a numeric address.

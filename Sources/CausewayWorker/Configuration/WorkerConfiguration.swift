@@ -190,7 +190,7 @@ extension WorkerConfiguration {
     }
     /// What is told of the records' ways through the worker, and to whom.
     public struct Tracing: Sendable {
-        /// A collector's base URL, http or https, for OTLP over HTTP; nil: nothing is exported.
+        /// A collector's base URL, for OTLP over HTTP; nil: nothing is exported.
         public var endpoint: String?
         /// Of a million commands that come without a trace, how many begin one. 0...1,000,000.
         public var samplesPerMillion = 0

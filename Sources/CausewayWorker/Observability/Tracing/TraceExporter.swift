@@ -1,9 +1,9 @@
-import Foundation
-import FoundationNetworking
+import Dispatch
 import Logging
 
 /// Sends what the lanes' rings hold to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
+/// HTTP by sockets of our own: FoundationNetworking's session can end the process when a collector is not there.
 /// A batch that the collector cannot take now is offered again, `attemptsMax` times in all; meanwhile the rings fill and the lanes drop.
 /// Nothing of the worker waits for this or fails by it.
 actor TraceExporter {
@@ -14,79 +14,69 @@ actor TraceExporter {
     /// Requests of one look, so that it ends.
     static let requestsPerLook = 64
     static let attemptsMax = 5
-    static let requestSeconds = 5.0
-    /// The last look, when the worker has stopped, may take so long.
-    static let finishSeconds = 2.0
+    static let requestMilliseconds = 5_000
+    /// The last look, when the worker has stopped, begins no request after so long.
+    static let finishMilliseconds = 2_000
 
-    private let url: URL
+    private let address: CollectorAddress
     private let document: SpanDocument
     private let rings: [TraceRing]
     private let logger: Logger
-    private let session: URLSession
+    /// Requests wait on its thread.
+    private let queue = DispatchQueue(label: "causeway.traces")
     /// A batch that has not been taken yet.
-    private var waiting: (body: Data, count: Int, attempts: Int)?
+    private var waiting: (body: String, count: Int, attempts: Int)?
     private var isTroubled = false
     private var lost: UInt64 = 0
     private var lostSaid: UInt64 = 0
 
-    /// Nil if `endpoint` is no URL.
-    init?(endpoint: String, document: SpanDocument, rings: [TraceRing], logger: Logger) {
-        guard let base = URL(string: endpoint) else { return nil }
-        url = base.appendingPathComponent("v1").appendingPathComponent("traces")
+    init(_ address: CollectorAddress, document: SpanDocument, rings: [TraceRing], logger: Logger) {
+        self.address = address
         self.document = document
         self.rings = rings
         self.logger = logger
-        let configuration = URLSessionConfiguration.ephemeral
-        configuration.timeoutIntervalForRequest = Self.requestSeconds
-        session = URLSession(configuration: configuration)
     }
 
     /// Looks until its task is cancelled.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            await look(timeoutSeconds: Self.requestSeconds)
+            await look(timeoutMilliseconds: Self.requestMilliseconds)
         }
     }
 
     /// Sends what is left, once the lanes have ended.
     func finish() async {
-        let deadline = ContinuousClock.now + .seconds(Self.finishSeconds)
-        while ContinuousClock.now < deadline, await look(timeoutSeconds: Self.finishSeconds) {}
-        session.invalidateAndCancel()
+        let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
+        while ContinuousClock.now < deadline, await look(timeoutMilliseconds: Self.finishMilliseconds) {}
     }
 
     /// - Returns: whether something was sent.
     @discardableResult
-    private func look(timeoutSeconds: Double) async -> Bool {
+    private func look(timeoutMilliseconds: Int) async -> Bool {
         var hasSent = false
         for _ in 0..<Self.requestsPerLook {
             if waiting == nil { waiting = nextBatch() }
-            guard waiting != nil, await offer(timeoutSeconds: timeoutSeconds) else { break }
+            guard waiting != nil, await offer(timeoutMilliseconds: timeoutMilliseconds) else { break }
             hasSent = true
         }
         sayLosses()
         return hasSent
     }
 
-    private func nextBatch() -> (body: Data, count: Int, attempts: Int)? {
+    private func nextBatch() -> (body: String, count: Int, attempts: Int)? {
         var traces: [FinishedTrace] = []
         for ring in rings {
             while traces.count < Self.tracesPerRequest, let trace = ring.pop() { traces.append(trace) }
         }
-        return traces.isEmpty ? nil : (Data(document.json(traces).utf8), traces.count, 0)
+        return traces.isEmpty ? nil : (document.json(traces), traces.count, 0)
     }
 
     /// - Returns: whether the batch that waits is out of the way, taken or given up.
-    private func offer(timeoutSeconds: Double) async -> Bool {
+    private func offer(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waiting else { return true }
         batch.attempts += 1
-        let refusal: (reason: String, isPassing: Bool)?
-        do {
-            refusal = try await post(batch.body, timeoutSeconds: timeoutSeconds)
-        } catch {
-            refusal = ("\(error.localizedDescription)", true)
-        }
+        let refusal = await post(batch.body, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
             waiting = nil
             if isTroubled { logger.notice("traces are exported again") }
@@ -96,7 +86,7 @@ actor TraceExporter {
         if !isTroubled {
             logger.warning(
                 "traces cannot be exported: they are offered again for a while, then dropped",
-                metadata: ["endpoint": "\(url.absoluteString)", "error": "\(refusal.reason)"]
+                metadata: ["endpoint": "\(address.host):\(address.port)\(address.path)", "error": "\(refusal.reason)"]
             )
         }
         isTroubled = true
@@ -107,15 +97,20 @@ actor TraceExporter {
     }
 
     /// - Returns: nil if the collector took it, else why not, and whether that may pass (OTLP specification, "OTLP/HTTP Response").
-    private func post(_ body: Data, timeoutSeconds: Double) async throws -> (reason: String, isPassing: Bool)? {
-        var request = URLRequest(url: url, timeoutInterval: timeoutSeconds)
-        request.httpMethod = "POST"
-        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
-        request.httpBody = body
-        let (_, response) = try await session.data(for: request)
-        guard let status = (response as? HTTPURLResponse)?.statusCode else { return ("no HTTP answer", true) }
-        if (200..<300).contains(status) { return nil }
-        return ("status \(status)", [429, 502, 503, 504].contains(status))
+    private func post(_ body: String, timeoutMilliseconds: Int) async -> (reason: String, isPassing: Bool)? {
+        let request = CollectorRequest(address: address, timeoutMilliseconds: timeoutMilliseconds)
+        let answer = await withCheckedContinuation { continuation in
+            queue.async {
+                continuation.resume(
+                    returning: Result { () throws(CollectorRequest.Failure) in try request.post(body) }
+                )
+            }
+        }
+        switch answer {
+        case .success(200..<300): return nil
+        case .success(let status): return ("status \(status)", [429, 502, 503, 504].contains(status))
+        case .failure(let failure): return (failure.description, true)
+        }
     }
 
     /// At most once a look, and only if there were any.
