@@ -1,4 +1,5 @@
 import Foundation
+import Testing
 
 @testable import causeway
 
@@ -21,6 +22,8 @@ struct DemoRun {
             let output = try outputOf(ExampleRun.executable, ["demo", "--json", json, "--data", data] + arguments)
             let figures = (try? TextFile.read(json))
                 .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
+            #expect(SecretSearch().findings(in: output.text) == [])
+            #expect(!output.text.contains(/[0-9A-Fa-f]{48,}/), "what looks like a device token")
             return DemoRun(code: output.code, page: output.text, figures: figures)
         }
     }

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testing
 
 @testable import causeway
 
@@ -36,7 +37,12 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            try TextFile.write(configure(configuration, stage), to: stage.path("causeway.yaml"))
+            // All that there is to say: it is searched for secrets at the end.
+            let talkative = configuration.replacingOccurrences(
+                of: "  format: text\n",
+                with: "  format: text\n  level: debug\n"
+            )
+            try TextFile.write(configure(talkative, stage), to: stage.path("causeway.yaml"))
             try stage.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
             wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
@@ -58,7 +64,9 @@ final class ExampleRun {
         )
     }
 
+    /// Ends all of it. Nothing that was said may hold a secret.
     func close() {
+        do { try searchForSecrets() } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
         wire.close()
         stage.stop()

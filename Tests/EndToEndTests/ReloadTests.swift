@@ -36,7 +36,7 @@ struct ReloadTests {
             // What cannot change is named, and what can is taken beside it. Nobody signals.
             try write(
                 slower.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
-                    .replacingOccurrences(of: "  format: text\n", with: "  format: text\n  level: debug\n")
+                    .replacingOccurrences(of: "  level: debug\n", with: "  level: info\n")
             )
             try flow.send(untilLogHas: "configuration reloaded changed=log.level")
             #expect(try flow.log().contains("count from the next start only keys=kafka.groupId"))

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// What must stand in nothing that a person, a log collector or a dashboard reads: device tokens, provider tokens, signing keys.
+struct SecretSearch {
+    /// Shorter texts are no secrets, and stand everywhere.
+    private static let charactersMin = 16
+
+    private var secrets: [(name: String, texts: [String])] = []
+
+    /// - Parameter token: in hexadecimal.
+    mutating func add(token: String) {
+        let bytes = stride(from: 0, to: token.utf8.count - 1, by: 2)
+            .compactMap { UInt8(token.dropFirst($0).prefix(2), radix: 16) }
+        let base64 = Data(bytes).base64EncodedString()
+        add("a device token", [token.lowercased(), token.uppercased(), base64])
+    }
+
+    /// - Parameter keyFile: a PEM, each line of whose body is a secret.
+    mutating func add(keyFile: String) throws {
+        let lines = try String(contentsOfFile: keyFile, encoding: .utf8).split(separator: "\n")
+        add("the key \(keyFile)", lines.filter { !$0.hasPrefix("-----") }.map(String.init))
+    }
+
+    mutating func add(_ name: String, _ texts: [String]) {
+        secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
+    }
+
+    /// What is found, by name; and whatever looks like a JSON Web Token, of which Apple's provider tokens are some, or like a PEM's key.
+    func findings(in text: String) -> [String] {
+        var findings = secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name)
+        if text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) { findings.append("a provider token") }
+        if text.contains("PRIVATE KEY") { findings.append("a private key") }
+        return findings
+    }
+}
+
+extension ExampleRun {
+    /// All that was registered, and the key: nothing of it may be in any log of the run, or in a result.
+    func searchForSecrets() throws {
+        var search = SecretSearch()
+        try search.add(keyFile: stage.simulator.keyFile)
+        for registration in try registrations() {
+            search.add(token: try #require(registration["token"] as? String))
+        }
+        for name in try FileManager.default.contentsOfDirectory(atPath: stage.directory) where name.hasSuffix(".log") {
+            let log = try String(contentsOfFile: stage.path(name), encoding: .utf8)
+            #expect(search.findings(in: log) == [], "\(name)")
+        }
+        for (command, objects) in results.results {
+            for object in objects {
+                let text = String(decoding: try JSONSerialization.data(withJSONObject: object), as: UTF8.self)
+                #expect(search.findings(in: text) == [], "the result of \(command)")
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+@Suite("No secret in what a worker says", .timeLimit(.minutes(5)))
+struct SecretTests {
+    private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
+
+    /// A search that finds nothing anywhere would pass every run.
+    @Test(arguments: [
+        "x \(token) y", token.uppercased(), "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
+        "bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0.c2lnbmF0dXJl", "-----BEGIN PRIVATE KEY-----",
+        "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
+    ])
+    func theSearchFinds(text: String) {
+        var search = SecretSearch()
+        search.add(token: Self.token)
+        search.add("a key", ["MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg"])
+        #expect(search.findings(in: text).count == 1, "\(text)")
+        #expect(search.findings(in: "token sha256 87d2777e5f7d, traces 4bf92f3577b34da6a3ce929d0e0e4736") == [])
+    }
+
+    /// At level debug: tokens that come with commands, right and wrong ones; a token that APNs calls dead; a password in a file that
+    /// others may read, which is warned of.
+    @Test func tokensAndPasswordsStayOutOfLogsResultsAndReasons() async throws {
+        try await onOwnThread {
+            let password = "correct-horse-battery-staple"
+            let run = try ExampleRun(["ride"]) { text, stage in
+                let file = stage.path("password")
+                try TextFile.write(password + "\n", to: file)
+                try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+                return text.replacingOccurrences(
+                    of: "\nkafka:\n",
+                    with: "\nkafka:\n  propertyFiles:\n    sasl.password: \"\(file)\"\n"
+                )
+            }
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+
+            var command = traffic.update
+            command["activity"] = "stranger"
+            command["id"] = "unknown-token"
+            command["expiration"] = nil
+            command["token"] = Self.token
+            command["environment"] = "sandbox"
+            command["aps"] = (command["aps"] as? JSONObject ?? [:])
+                .merging(["timestamp": Int(Date().timeIntervalSince1970)]) { $1 }
+            try run.send(command)
+            command["environment"] = Self.token
+            command["id"] = "wrong-environment"
+            try run.send(command)
+            command["environment"] = "sandbox"
+            command["token"] = "\(Self.token)x"
+            try run.send(command)
+            command["token"] = Self.token
+            command[Self.token] = 1
+            try run.send(command)
+            try log.await { $0.deadLetters.count == 3 && $0.results["unknown-token"] != nil }
+
+            var search = SecretSearch()
+            search.add(token: Self.token)
+            search.add("the password", [password])
+            for headers in log.deadLetters {
+                #expect(search.findings(in: "\(headers)") == [], "\(headers)")
+            }
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.turn(milliseconds: 500)
+            let text = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")
+            #expect(text.contains(" DEBUG "), "nothing is held back")
+            #expect(search.findings(in: text) == [])
+            for objects in run.results.results.values {
+                #expect(search.findings(in: "\(objects)") == [], "\(objects)")
+            }
+        }
+    }
+}
