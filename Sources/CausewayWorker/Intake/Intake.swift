@@ -229,6 +229,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     // MARK: - The group
 
     func assigned(_ partitions: [TopicPartition]) {
+        // While the consumer closes the lanes have ended: whatever comes goes again at once, and nothing of it is waited for.
+        guard phase == .running else { return }
         for partition in partitions {
             // Partitions of the two topics with the same number meet in one lane.
             let lane = Int(partition.partition) % mailboxes.count
