@@ -67,8 +67,12 @@ class Process:
 
     def stop(self, seconds):
         """SIGTERM. Returns the exit code and how long it took."""
-        began = time.monotonic()
         self.signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def wait(self, seconds):
+        """Waits for the end of a process that was told to stop. Returns the exit code and how long that took."""
+        began = time.monotonic()
         try:
             code = self._child.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -11,6 +11,8 @@ from processes import Failure, wait_until
 from stage import PARTITIONS, SESSION_SECONDS
 
 WORKERS = 3
+END_SECONDS = 10
+"""How long a worker may take to end that has little to drain."""
 SHARE_SECONDS = 60
 """A join takes this broker some 3 to 6 s, and a cooperative group takes two."""
 
@@ -111,6 +113,25 @@ def failures(scene):
     scene.run_for(3)
 
 
+def ending(scene):
+    """All are told to stop at once, one before it was assigned anything: partitions that come too late keep nobody from ending."""
+    workers = begin(scene)
+    scene.run_for(3)
+    workers.append(scene.stage.worker(4))
+    time.sleep(0.3)
+    for worker in workers:
+        worker.process.signal(signal.SIGTERM)
+    stops = []
+    for worker in workers:
+        code, seconds = worker.process.wait(END_SECONDS)
+        stops.append(seconds)
+        if code != 0:
+            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    scene.figures["all ended after"] = f"{sum(stops):.1f} s"
+    scene.figures["shared again after"] = f"{scene.shared_by(scene.start_workers()):.1f} s"
+    scene.run_for(3)
+
+
 def order(scene):
     """Workers are there before the broker, Redis and APNs, which come one by one."""
     workers = scene.start_workers()
@@ -171,6 +192,7 @@ ALL = {
     "share": Scenario(share, 0, 0, 0, wait_seconds=10),
     "rolling": Scenario(rolling, 0, 0.02, 0.002, wait_seconds=15),
     "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
+    "ending": Scenario(ending, 0, 0.05, 0.005, wait_seconds=30),
     "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
     # What is caught up with and revoked before it is settled is read again: most of a backlog.
     "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),
