@@ -1,9 +1,9 @@
 """A group coordinator that keeps Kafka's rules of the classic protocol: one rebalance for all, barriers at join and at sync, session
 timeouts, static members, fences against members of the past.
 
-The broker has one of its own, but that one lets members join without waiting for each other, passes over the loss of a member whose
-fellows come back unchanged, and takes commits from anybody; so what a group does on it says little about a group on Kafka. This one
-knows nothing of topics: members' subscriptions and assignments are bytes to it.
+The broker has one of its own, but that one waits for seconds instead of for its members, does not rebalance for a leader that joins
+again unchanged, and never misses a static member that died; so how fast, and by what steps, a group moves on it says little
+about a group on Kafka. This one knows nothing of topics: members' subscriptions and assignments are bytes to it.
 
 All of it runs on one event loop. `send` of a call writes a response's body to whoever asked."""
 

@@ -76,8 +76,8 @@ class Gate:
             await asyncio.wait(carrying, return_when=asyncio.FIRST_COMPLETED)
             for task in carrying:
                 task.cancel()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # whichever side is gone, or the gate itself
         finally:
             for one in (writer, server):
                 if one is not None:

@@ -31,6 +31,7 @@ LIBRARIES = {"system": "system", "newer": NEWER}
 PROTOCOLS = ["cooperative-sticky", "range", "roundrobin"]
 SETTLE_SECONDS = 120
 QUIET_SECONDS = 2
+EAGER_FACTOR = 5
 
 
 def options(arguments):
@@ -82,7 +83,7 @@ def play(name, kind, chosen, directory):
             scene.load.abandon()
             scene.results.finish()
             write_history(scene)
-        verdict = judge(stage, scene.load, allowance(scenario, scene.load.sent))
+        verdict = judge(stage, scene.load, allowance(scenario, kind, scene.load.sent))
         return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
 
 
@@ -106,10 +107,12 @@ def finish(scene):
     wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
 
 
-def allowance(scenario, commands):
+def allowance(scenario, kind, commands):
+    """An eager group takes everything from everybody in each rebalance, so more is read again."""
+    again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
-        "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * commands),
-        "alerts_again": int(scenario.alerts_again * commands),
+        "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),
+        "alerts_again": int(scenario.alerts_again * again),
         "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
     }
 
