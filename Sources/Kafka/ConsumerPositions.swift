@@ -100,9 +100,8 @@ extension Consumer {
     /// Reads on from there. Records fetched before are dropped. Waits until it is done, for `requestLimitMilliseconds`
     /// at most.
     ///
-    /// A partition that stands still after an error is started again, with the cooperative protocol only: the eager one
-    /// has no way to do so that leaves the other partitions alone, and therefore begins by itself where nothing is
-    /// committed.
+    /// A partition that stands still after an error is started again. With the eager protocol that takes an assignment of
+    /// everything: the others go on from where they are, and what was fetched of them and not handed out is fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         let list = PartitionList(capacity: 1)
@@ -112,7 +111,8 @@ extension Consumer {
         let code = list.withPointer { $0.pointee.elems.pointee.err }
         switch code {
         case RD_KAFKA_RESP_ERR_NO_ERROR: return nil
-        case RD_KAFKA_RESP_ERR__STATE where isCooperative && assignment.contains(partition): return restart(list)
+        case RD_KAFKA_RESP_ERR__STATE where assignment.contains(partition):
+            return isCooperative ? restart(list) : restartAll(partition, at: position)
         default: return KafkaError(code, partition: partition)
         }
     }
@@ -123,6 +123,18 @@ extension Consumer {
             return KafkaError(consuming: error)
         }
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
+    }
+
+    /// Not while something is paused: an assignment would leave it so, and unknown to librdkafka's own book-keeping.
+    private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
+        guard paused.isEmpty else { return KafkaError(RD_KAFKA_RESP_ERR__STATE, partition: partition) }
+        let others = PartitionList(assignment.subtracting([partition]), of: topics)
+        // Where nothing was handed out yet the offset stays unset, and librdkafka asks for the committed one.
+        let code = others.withPointer { rd_kafka_position(handle, $0) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return KafkaError(code, partition: partition) }
+        others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
+        let assigned = others.withPointer { rd_kafka_assign(handle, $0) }
+        return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
     }
 
     /// What the last fetch said; asks nobody. Lag is `high` minus the offset of the next record to settle.

@@ -84,6 +84,7 @@ struct ConfigurationLoadingTests {
         #expect(
             consumer == [
                 "bootstrap.servers=a:1,b:2", "group.id=causeway", "statistics.interval.ms=2000",
+                "partition.assignment.strategy=range",
                 "security.protocol=SSL",
                 "check.crcs=true", "fetch.min.bytes=1024",
             ]
@@ -147,7 +148,9 @@ struct ConfigurationLoadingTests {
                         == ["\(variable): \(key.name): is none of \(names.joined(separator: ", "))"]
                 )
             case .text:
-                let value = try #require(["name", "redis://name", "127.0.0.1", "http://name"].first { key.complaint($0) == nil })
+                let value = try #require(
+                    ["name", "redis://name", "127.0.0.1", "http://name"].first { key.complaint($0) == nil }
+                )
                 var environment = [variable: value]
                 // Two keys that are given together or not at all.
                 for partner in ["redis.certificateFile", "redis.keyFile"]

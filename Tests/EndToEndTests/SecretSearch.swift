@@ -38,7 +38,7 @@ struct SecretSearch {
 }
 
 extension ExampleRun {
-    /// All that was registered, and the key: nothing of it may be in any log of the run, or in a result.
+    /// All that was registered, and the key: nothing of it may be in any log or page of the run, or in a result.
     func searchForSecrets() throws {
         var search = SecretSearch()
         try search.add(keyFile: stage.simulator.keyFile)
@@ -48,6 +48,11 @@ extension ExampleRun {
         for name in try FileManager.default.contentsOfDirectory(atPath: stage.directory) where name.hasSuffix(".log") {
             let log = try String(contentsOfFile: stage.path(name), encoding: .utf8)
             #expect(search.findings(in: log) == [], "\(name)")
+        }
+        // Of a run whose worker still answers; some have ended theirs.
+        for path in ["/statusz", "/statusz?format=json", "/metrics"] {
+            guard let page = try? Page(path, port: stage.httpPort) else { continue }
+            #expect(search.findings(in: page.text) == [], "\(path)")
         }
         for (command, objects) in results.results {
             for object in objects {

@@ -42,7 +42,7 @@ struct ShutdownTests {
             worker.signal(second)
             #expect(worker.wait(milliseconds: 15_000) == .exited(0))
             #expect(ContinuousClock.now - start < .seconds(5))
-            try match.awaitLog("drain ended: told again to stop")
+            try match.awaitLog("told again to stop")
             try match.awaitLog("worker stopped")
 
             simulator.signal(SIGCONT)

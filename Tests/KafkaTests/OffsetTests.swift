@@ -131,12 +131,14 @@ import Testing
         producer.close()
     }
 
-    @Test func anOffsetThatTheBrokerHasDroppedIsAnError() async throws {
+    @Test(arguments: ["cooperative-sticky", "range"])
+    func anOffsetThatTheBrokerHasDroppedIsAnError(strategy: String) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker, [("compression.type", "none")])
         try await producer.fill("commands", count: 1)
-        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [properties[1]])
         #expect(await reader.run { $0.received.count == 1 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 1) == nil)
         #expect(reader.close() == .closed)
@@ -147,11 +149,22 @@ import Testing
             #expect(producer.send(topic, partition: 0, value: tenth).isQueued)
             #expect(await producer.awaitReports(1 + count))
         }
-        let late = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.offset.reset", "error")])
-        #expect(await late.run { !$0.errors.isEmpty })
-        #expect(late.errors.first?.name == "_AUTO_OFFSET_RESET")
-        #expect(late.errors.first?.partition == Self.partition)
+        let late = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await late.run { reader in reader.errors.contains { $0.partition == Self.partition } })
+        #expect(late.errors.first { $0.partition == Self.partition }?.name == "_AUTO_OFFSET_RESET")
         #expect(late.received.isEmpty)
+
+        // It is started again where a person says, and the other partition goes on from where it is.
+        let other = TopicPartition(topic: Self.partition.topic, partition: 1)
+        #expect(late.consumer.seek(other, to: .beginning) == nil)
+        try await producer.fill("commands", partition: 1, count: 3)
+        #expect(await late.run { $0.received.count == 3 })
+        #expect(late.consumer.seek(Self.partition, to: .beginning) == nil)
+        #expect(await late.run { $0.received.count >= 12 })
+        try await producer.fill("commands", partition: 1, count: 2, from: 3)
+        #expect(await late.run { reader in reader.received.count { $0.partition == 1 } >= 5 })
+        #expect(late.received.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2, 3, 4])
+        #expect(late.received.count { $0.partition == 0 } == 9, "what the broker still had")
         #expect(late.close() == .closed)
         producer.close()
     }

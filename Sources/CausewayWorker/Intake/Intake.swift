@@ -46,6 +46,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
+    var stranded = StrandedPartitions()
     /// By lane: what its inbox had no place for.
     private var overflows: [LaneOverflow]
 
@@ -107,6 +108,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         reportHighWatermarks()
         pollRecords()
         wakeFetching()
+        recoverStranded()
         wakeLanes()
         publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
@@ -377,26 +379,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         signals.isHurried ? Worker.hurriedCloseMilliseconds : Worker.closeMilliseconds
     }
 
-    /// A group that is new to a partition begins at the partition's beginning: nothing that was written is passed over. An offset that
-    /// was committed and is gone is another matter: records are lost, so the partition stands still until a person has decided.
-    private func recover(from error: KafkaError) {
-        guard error.isPositionUnknown, let partition = error.partition else { return report(error) }
-        // Two questions to the brokers, one after the other.
-        expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
-        do throws(KafkaError) {
-            let committed = try consumer.committed([partition], timeoutMilliseconds: Consumer.requestLimitMilliseconds)
-            guard let first = committed.first, first == nil else {
-                count(error)
-                return note(.offsetGone, ["partition": "\(name(of: partition))"])
-            }
-            if let error = consumer.seek(partition, to: .beginning) { return self.report(error) }
-            note(.partitionIsNew, ["partition": "\(name(of: partition))"])
-        } catch {
-            report(error)
-        }
-    }
-
-    private func report(_ error: KafkaError) {
+    func report(_ error: KafkaError) {
         count(error)
         note(.kafkaError, ["error": "\(error)"])
     }

@@ -4,6 +4,8 @@ import LiveActivity
 /// The eight hours that the system gives an activity: afterwards nothing but its end is sent.
 extension Simulation {
     static let ageMillisecondsMax: Int64 = 8 * 3_600_000
+    /// They are kept in whole seconds, and end with the second in which they are over.
+    private static let roundingMilliseconds: Int64 = 999
     /// From an activity's first command to its last, at most; its hash lives longer.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
     /// What was admitted in time may still wait for its stream and its retries, while the world stands still.
@@ -34,7 +36,7 @@ extension Simulation {
         let born = heardOf[activity] ?? now
         heardOf[activity] = born
         let isUpdate = call.kind == .admit && view.event == .update
-        if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax {
+        if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax + Self.roundingMilliseconds {
             violations.append("\(activity): \(view.version) admitted \(now - born) ms after it was born")
         }
         if isUpdate, reply.verdict == .tooOld, now - born <= Self.ageMillisecondsMax {
