@@ -17,9 +17,9 @@ struct CapacityTests {
         // 150,000 x (6 + 19.2) µs.
         #expect(plan.coresHundredths == 378)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
-        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
-        // 9,000,000 x 400 B x 1.5 = 5,400,000,000 B.
-        #expect(plan.redisMebibytes == 5_150)
+        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 5)
+        // 9,000,000 x 330 B x 1.5 = 4,455,000,000 B.
+        #expect(plan.redisMebibytes == 4_249)
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
     }
 

@@ -6,7 +6,8 @@ public struct MeasuredCosts: Sendable, Equatable {
     ///
     /// The season of `make demo` (718,800 commands, 162,064 pushes, one worker) took 7.43 s: 10.3 µs for each command, or 45.8 µs for
     /// each push, if all of it is put on one of the two. It is split between them in the ratio of the stages' own measured costs
-    /// (Design.md, "What it costs": 2.5 µs for a command, 8 µs for a push).
+    /// (Design.md, "What it costs": 2.5 µs for a command, 8 µs for a push). At full load both cost less: `causeway backlog` took 4.2 to
+    /// 5.0 µs for a command that is merged away, and 19.2 µs for one that is pushed, its own cost and the process's start included.
     public var nanosecondsPerCommand: Int64 = 6_000
     /// CPU of the whole worker process for a push, beyond its command's: two Redis calls, one HTTP/2 request over TLS, its answer.
     public var nanosecondsPerPush: Int64 = 19_200
@@ -15,12 +16,13 @@ public struct MeasuredCosts: Sendable, Equatable {
     /// Resident memory of a worker at work: 77 MiB at the season's peak, with room for 131,072 records a lane.
     public var workerMebibytes: Int64 = 128
 
-    /// Redis, script calls of one server: 77,000 to 116,000 a second on the machine above, other work going on.
-    public var redisCallsPerSecond: Int64 = 77_000
+    /// Redis, script calls of one server, admissions and settlements in turn: 123,000 to 132,000 a second on the machine above, one
+    /// admission a command as in a cluster.
+    public var redisCallsPerSecond: Int64 = 120_000
     /// A push is admitted and settled: two calls.
     public var redisCallsPerPush: Int64 = 2
-    /// An activity's hash with its token and the allocator's rounding: 296 measured, below 400 by design.
-    public var redisBytesPerActivity: Int64 = 400
+    /// An activity's hash with its token, the allocator's rounding and its share of all tables: 326 measured, 264 of them the hash.
+    public var redisBytesPerActivity: Int64 = 330
     /// A device's hash with one push-to-start token; of the same kind.
     public var redisBytesPerDevice: Int64 = 400
     /// Above what the keys come to: Redis' own tables, buffers, fragmentation. Redis' documentation reckons with 1.1 to 1.5.
@@ -53,12 +55,12 @@ public struct MeasuredCosts: Sendable, Equatable {
             ),
             (
                 "\(Numeral.grouped(redisCallsPerSecond)) script calls a second a Redis core",
-                "measured: 77,000 to 116,000"
+                "measured: 123,000 to 132,000"
             ),
             ("\(redisCallsPerPush) script calls a push", "admit and settle"),
             (
                 "\(redisBytesPerActivity) bytes an activity in Redis, times \(Exposition.number(redisOverheadPercent, divisor: 100))",
-                "measured: 296; below 400 by design"
+                "measured: 326, 264 of them the hash"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
             ("\(roundTripMilliseconds) ms to APNs and back", "reported by others"),
