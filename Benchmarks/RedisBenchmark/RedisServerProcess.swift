@@ -37,8 +37,11 @@ final class RedisServerProcess {
     }
 
     deinit {
-        kill(process, SIGKILL)
-        waitpid(process, nil, 0)
+        // One that was never started has no number, and -1 would stand for every process.
+        if process > 0 {
+            kill(process, SIGKILL)
+            waitpid(process, nil, 0)
+        }
         unlink("\(directory)/redis.sock")
         rmdir(directory)
     }

@@ -208,7 +208,7 @@ extension Connection {
             pool.notice(.providerTokenTrouble(reason: reason, detail: "a new key is refused; the old one stays in use"))
             endTrial(.refused(reason))
             retire(.providerToken)
-        } else if isAnswered, reason != .tooManyProviderTokenUpdates {
+        } else if provesKey(slot.status, reason) {
             endTrial(.accepted)
         }
         if phase == .cold, isAnswered, slot.status != 403, reason != .tooManyProviderTokenUpdates { authenticated() }
@@ -219,6 +219,13 @@ extension Connection {
             ranOutOfTime: ranOutOfTime,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAt
         )
+    }
+
+    /// Whether APNs has looked at the provider token and taken it. An overloaded server may answer before it looks.
+    private func provesKey(_ status: UInt16, _ reason: Reason) -> Bool {
+        status == 200
+            || (400..<500).contains(status) && ![403, 429].contains(status)
+                && reason != .tooManyProviderTokenUpdates
     }
 
     private func answerKind(_ slot: Slot, wasRefused: Bool) -> PushAnswer.Kind {

@@ -80,7 +80,8 @@ public struct SharedToken: Equatable, Sendable {
     public init?(encoded: String) {
         let parts = encoded.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),
-            !text.isEmpty, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+            !text.isEmpty, parts[1].count <= HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count,
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { return nil }
         self.init(text: text, issuedAtSeconds: issuedAt)
     }

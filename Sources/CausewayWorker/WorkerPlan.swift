@@ -28,7 +28,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
-        laneCount = configuration.worker.lanes == 0 ? ProcessorShare().processors : configuration.worker.lanes
+        laneCount = configuration.worker.lanes == 0 ? min(256, ProcessorShare().processors) : configuration.worker.lanes
         wakeup = try Wakeup()
         mailboxes = try (0..<laneCount)
             .map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }

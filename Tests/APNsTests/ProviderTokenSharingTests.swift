@@ -171,4 +171,11 @@ import Testing
     func aKeyFileOfAnotherFormIsNamed(text: String) {
         #expect(throws: ConfigurationError.self) { try seal(text) }
     }
+
+    @Test("A shared token that fits no header is refused, not trapped on")
+    func tooLongForAHeader() {
+        let longest = HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count
+        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: longest)) != nil)
+        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: longest + 1)) == nil)
+    }
 }

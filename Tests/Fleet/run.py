@@ -40,7 +40,7 @@ def options(arguments):
     parser.add_argument("scenarios", nargs="*", choices=[*ALL, []], default=[], metavar="scenario")
     parser.add_argument("--all", action="store_true", help="every library, protocol and membership")
     parser.add_argument("--library", choices=LIBRARIES, default="system")
-    parser.add_argument("--protocol", choices=PROTOCOLS, default=PROTOCOLS[0])
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="range")
     parser.add_argument("--static", action="store_true", help="give each worker a group.instance.id")
     parser.add_argument("--coordinator", choices=["kafka", "broker"], default="kafka", help="who keeps the group (kafka)")
     parser.add_argument("--activities", type=int, default=2_000)

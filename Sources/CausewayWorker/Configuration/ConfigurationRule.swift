@@ -93,6 +93,7 @@ enum ConfigurationRule {
         let isGood =
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
+        guard text != "none" else { return "none stands for no app in metrics" }
         return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
     }
 

@@ -125,7 +125,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 deal(message)
             case .none: return
             case .partitionEnd: continue
-            case .error(let error): recover(from: error)
+            case .error(let error):
+                polled += 1
+                recover(from: error)
             }
         }
         if mayPoll { wakeup.signal() }
@@ -181,10 +183,12 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
-        guard let high = consumer.watermarks(of: partition)?.high, high >= 0,
+        // Half of the ring is kept for orders that must find their place.
+        guard let lane = assignments[partition]?.lane,
+            mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
+            let high = consumer.watermarks(of: partition)?.high, high >= 0,
             let assignment = assignments.note(highWatermark: high, of: partition)
         else { return }
-        // One that finds no place is made up for by the next.
         _ = mailboxes[assignment.lane].orders
             .push(
                 LaneOrder(
@@ -250,6 +254,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             guard let assignment = assignments[partition] else { continue }
             order(.release, partition, number: assignment.number, lane: assignment.lane)
             assignments.remove(partition)
+            stranded.remove(partition)
         }
     }
 

@@ -36,6 +36,12 @@ final class Backlog {
             durationMilliseconds: 1,
             startsByPush: false
         )
+        let shortest = matches.map { $0.frames().count }.min() ?? 0
+        guard commandsPerActivity <= shortest else {
+            throw DemoError(
+                "--commands may be \(shortest) for each activity at most: the shortest match has no more balls"
+            )
+        }
         records = matches.map { match in
             MatchRecords(match, frames: Self.thinned(match.frames(), to: commandsPerActivity))
         }

@@ -8,7 +8,10 @@ struct TotalsHistory: Sendable {
 
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
-        samples.append(totals)
+        // Only sums are compared; a lane's own cells are many.
+        var kept = totals
+        kept.lanes = []
+        samples.append(kept)
     }
 
     /// The latest totals that are a window old or more, else the oldest.

@@ -41,23 +41,29 @@ actor TraceExporter {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            await look(timeoutMilliseconds: Self.requestMilliseconds)
+            guard !Task.isCancelled else { return }
+            await look(
+                timeoutMilliseconds: Self.requestMilliseconds,
+                until: .now + Self.interval * Self.requestsPerLook
+            )
         }
     }
 
     /// Sends what is left, once the lanes have ended.
     func finish() async {
         let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
-        while ContinuousClock.now < deadline, await look(timeoutMilliseconds: Self.finishMilliseconds) {}
+        while await look(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
     }
 
     /// - Returns: whether something was sent.
     @discardableResult
-    private func look(timeoutMilliseconds: Int) async -> Bool {
+    private func look(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
         for _ in 0..<Self.requestsPerLook {
             if waiting == nil { waiting = nextBatch() }
-            guard waiting != nil, await offer(timeoutMilliseconds: timeoutMilliseconds) else { break }
+            guard waiting != nil, !Task.isCancelled, ContinuousClock.now < deadline,
+                await offer(timeoutMilliseconds: timeoutMilliseconds)
+            else { break }
             hasSent = true
         }
         sayLosses()
