@@ -79,37 +79,39 @@ let package = Package(
 
         // The scripts of Redis as a model in Swift: the core's simulation runs it, and a test holds it against a real server.
         .target(name: "ScriptModel", dependencies: ["Redis"], path: "Tests/ScriptModel", swiftSettings: settings),
+        // What tests of several targets stand on.
+        .target(name: "Testbed", path: "Tests/Testbed", swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
-            dependencies: ["LiveActivity"],
+            dependencies: ["LiveActivity", "Testbed"],
             exclude: ["Corpus"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "DeliveryTests",
-            dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel"],
+            dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel", "Testbed"],
             swiftSettings: settings
         ),
-        .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL"], swiftSettings: settings),
+        .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka"], swiftSettings: settings),
         .testTarget(
             name: "RedisTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel"],
+            dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "RedisTopologyTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL"],
+            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "APNsTests",
-            dependencies: ["APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL"],
+            dependencies: ["APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "APNsSimulatorTests",
-            dependencies: ["APNsSimulator", "CNghttp2", "COpenSSL", "Reactor"],
+            dependencies: ["APNsSimulator", "CNghttp2", "COpenSSL", "Reactor", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
@@ -123,7 +125,7 @@ let package = Package(
         .testTarget(
             name: "ObservabilityTests",
             dependencies: [
-                "CausewayWorker", "Reactor", .product(name: "Logging", package: "swift-log"),
+                "CausewayWorker", "Reactor", "Testbed", .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
@@ -131,14 +133,14 @@ let package = Package(
         .testTarget(name: "IntakeTests", dependencies: ["CausewayWorker", "Kafka"], swiftSettings: settings),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["causeway", "CausewayWorker", "Kafka", "LiveActivity"],
+            dependencies: ["causeway", "CausewayWorker", "Kafka", "LiveActivity", "Reactor", "Testbed"],
             swiftSettings: settings
         ),
-        .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity"], swiftSettings: settings),
+        .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity", "Testbed"], swiftSettings: settings),
         .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["causeway", "Kafka", "LiveActivity"],
+            dependencies: ["causeway", "Kafka", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
     ]

@@ -125,7 +125,7 @@ extension Listener: DescriptorHandler, TimerHandler {
     }
 }
 
-private func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
+func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
     let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.family, type, 0)
     guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

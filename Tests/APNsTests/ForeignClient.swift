@@ -95,14 +95,4 @@ struct ForeignProcess {
         Glibc.kill(process, SIGKILL)
         waitpid(process, nil, 0)
     }
-
-    static func freePort() throws -> UInt16 {
-        final class Nothing: ListenerHandler {
-            func accepted(descriptor: Int32, from: SocketAddress?) {}
-        }
-        let nothing = Nothing()
-        let listener = try Listener(loop: EventLoop(), address: .loopback(port: 0), handler: nothing)
-        defer { listener.close() }
-        return listener.port
-    }
 }

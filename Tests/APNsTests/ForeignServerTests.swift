@@ -1,4 +1,5 @@
 import APNs
+import Reactor
 import Testing
 
 /// Against nghttp2's own server, which is not ours: what it makes of our frames, and we of its.
@@ -107,7 +108,7 @@ private enum Nghttpd {
     static func start(_ options: [String], port wanted: UInt16? = nil) throws -> ForeignProcess {
         let files = try Shared.files.get()
         let path = try #require(Nghttpd.path)
-        let port = if let wanted { wanted } else { try ForeignProcess.freePort() }
+        let port = if let wanted { wanted } else { try Listener.unusedLoopbackPort() }
         return try ForeignProcess(
             port: port,
             [path, "--address=127.0.0.1", "--htdocs=\(files.directory)"] + options
@@ -123,7 +124,7 @@ private enum Caddy {
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
         let files = try Shared.files.get()
         let path = try #require(Caddy.path)
-        let port = if let wanted { wanted } else { try ForeignProcess.freePort() }
+        let port = if let wanted { wanted } else { try Listener.unusedLoopbackPort() }
         let configuration = "\(files.directory)/Caddyfile-\(port)"
         let text = """
             {

@@ -1,6 +1,7 @@
 import APNsSimulator
 import Foundation
 import Glibc
+import Testbed
 import Testing
 
 @testable import APNs

@@ -3,8 +3,6 @@
 import json
 from dataclasses import dataclass, field
 
-# Outcomes after which a command's content is to be on its phone, or is already.
-SHOWN = {"accepted", "unchanged"}
 # Outcomes that let a command go without its content, or something newer, having to reach a phone.
 LET_GO = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
 

@@ -32,7 +32,10 @@ def results(evidence, options):
         if not command.outcomes:
             law.breaks(f"{command.identifier}: no result")
             continue
-        repeated += max(0, len(final) - 1)
+        if not final:
+            law.breaks(f"{command.identifier}: held, and never let go")
+            continue
+        repeated += len(final) - 1
         counts[command.outcome] = counts.get(command.outcome, 0) + 1
     for foreign in evidence.foreign_results:
         law.breaks(f"a result of nobody's command: {foreign}")

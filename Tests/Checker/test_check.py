@@ -125,6 +125,13 @@ class Doctored(unittest.TestCase):
         self.run_.results.remove(next(r for r in self.run_.results if r["outcome"] == "superseded"))
         self.breaks("each command has a result")
 
+    def test_a_command_that_stays_held(self):
+        result = next(r for r in self.run_.results if r["outcome"] == "superseded")
+        result["outcome"] = "held"
+        self.breaks("each command has a result")
+        self.run_.results.append({**result, "outcome": "superseded"})
+        self.assertEqual(judge(self.run_.written())[0], 0)
+
     def test_a_result_of_no_command(self):
         self.run_.results.append({"command": "z-1", "outcome": "superseded"})
         self.breaks("each command has a result")

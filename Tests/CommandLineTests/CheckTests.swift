@@ -1,7 +1,8 @@
 import Foundation
+import Testbed
 import Testing
 
-@Suite("causeway check")
+@Suite("causeway check", .ownThread)
 struct CheckTests {
     let good =
         #"{"app":"com.example.match","activity":"a","#

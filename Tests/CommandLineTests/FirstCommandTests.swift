@@ -1,9 +1,10 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 /// The first command sent by hand, as the README has it: every part a process of its own.
-@Suite("The first command")
+@Suite("The first command", .ownThread)
 struct FirstCommandTests {
     @Test("A start sent by hand is on the phone's Lock Screen, its result in Kafka; the worker drains and ends with 0")
     func start() throws {

@@ -1,7 +1,8 @@
 import Foundation
+import Testbed
 import Testing
 
-@Suite("Help and version")
+@Suite("Help and version", .ownThread)
 struct HelpTests {
     @Test("--version is the newest release of the change log")
     func version() throws {

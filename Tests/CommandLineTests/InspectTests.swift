@@ -1,7 +1,8 @@
 import Foundation
+import Testbed
 import Testing
 
-@Suite("causeway inspect, against a real worker's traces", .serialized, InspectSceneTrait())
+@Suite("causeway inspect, against a real worker's traces", .serialized, InspectSceneTrait(), .ownThread)
 struct InspectTests {
     private func json(_ run: ProgramRun) throws -> [String: Any] {
         #expect(run.outputLines.count == 1)

@@ -1,9 +1,10 @@
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("What causeway inspect says")
+@Suite("What causeway inspect says", .ownThread)
 struct InspectTextTests {
     /// 2026-09-21 14:13:20 UTC.
     private static let now: Int64 = 1_790_000_000_000

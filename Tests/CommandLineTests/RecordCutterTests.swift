@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("Cutting input into records")
+@Suite("Cutting input into records", .ownThread)
 struct RecordCutterTests {
     /// The records of `text`, taken `step` bytes at a time.
     private func cut(_ text: String, step: Int = 1) -> [String] {

@@ -1,10 +1,11 @@
 import CausewayWorker
 import Kafka
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The last results of an activity")
+@Suite("The last results of an activity", .ownThread)
 struct ResultTailTests {
     private func record(_ activity: String, _ number: Int, app: String = "m") -> (key: String, value: String) {
         (activity, #"{"command":"\#(number)","app":"\#(app)","activity":"\#(activity)","outcome":"accepted"}"#)

@@ -1,8 +1,9 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
-@Suite("causeway results")
+@Suite("causeway results", .ownThread)
 struct ResultsTests {
     private let broker: EmbeddedBroker
 

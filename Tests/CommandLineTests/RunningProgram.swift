@@ -1,4 +1,5 @@
 import Foundation
+import Reactor
 import Testing
 
 /// A program that goes on running: the broker, the simulator, a worker, a redis-server. Killed when nobody needs it any
@@ -42,31 +43,15 @@ final class RunningProgram {
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }
 
-    /// A redis-server with nothing on disk, on a port that was free a moment ago.
+    /// A redis-server with nothing on disk.
     static func redis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-server")
-        let port = try freePort()
+        let port = try Listener.unusedLoopbackPort()
         process.arguments =
             ["--bind", "127.0.0.1", "--port", "\(port)", "--save", "", "--appendonly", "no"]
             + ["--dir", directory.url.path]
         return (try RunningProgram(process), port)
-    }
-
-    private static func freePort() throws -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        try #require(isBound)
-        return UInt16(bigEndian: address.sin_port)
     }
 }
 

@@ -1,8 +1,9 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
-@Suite("causeway send and causeway broker")
+@Suite("causeway send and causeway broker", .ownThread)
 struct SendTests {
     private func command(_ activity: String, timestamp: Int = 1_790_000_000) -> String {
         #"{"app":"x","activity":"\#(activity)","#

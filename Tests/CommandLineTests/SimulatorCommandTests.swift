@@ -1,7 +1,8 @@
 import Foundation
+import Testbed
 import Testing
 
-@Suite("causeway simulator")
+@Suite("causeway simulator", .ownThread)
 struct SimulatorCommandTests {
     private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
 

@@ -1,7 +1,8 @@
 import Foundation
+import Testbed
 import Testing
 
-@Suite("causeway worker: its start")
+@Suite("causeway worker: its start", .ownThread)
 struct WorkerStartTests {
     @Test("A wrong configuration: every fault a line on standard error, 78")
     func wrong() throws {

@@ -1,8 +1,11 @@
+import Delivery
 import Foundation
+import LiveActivity
+import Testbed
 import Testing
 
 /// The core with the scripts' model, a log and phones around it, over many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS` says how many.
-@Suite struct SimulationTests {
+@Suite(.ownThread) struct SimulationTests {
     private static let environment = ProcessInfo.processInfo.environment
     static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 1_000
     static let seedsPerChunk = 50
@@ -28,6 +31,24 @@ import Testing
 
     @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "seed \(seed)") }
+    }
+
+    /// What never comes about, the laws say nothing of.
+    @Test func everyVerdictAndOutcomeComesAbout() {
+        var verdicts: Set<ScriptReply.Verdict> = []
+        var outcomes: Set<Outcome> = []
+        for kind in Swarm.Kind.allCases {
+            for seed in UInt64(1)...100 {
+                let simulation = Simulation(seed: seed, kind: kind)
+                _ = simulation.run()
+                verdicts.formUnion(simulation.verdicts)
+                outcomes.formUnion(simulation.results.values.joined())
+            }
+        }
+        let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(ScriptReply.Verdict.init(rawValue:)))
+        #expect(allVerdicts.subtracting(verdicts) == [])
+        // No producer of the simulation is wrong.
+        #expect(Set(Outcome.allCases).subtracting(outcomes) == [.invalid])
     }
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.

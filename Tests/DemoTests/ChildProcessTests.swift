@@ -1,9 +1,10 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("Children of the demo")
+@Suite("Children of the demo", .ownThread)
 struct ChildProcessTests {
     private let log: String
 
@@ -69,7 +70,7 @@ struct ChildProcessTests {
     }
 }
 
-@Suite("The control client")
+@Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test func anAnswer() throws {
         let answer = try #require(ControlClient.parse(Array("HTTP/1.1 404 Error\r\ncontent-length: 2\r\n\r\n{}".utf8)))

@@ -1,11 +1,12 @@
 import Foundation
 import Kafka
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("What a checker is left")
+@Suite("What a checker is left", .ownThread)
 struct EvidenceTests {
     private let directory: URL
 

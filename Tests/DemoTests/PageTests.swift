@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The page at the end")
+@Suite("The page at the end", .ownThread)
 struct PageTests {
     static func figures() throws -> DemoFigures {
         var histogram = Histogram()
@@ -117,7 +118,7 @@ struct PageTests {
     }
 }
 
-@Suite("Progress")
+@Suite("Progress", .ownThread)
 struct ProgressTests {
     private let progress = DemoProgress(
         elapsedMilliseconds: 30_000,

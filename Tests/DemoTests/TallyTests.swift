@@ -1,9 +1,10 @@
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The tally of results")
+@Suite("The tally of results", .ownThread)
 struct TallyTests {
     private func result(
         _ outcome: Outcome,
@@ -74,7 +75,7 @@ struct TallyTests {
     }
 }
 
-@Suite("Reading a result record")
+@Suite("Reading a result record", .ownThread)
 struct ResultSummaryTests {
     private func summary(_ text: String) -> ResultSummary {
         Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
@@ -160,7 +161,7 @@ struct ResultSummaryTests {
     }
 }
 
-@Suite("The histogram")
+@Suite("The histogram", .ownThread)
 struct HistogramTests {
     @Test func percentiles() {
         var histogram = Histogram()

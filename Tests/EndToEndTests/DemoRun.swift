@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway
@@ -29,15 +30,16 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end: its exit code, and what it wrote to both of its outputs.
+/// Runs a program to its end: its exit code, and what it wrote to both of its outputs. One that takes longer than any test may is
+/// ended, with code 124.
 func outputOf(
     _ program: String,
     _ arguments: [String],
     directory: String? = nil
 ) throws -> (code: Int32, text: String) {
     let process = Process()
-    process.executableURL = URL(fileURLWithPath: program)
-    process.arguments = arguments
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
+    process.arguments = ["--kill-after=10", "280", program] + arguments
     if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
     let output = Pipe()
     process.standardOutput = output

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway

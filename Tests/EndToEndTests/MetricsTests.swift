@@ -1,5 +1,6 @@
 import Foundation
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import causeway

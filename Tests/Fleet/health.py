@@ -87,17 +87,21 @@ class Health:
 
     def check_behind(self, what, workers, records):
         """So many records at least are behind, in all partitions together."""
-        self._within_seconds(what, lambda: "" if self._lag(workers) >= records else f"the lag is {self._lag(workers):.0f}")
+        self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag >= records))
 
     def check_caught_up(self, what, workers):
         """Nothing is behind."""
-        self._within_seconds(what, lambda: "" if self._lag(workers) == 0 else f"the lag is {self._lag(workers):.0f}")
+        self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag == 0))
 
     @staticmethod
-    def _lag(workers):
-        return sum(
+    def _fault_of_lag(workers, is_right):
+        """Of all partitions of commands together; of none it says nothing."""
+        lags = [
             value
             for worker in workers
             for labels, value in samples(worker, "causeway_consumer_lag_records")
             if labels["topic"] == "commands"
-        )
+        ]
+        if not lags:
+            return "nobody tells a lag"
+        return "" if is_right(sum(lags)) else f"the lag is {sum(lags):.0f}"

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import LiveActivity
@@ -44,7 +45,7 @@ enum Deviation {
     }
 }
 
-@Suite("Against Foundation, with mutated texts")
+@Suite("Against Foundation, with mutated texts", .ownThread)
 struct DifferentialTests {
     static let seeds: [[UInt8]] =
         ([

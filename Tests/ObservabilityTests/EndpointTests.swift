@@ -4,6 +4,7 @@ import Logging
 import Reactor
 import ServiceLifecycle
 import Synchronization
+import Testbed
 import Testing
 
 @testable import CausewayWorker
@@ -21,7 +22,7 @@ struct EndpointTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
             let port = try await service.port()
-            try await body(port)
+            try await onOwnThread { try await body(port) }
             group.cancelAll()
             try await group.waitForAll()
         }

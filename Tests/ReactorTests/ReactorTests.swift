@@ -1,5 +1,6 @@
+import Testbed
 import Testing
 
 /// Serialized as a whole: some tests count the process's descriptors or allocations, or lower its limits.
-@Suite(.serialized)
+@Suite(.serialized, .ownThread)
 struct ReactorTests {}

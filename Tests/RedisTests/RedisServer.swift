@@ -29,8 +29,8 @@ final class RedisServer {
         var template = Array("/tmp/causeway-redis-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure.temporaryDirectory(errno) }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        port = Self.unusedPort()
-        tlsPort = tls == nil ? 0 : Self.unusedPort()
+        port = try Listener.unusedLoopbackPort()
+        tlsPort = try tls == nil ? 0 : Listener.unusedLoopbackPort()
         var all = [Self.program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
         all += ["--port", String(port), "--unixsocket", "\(directory)/redis.sock", "--dir", directory]
         if let tls {
@@ -131,18 +131,5 @@ final class RedisServer {
         default:
             return [Array(UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)))]
         }
-    }
-
-    /// A port that was free a moment ago.
-    private static func unusedPort() -> UInt16 {
-        guard let listener = try? Listener(loop: EventLoop(), address: .loopback(port: 0), handler: Refusal()) else {
-            return 0
-        }
-        defer { listener.close() }
-        return listener.port
-    }
-
-    private final class Refusal: ListenerHandler {
-        func accepted(descriptor: Int32, from: SocketAddress?) { Glibc.close(descriptor) }
     }
 }

@@ -22,7 +22,8 @@ final class ClusterProcesses {
             try ServerProcess(
                 [
                     "--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMilliseconds),
-                    "--cluster-port", String(ServerProcess.unusedPort()), "--cluster-replica-validity-factor", "0",
+                    "--cluster-port", String(try Listener.unusedLoopbackPort()), "--cluster-replica-validity-factor",
+                    "0",
                     "--cluster-allow-replica-migration", "no",
                 ] + arguments
             )

@@ -23,7 +23,7 @@ import Testing
     @Test func `All slots, from one seed; and every slot moved under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         // The first seed is nobody.
-        let url = "redis://127.0.0.1:\(ServerProcess.unusedPort()),\(cluster.primaries[1].location)"
+        let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
         let caller = try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster))
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)

@@ -58,7 +58,7 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let caller = try caller(loop, owner)
         #expect(caller.works())
-        owner.answers = ["-ASK 1 127.0.0.1:\(ServerProcess.unusedPort())\r\n"]
+        owner.answers = ["-ASK 1 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
         // At once: not only when the slots have been looked at again.
         #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
     }
@@ -69,7 +69,7 @@ import Testing
         let caller = try caller(loop, owner)
         #expect(caller.works(1))
         let slot = Caller.key(1) { KeyPlace($0).slot }
-        owner.answers = ["-MOVED \(slot) 127.0.0.1:\(ServerProcess.unusedPort())\r\n"]
+        owner.answers = ["-MOVED \(slot) 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
         #expect(caller.works(1))
         #expect(caller.repeated[.moved] == 1 && owner.calls == 3)
     }

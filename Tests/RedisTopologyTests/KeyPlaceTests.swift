@@ -1,3 +1,4 @@
+import Reactor
 import Testing
 
 @testable import Redis
@@ -6,7 +7,7 @@ import Testing
 struct KeyPlaceTests {
     @Test func `The slot of a key is what a server says it is`() throws {
         let server = try ServerProcess([
-            "--cluster-enabled", "yes", "--cluster-port", String(ServerProcess.unusedPort()),
+            "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
         ])
         let client = try #require(BlockingClient(port: server.port))
         var random = SystemRandomNumberGenerator()

@@ -60,7 +60,9 @@ import Testing
         let watched = try Watched()
         let old = watched.servers[0]
         // The first Sentinel is nobody, and is passed over.
-        let caller = try caller("redis://:watch@127.0.0.1:\(ServerProcess.unusedPort()),\(watched.sentinelHosts)")
+        let caller = try caller(
+            "redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort()),\(watched.sentinelHosts)"
+        )
         caller.enqueue(activities, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         #expect(sent(caller) == activities.count && caller.events == [.ready])
@@ -120,7 +122,7 @@ import Testing
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are said`() throws {
         let sentinel = try ServerProcess(sentinel: [
-            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(ServerProcess.unusedPort()) 1",
+            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.unusedLoopbackPort()) 1",
         ])
         let unknown = try caller("redis://:watch@\(sentinel.location)", name: "other")
         #expect(unknown.turn { !unknown.events.isEmpty })
@@ -132,7 +134,7 @@ import Testing
         #expect(wrong.events.first == .lost(.wrongPassword))
         #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") })
 
-        let none = try caller("redis://:watch@127.0.0.1:\(ServerProcess.unusedPort())")
+        let none = try caller("redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort())")
         #expect(none.turn { none.events.count > 1 })
         #expect(none.events.allSatisfy { $0 == .lost(.stream) })
     }

@@ -44,7 +44,7 @@ final class ServerProcess {
     /// - Parameter directory: the server's own, if it needs files of the test's in it.
     init(_ arguments: [String] = [], port: UInt16? = nil, directory: TemporaryDirectory? = nil) throws {
         self.directory = try directory ?? TemporaryDirectory()
-        self.port = port ?? Self.unusedPort()
+        self.port = try port ?? Listener.unusedLoopbackPort()
         readyLine = "eady to accept connections"
         self.arguments =
             [
@@ -58,7 +58,7 @@ final class ServerProcess {
     /// A Sentinel; it keeps what it learns in its configuration.
     init(sentinel configuration: [String]) throws {
         directory = try TemporaryDirectory()
-        port = Self.unusedPort()
+        port = try Listener.unusedLoopbackPort()
         readyLine = "Sentinel ID is"
         let path = "\(directory.path)/sentinel.conf"
         let lines = ["port \(port)", "bind 127.0.0.1", "dir \(directory.path)", "logfile \"\""] + configuration
@@ -115,18 +115,6 @@ final class ServerProcess {
         return client.command(arguments)
     }
 
-    /// A port that was free a moment ago.
-    static func unusedPort() -> UInt16 {
-        guard let listener = try? Listener(loop: EventLoop(), address: .loopback(port: 0), handler: Refusal()) else {
-            return 0
-        }
-        defer { listener.close() }
-        return listener.port
-    }
-
-    private final class Refusal: ListenerHandler {
-        func accepted(descriptor: Int32, from: SocketAddress?) { Glibc.close(descriptor) }
-    }
 }
 
 /// hiredis' blocking client, for what a test does to a server by hand.

@@ -36,7 +36,7 @@ import Testing
             let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost", "127.0.0.1"])
             client = try ClientCertificate.write(directory: directory.path)
             caFile = files.caFile
-            port = ServerProcess.unusedPort()
+            port = try Listener.unusedLoopbackPort()
             server = try ServerProcess(
                 [
                     "--tls-port", String(port), "--tls-cert-file", files.certificateFile, "--tls-key-file",
@@ -79,7 +79,8 @@ import Testing
 
     @Test func `A cluster over TLS, for a user who may do no more than it takes`() throws {
         let secure = try Secure([
-            "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", String(ServerProcess.unusedPort()),
+            "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port",
+            String(try Listener.unusedLoopbackPort()),
             "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+hmget", "+hget", "+hgetall",
             "+hset", "+hdel", "+pexpire", "+time", "+cluster|slots", "+asking", "+config|get", "+info",
         ])

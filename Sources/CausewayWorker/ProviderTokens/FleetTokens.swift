@@ -17,11 +17,14 @@ actor FleetTokens {
     /// How often the first look is repeated before a process signs for itself.
     static let firstLooksMax = 15
 
+    private let executor = BlockingExecutor(label: "fleet tokens")
     private let share: ProviderTokenShare
     private let seal: ProviderTokenSeal
     private let sources: [ProviderTokenSource]
     private let log: SharedKindLog
     private var isTroubled = false
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     init(
         _ sources: [ProviderTokenSource],

@@ -62,7 +62,7 @@ struct BacklogCommand: ParsableCommand {
         do {
             let figures = try figures()
             print(figures.text)
-            if let json { try Self.write(figures, to: json) }
+            if let json { try TextFile.write(figures: figures, to: json) }
             guard figures.isGood else { throw ExitCode(1) }
         } catch let error as DemoError {
             FileHandle.standardError.write(Data("causeway backlog: \(error)\n".utf8))
@@ -87,12 +87,5 @@ struct BacklogCommand: ParsableCommand {
             interruption: interruption
         )
         return try backlog.run(shapesFile: files.shapesFile, lanes: lanes)
-    }
-
-    private static func write(_ figures: BacklogFigures, to path: String) throws(DemoError) {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        guard let data = try? encoder.encode(figures) else { throw DemoError("\(path): the figures are no JSON") }
-        try TextFile.write(String(decoding: data, as: UTF8.self) + "\n", to: path)
     }
 }

@@ -235,7 +235,14 @@ final class Demo {
             display.note("Wiping Redis (FLUSHALL); the app's server registers all its tokens again.")
             try stage.wipeRedis()
             var registrations = RegistrationRelay(phones: phones)
-            while registrations.count < 2 * feed.phones { try registrations.turn(to: wire) }
+            let deadline = Clock.milliseconds + Self.stallMilliseconds
+            while registrations.count < 2 * feed.phones {
+                try look()
+                try registrations.turn(to: wire)
+                guard Clock.milliseconds < deadline else {
+                    throw DemoError("only \(registrations.count) of \(2 * feed.phones) tokens came again")
+                }
+            }
         }
     }
 

@@ -117,7 +117,7 @@ struct DemoCommand: ParsableCommand {
             let figures = try figures()
             let page = Page(figures, isColoured: isatty(STDOUT_FILENO) == 1)
             print(page.lines.joined(separator: "\n"))
-            if let json { try Self.write(figures, to: json) }
+            if let json { try TextFile.write(figures: figures, to: json) }
             guard figures.isGood else { throw ExitCode(1) }
         } catch let error as DemoError {
             FileHandle.standardError.write(Data("causeway demo: \(error)\n".utf8))
@@ -159,12 +159,5 @@ struct DemoCommand: ParsableCommand {
         }
         return one(crashAt, .workerCrashes) + one(redisAwayAt, .redisGoes)
             + one(redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisReturns) + one(wipeAt, .redisIsWiped)
-    }
-
-    private static func write(_ figures: DemoFigures, to path: String) throws(DemoError) {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        guard let data = try? encoder.encode(figures) else { throw DemoError("\(path): the figures are no JSON") }
-        try TextFile.write(String(decoding: data, as: UTF8.self) + "\n", to: path)
     }
 }

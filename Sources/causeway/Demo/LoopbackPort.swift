@@ -1,22 +1,16 @@
 import Glibc
+import Reactor
 
 /// Ports of this machine's loopback interface.
 enum LoopbackPort {
     /// One that nobody listens on at this moment, for servers that cannot choose one themselves. It may be taken by the time it
     /// is used, so whoever uses it tries again with another.
     static func free() throws(DemoError) -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw DemoError("socket", errno: errno) }
-        defer { close(descriptor) }
-        var address = address(port: 0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
+        do throws(SystemError) {
+            return try Listener.unusedLoopbackPort()
+        } catch {
+            throw DemoError("a free port: \(error)")
         }
-        guard isBound else { throw DemoError("a free port", errno: errno) }
-        return UInt16(bigEndian: address.sin_port)
     }
 
     /// Whether the connection stands; `errno` says why not.

@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 
 /// Small files, read and written whole.
 enum TextFile {
@@ -33,6 +33,14 @@ enum TextFile {
             if count < 0, errno != EINTR { throw DemoError(path, errno: errno) }
             bytes = bytes.dropFirst(max(0, count))
         }
+    }
+
+    /// As JSON for people and programs.
+    static func write(figures: some Encodable, to path: String) throws(DemoError) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        guard let data = try? encoder.encode(figures) else { throw DemoError("\(path): the figures are no JSON") }
+        try write(String(decoding: data, as: UTF8.self) + "\n", to: path)
     }
 
     /// The end of a log; empty if it cannot be read.

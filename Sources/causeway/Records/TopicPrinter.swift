@@ -3,7 +3,7 @@ import Kafka
 
 /// Writes the records of a topic to standard output, one a line, from the beginning.
 final class TopicPrinter: ConsumerHandler {
-    /// How long a broker may stay silent before the first record, when there is an end to reach.
+    /// How long the brokers may give nothing while there is an end to reach.
     static let patienceMilliseconds: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
     private static let pauseMicroseconds: UInt32 = 2_000
@@ -13,7 +13,7 @@ final class TopicPrinter: ConsumerHandler {
     /// RD_KAFKA_RESP_ERR__TIMED_OUT, said of the whole.
     private static let silence = KafkaError(
         code: -185,
-        reason: "no broker has given this reader a partition within \(patienceMilliseconds / 1_000) s"
+        reason: "the brokers have given this reader nothing within \(patienceMilliseconds / 1_000) s"
     )
 
     private let follows: Bool
@@ -44,13 +44,15 @@ final class TopicPrinter: ConsumerHandler {
             _ = consumer.close(deadlineMilliseconds: Self.closeMilliseconds)
             self.consumer = nil
         }
-        let deadline = Clock.milliseconds + Self.patienceMilliseconds
+        var deadline = Clock.milliseconds + Self.patienceMilliseconds
         while follows || !isAssigned || !open.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
+                deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .partitionEnd(let partition):
                 open.remove(partition)
+                deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
@@ -58,7 +60,7 @@ final class TopicPrinter: ConsumerHandler {
                 flush()
                 usleep(Self.pauseMicroseconds)
             }
-            if !follows, !isAssigned, Clock.milliseconds > deadline { throw Self.silence }
+            if !follows, Clock.milliseconds > deadline { throw Self.silence }
         }
     }
 

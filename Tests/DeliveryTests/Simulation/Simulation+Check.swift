@@ -85,7 +85,7 @@ extension Simulation {
         }
         // A start that comes to its turn only after the whole activity is over is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
-        if mayHaveLostFinal(activity) { return }
+        if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
         // Its last update came too late; an end never does.
         if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
@@ -94,6 +94,18 @@ extension Simulation {
             )
         }
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
+    }
+
+    /// What has expired need not reach its phone.
+    func mayHaveExpired(_ activity: String, _ version: Version) -> Bool {
+        results["\(activity)#\(version.sequence)"]?.contains(.expired) ?? false
+    }
+
+    func hasExpired(_ activity: String, after sequence: Int) -> Bool {
+        versions.contains { command, version in
+            version.sequence > sequence && command.hasPrefix("\(activity)#")
+                && results[command]?.contains(.expired) ?? false
+        }
     }
 
     func outcomes(_ activity: String) -> String {

@@ -32,15 +32,17 @@ extension Simulation {
             script.append((time + Int64(delay), { [self] in registerActivity(activity) }))
         }
         let count = random.number(1...swarm.commandsPerActivity)
-        for content in 1...count {
+        var content = 0
+        for number in 1...count {
             time += swarm.livesLong ? longGap(birth: birth, time: time) : Int64(random.number(0...swarm.commandGap))
             sequence += 1
-            let isLast = content == count
+            let isLast = number == count
+            if swarm.sameContent == 0 || !random.chance(swarm.sameContent) { content = number }
             let ends = isLast && random.chance(800)
             if isLast {
                 finals[activity] = (Version(timestamp: time / 1_000, sequence: sequence), content, ends)
             }
-            let supplies = isSilent && (content == 1 || random.chance(swarm.suppliedToken))
+            let supplies = isSilent && (number == 1 || random.chance(swarm.suppliedToken))
             let event = ends ? Event.end : .update
             send(activity, event, sequence: sequence, content: content, suppliesToken: supplies, at: time)
         }
@@ -59,6 +61,7 @@ extension Simulation {
         let identifier = "\(activity)#\(sequence)"
         commandsSent += 1
         results[identifier] = []
+        versions[identifier] = Version(timestamp: time / 1_000, sequence: sequence)
         let start = """
             "attributes-type":"Match","attributes":{"id":"\(activity)"},\
             "alert":{"title":"Start","body":"\(activity)"},
@@ -67,8 +70,11 @@ extension Simulation {
         if swarm.priority > 0, event == .update, random.chance(swarm.priority) {
             wishes = "\"priority\":\(random.chance(500) ? 5 : 10),"
         }
+        let isShortLived = swarm.shortLived > 0 && event == .update && random.chance(swarm.shortLived)
+        if isShortLived { wishes += "\"expiration\":\(time / 1_000 + Int64(random.number(1...8)))," }
         var alert = ""
-        if swarm.alert > 0, event != .start, random.chance(swarm.alert) {
+        // An alert is good for as long as its command.
+        if swarm.alert > 0, !isShortLived, event != .start, random.chance(swarm.alert) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alerts[activity, default: []].append(Int(sequence))
         }
@@ -76,7 +82,7 @@ extension Simulation {
             {"app":"\(SimulatedRedis.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
             \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
             "aps":{"event":"\(event.name)","timestamp":\(time / 1_000),\(event == .start ? start : "")\
-            "content-state":{"sequence":\(sequence),"timestamp":\(time / 1_000),"content":\(content)}\(alert)}}
+            "content-state":{"content":\(content)}\(alert)}}
             """
         for _ in 0..<repeats {
             script.append(
@@ -157,10 +163,7 @@ extension Simulation {
         let body = String(decoding: view.body, as: UTF8.self)
         let shown = SimulatedPhone.Shown(
             timestamp: view.sentTimestamp,
-            version: Version(
-                timestamp: Int64(number("timestamp\":", after: "content-state", in: body)),
-                sequence: UInt64(number("sequence\":", after: "content-state", in: body))
-            ),
+            version: versions[identifier(view)] ?? view.version,
             content: number("content\":", after: "content-state", in: body),
             alert: number("title\":\"", after: "\"alert\":{", in: body)
         )

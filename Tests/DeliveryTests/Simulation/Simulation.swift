@@ -26,6 +26,10 @@ final class Simulation {
     /// The command that each activity must show when all is quiet.
     var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
+    /// By command.
+    var versions: [String: Version] = [:]
+    /// What Redis has said in this run.
+    private(set) var verdicts: Set<ScriptReply.Verdict> = []
     var commandsSent = 0
     /// By command: how many records of it were written.
     var appended: [String: Int] = [:]
@@ -328,6 +332,7 @@ final class Simulation {
     }
 
     private func note(_ call: RedisCall, _ reply: SimulatedRedis.Reply, _ worker: SimulatedWorker) {
+        verdicts.insert(reply.verdict)
         guard let trace else { return }
         let view = worker.delivery.view(call.record)
         trace("\(now % 1_000_000) \(identifier(view)) \(call.kind) \(view.settlement) \(reply.verdict) \(reply.number)")

@@ -13,6 +13,8 @@ struct Swarm {
         case connections
         /// Activities that live longer than eight hours, and time that jumps.
         case longLives
+        /// States that say what the one before has said, and commands that expire.
+        case repeats
     }
 
     /// What happens to the connections of a worker, per mille of 100 ms steps, and to their streams, per mille of pushes.
@@ -72,6 +74,9 @@ struct Swarm {
     /// Activities that are started on one device.
     var activitiesPerDevice = 1
     var readAheadLag: Int64 = 1_000_000
+    /// Per mille of updates and ends that have the content of the one before, and of updates that are good for a few seconds only.
+    var sameContent = 0
+    var shortLived = 0
     /// Nil: pushes come to their answers without connections.
     var connections: Connections?
     var livesLong = false
@@ -113,6 +118,10 @@ struct Swarm {
             timeJump = [0, 0, 30][random.number(0...2)]
             // An activity that was forgotten is born again.
             wipesRedis = false
+        case .repeats:
+            if random.chance(300) { drawPace(&random) }
+            sameContent = [200, 600][random.number(0...1)]
+            shortLived = [0, 200, 600][random.number(0...2)]
         }
     }
 

@@ -1,12 +1,35 @@
 import Foundation
 import Synchronization
+import Testing
 
 /// Runs what waits on a thread of its own, so that tests beside it go on; and children of a test are killed if that thread
 /// ends before them. It stays in its test's task: what it expects is told as that test's.
-func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
     let executor = ThreadExecutor()
     defer { executor.stop() }
-    return try await withTaskExecutorPreference(executor) { try body() }
+    return try await withTaskExecutorPreference(executor) { try await body() }
+}
+
+/// Each test of a suite runs on a thread of its own.
+///
+/// Swift's threads are as many as processors: a test that blocks or reckons on one of them keeps it from all tests that wait for
+/// something, and what these wait for comes late by as much.
+public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
+    public var isRecursive: Bool { true }
+
+    public func provideScope(
+        for test: Test,
+        testCase: Test.Case?,
+        performing function: @Sendable () async throws -> Void
+    ) async throws {
+        guard testCase != nil else { return try await function() }
+        try await onOwnThread { try await function() }
+    }
+}
+
+extension Trait where Self == OwnThread {
+    /// For suites whose tests block or reckon, and wait for no task.
+    public static var ownThread: Self { Self() }
 }
 
 /// One thread that runs the jobs of one task.
