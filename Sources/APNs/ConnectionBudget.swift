@@ -46,6 +46,9 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
+    /// Whether one more connection may be opened that its pool could do without, if its address has room too.
+    var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
+
     /// Gives a place back.
     func give(_ address: SocketAddress) {
         state.withLock { state in

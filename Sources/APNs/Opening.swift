@@ -1,14 +1,22 @@
 import Reactor
 
 /// When the next connection of a pool may be opened: one at a time, at a distance, after a failure later and later.
+///
+/// Without room in the ``ConnectionBudget`` nothing has failed: the next attempt comes soon, whatever the back-off.
 struct Opening {
     /// A look-up or connection that has not got as far as the server's SETTINGS.
     var isUnderWay = false
     /// Runs until the next opening is due.
     var timer = TimerIdentifier.none
 
+    /// The budget had no room at the last attempt.
+    private(set) var awaitsRoom = false
+
     /// The most by which the first connection is late.
     private static let firstJitterMilliseconds: Int64 = 250
+    /// Between two attempts for as long as the budget has no room, so that the pools of a process do not all ask at a moment. Each may
+    /// cost a look-up, so it is no shorter.
+    static let roomWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let spacingMilliseconds: Int64
     private var backoff: Backoff
@@ -26,6 +34,7 @@ struct Opening {
     /// How long from now until the next opening is due.
     func waitMilliseconds(now: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
+        if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
         guard let last = lastOpenedMilliseconds else {
             // The lanes of a worker, and the workers of a deployment, begin at one moment.
@@ -40,6 +49,19 @@ struct Opening {
     mutating func begin(now: Int64) {
         isUnderWay = true
         lastOpenedMilliseconds = now
+    }
+
+    /// The budget has no room, which is no failure.
+    ///
+    /// - Returns: whether it had some until now.
+    mutating func roomIsAwaited() -> Bool {
+        defer { awaitsRoom = true }
+        return !awaitsRoom
+    }
+
+    /// There is room, or nothing that needs any.
+    mutating func endRoomWait() {
+        awaitsRoom = false
     }
 
     /// A connection carried a push to an answer that shows that connecting works.

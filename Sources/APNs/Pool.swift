@@ -218,6 +218,7 @@ public final class Pool {
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         interval.count(
             isError: sample == .unavailable || sample == .forbidden,
+            isAnswered: answer.kind == .answered,
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.answered += 1

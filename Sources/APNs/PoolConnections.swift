@@ -4,19 +4,54 @@ import Reactor
 extension Pool {
     /// Opens the next connection when its time comes, unless there are enough or one is on its way.
     func considerOpening() {
-        guard phase == .running, !opening.isUnderWay, opening.timer == .none else { return }
-        // Retired connections that still wait for answers have a place of their own, so that a replacement need not wait.
-        // Beside those that are wanted, one that tries a key, or that takes the place of one with the old key.
-        let wanted = sizing.wanted + (trialToken != nil || hasOldKey ? 1 : 0)
-        guard connections.count(where: \.isLive) < wanted,
-            connections.count < 2 * configuration.connectionsMax
-        else { return }
+        guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
+        if opening.timer != .none {
+            // What waits for room may have become what the pool cannot do without, for which there always is some.
+            guard opening.awaitsRoom, needsConnection else { return }
+            loop.cancel(opening.timer)
+        }
+        if needsConnection { opening.endRoomWait() }
         let wait = opening.waitMilliseconds(now: loop.nowMilliseconds)
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
+    /// One more connection than there are. Retired ones that still wait for answers have a place of their own, so that a replacement
+    /// need not wait.
+    private var wantsConnection: Bool {
+        let extra = trialToken != nil || hasConnectionBesideWanted ? 1 : 0
+        return connections.count(where: \.isLive) < sizing.wanted + extra
+            && connections.count < 2 * configuration.connectionsMax
+    }
+
+    /// One connection is kept beside those that are wanted: it tries a key, or takes the place of one with the old key.
+    private var hasConnectionBesideWanted: Bool {
+        hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
+    }
+
+    /// The next connection is one that the pool cannot do without.
+    private var needsConnection: Bool {
+        trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
+    }
+
+    /// Lets go of a connection that is not wanted any more, one at a time: first of one that has nothing to do and was never used,
+    /// else of the one with the least to do.
+    func retireSurplus() {
+        let wanted = sizing.wanted + (hasConnectionBesideWanted ? 1 : 0)
+        let carrying = connections.filter(\.carriesPushes)
+        guard carrying.count > wanted else { return }
+        if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
+            return unused.retire(.surplus)
+        }
+        // One that has not proved itself replaces none that has.
+        let open = carrying.filter { $0.phase == .open }
+        if open.count > wanted { open.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
+    }
+
     func open() {
+        // It may have waited for long: demand has fallen since, or the key's trial is over.
         guard phase == .running else { return }
+        guard wantsConnection else { return opening.endRoomWait() }
+        guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
         opening.begin(now: loop.nowMilliseconds)
         let host = configuration.host
         // The pool itself is no target of a weak reference: it is retained for every push, which would cost more then.
@@ -39,15 +74,18 @@ extension Pool {
 
     /// Apple asks not to open a second connection to an address while others are free.
     private func connect(to addresses: [SocketAddress]) {
+        guard wantsConnection else {
+            opening.isUnderWay = false
+            return opening.endRoomWait()
+        }
         let used = connections.compactMap(\.peer)
         let unused = addresses.filter { !used.contains($0) }
-        let isNeeded = trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
-        guard let address = configuration.budget.take(preferred: unused, all: addresses, isNeeded: isNeeded) else {
+        guard let address = configuration.budget.take(preferred: unused, all: addresses, isNeeded: needsConnection)
+        else {
             opening.isUnderWay = false
-            opening.failed()
-            notice(.resolveFailed(host: configuration.host, detail: "the process has no connection to it left"))
-            return considerOpening()
+            return awaitRoom()
         }
+        opening.endRoomWait()
         statistics.connectionsOpened += 1
         let connection = Connection(
             pool: self,
@@ -60,6 +98,12 @@ extension Pool {
         trialToken = nil
         connections.append(connection)
         connection.connect(to: address)
+    }
+
+    /// The process has as many connections as it may, or as many to each of the addresses.
+    private func awaitRoom() {
+        if opening.roomIsAwaited() { notice(.roomAwaited(host: configuration.host)) }
+        considerOpening()
     }
 
     /// The server's SETTINGS came: the next one may be opened.

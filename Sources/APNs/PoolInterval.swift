@@ -5,6 +5,7 @@ extension Pool {
     /// Connections and streams at this moment.
     public var gauges: PoolGauges {
         var gauges = PoolGauges()
+        gauges.awaitsRoom = opening.awaitsRoom
         for connection in connections {
             switch connection.phase {
             case .connecting, .settling: gauges.connectionsOpening += 1
@@ -62,15 +63,15 @@ extension Pool {
         endStarvation()
         if isStarved { starvedSinceMilliseconds = loop.nowMilliseconds }
         let carrying = connections.filter { $0.phase == .open }
-        let change =
-            breaker.isClosed
-            ? sizing.end(
+        if breaker.isClosed {
+            sizing.end(
                 interval,
                 carrying: carrying.count,
                 streamsPerConnection: carrying.map(\.streamsMax).min() ?? 0,
                 now: loop.nowMilliseconds
-            ) : .none
-        if change == .shrink { carrying.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
+            )
+        }
+        retireSurplus()
         replaceOldKey()
         beginInterval()
         considerOpening()

@@ -14,6 +14,8 @@ public enum PoolNotice: Sendable {
     case closed(connection: UInt32, cause: CloseCause, detail: String)
     /// No connection attempt could be made.
     case resolveFailed(host: String, detail: String)
+    /// One more connection is wanted, and the process has as many as it may. Said once, until there is room.
+    case roomAwaited(host: String)
     /// The breaker opened: the pool takes one probe at a time until it closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
@@ -81,6 +83,8 @@ public struct PoolGauges: Sendable, Equatable {
     public var connectionsReady = 0
     /// Connections on their way.
     public var connectionsOpening = 0
+    /// One more is wanted, and the process has as many as it may.
+    public var awaitsRoom = false
     /// Connections that only await answers.
     public var connectionsDraining = 0
     /// Pushes that may be in flight on those that are ready.

@@ -2,11 +2,13 @@
 ///
 /// Looked at once per ``intervalMilliseconds``:
 /// - **One more** when pushes were turned away for want of a stream for at least half of the interval, unless more than
-///   ``errorPercentMax`` of its answers were errors or a typical answer took more than ``roundTripFactorMax`` times the shortest
+///   ``errorPercentMax`` of its pushes failed or a typical answer took more than ``roundTripFactorMax`` times the shortest
 ///   round trip of the last minutes: then it is APNs, or this host, that is slow, and more connections make it worse. Openings keep
 ///   their own distance beside this.
 /// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more in flight than half of what one connection
-///   fewer carries. Apple asks for connections that last, so this is minutes.
+///   fewer carries. Apple asks for connections that last, so this is minutes. One that was asked for and never came up is given up
+///   by the same rule.
+/// - What is there beyond those that are wanted goes at once: ``Pool/retireSurplus()``.
 /// Never fewer than ``PoolConfiguration/connectionsMin``, never more than ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
     enum Change: Equatable {
@@ -16,16 +18,21 @@ struct PoolSizing {
     /// What an interval saw.
     struct Interval: Equatable {
         var starvedMilliseconds: Int64 = 0
-        var answers = 0
+        /// Pushes that came to their end, and those of them that APNs failed.
+        var ends = 0
         var errors = 0
+        /// Of those that APNs answered: what was lost, or given up, says nothing about the distance.
+        var answers = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        /// An answer came after so long.
-        mutating func count(isError: Bool, roundTripMilliseconds: Int64) {
-            answers += 1
+        /// A push came to its end after so long.
+        mutating func count(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
+            ends += 1
             if isError { errors += 1 }
+            guard isAnswered else { return }
+            answers += 1
             roundTripMillisecondsSum += roundTripMilliseconds
             roundTripMillisecondsMin = min(roundTripMillisecondsMin, roundTripMilliseconds)
         }
@@ -61,6 +68,7 @@ struct PoolSizing {
     /// - Parameters:
     ///   - carrying: connections that take pushes side by side.
     ///   - streamsPerConnection: what one of them carries.
+    @discardableResult
     mutating func end(
         _ interval: Interval,
         carrying: Int,
@@ -75,8 +83,8 @@ struct PoolSizing {
             wanted += 1
             return .grow
         }
-        let room = (carrying - 1) * streamsPerConnection
-        guard carrying >= wanted, wanted > connectionsMin, interval.inFlightPeak * 2 <= room else {
+        let room = min(carrying, wanted - 1) * streamsPerConnection
+        guard wanted > connectionsMin, interval.inFlightPeak * 2 <= room else {
             surplusSince = nil
             return .none
         }
@@ -99,8 +107,8 @@ struct PoolSizing {
     }
 
     private func isTroubled(_ interval: Interval) -> Bool {
+        if interval.errors * 100 > interval.ends * Self.errorPercentMax { return true }
         guard interval.answers > 0 else { return false }
-        if interval.errors * 100 > interval.answers * Self.errorPercentMax { return true }
         let typical = interval.roundTripMillisecondsSum / Int64(interval.answers)
         return typical > Self.roundTripMillisecondsIgnored && typical / Self.roundTripFactorMax > shortestRoundTrip
     }

@@ -19,8 +19,53 @@ import Testing
         var interval = PoolSizing.Interval()
         interval.starvedMilliseconds = starved
         interval.inFlightPeak = peak
-        for answer in 0..<100 { interval.count(isError: answer < errors, roundTripMilliseconds: roundTrip) }
+        for answer in 0..<100 {
+            interval.count(isError: answer < errors, isAnswered: true, roundTripMilliseconds: roundTrip)
+        }
         return interval
+    }
+
+    /// What was lost after a moment, or given up after seconds, says nothing about the distance.
+    @Test func onlyAnswersTellTheDistance() throws {
+        var sizing = try sizing()
+        var lost = interval(roundTrip: 300)
+        for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
+        #expect(sizing.end(lost, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
+        // 300 ms are what is usual here, and not what is slow.
+        var late = interval(starved: 1_000, roundTrip: 300)
+        for _ in 0..<10 { late.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
+        #expect(sizing.end(late, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .grow)
+        // Nothing was answered, and nothing failed.
+        var silent = PoolSizing.Interval()
+        silent.starvedMilliseconds = 1_000
+        silent.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
+        #expect(sizing.end(silent, carrying: 2, streamsPerConnection: 1_000, now: 2_000) == .grow)
+    }
+
+    @Test func lostPushesAreNoRoundTrips() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = {
+            $0.connection.cut()
+            return nil
+        }
+        fixture.pool.interval = PoolSizing.Interval()
+        for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
+        #expect(fixture.pool.interval.answers == 0)
+        #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
+    }
+
+    /// A connection that was asked for and never came up (no room, no network) is given up when nobody misses it.
+    @Test func whatNeverCameIsGivenUp() throws {
+        var sizing = try sizing()
+        #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
+        #expect(sizing.end(interval(peak: 51), carrying: 1, streamsPerConnection: 100, now: 1_000) == .none)
+        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 2_000) == .none)
+        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 4_999) == .none)
+        #expect(sizing.end(interval(peak: 50), carrying: 1, streamsPerConnection: 100, now: 5_000) == .shrink)
+        #expect(sizing.wanted == 1)
     }
 
     @Test func growsOneByOneUpToItsLimit() throws {
@@ -154,9 +199,7 @@ import Testing
             $0.budget = budget
         }
         fixture.pool.start()
-        fixture.turn(until: {
-            fixture.recorder.notices.contains { if case .resolveFailed = $0 { true } else { false } }
-        })
+        fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
         #expect(fixture.pool.connections.count == 2)
         #expect(budget.count == 2)
         // A pool of another app gets the one connection that it needs.
@@ -167,9 +210,7 @@ import Testing
         configuration.connectionsMin = 4
         let pool = try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: other)
         pool.start()
-        fixture.turn(until: {
-            other.notices.contains { if case .resolveFailed = $0 { true } else { false } }
-        })
+        fixture.turn(until: { pool.gauges.awaitsRoom })
         #expect(pool.connections.count == 1)
         #expect(budget.count == 3)
         pool.close()

@@ -37,6 +37,8 @@ extension Lane {
             )
         case .resolveFailed(let host, let detail):
             note(.apnsUnresolved, pool, ["host": "\(host)", "detail": "\(detail)"])
+        case .roomAwaited(let host):
+            note(.apnsRoomAwaited, pool, ["host": "\(host)"])
         case .breakerOpened(let cause):
             note(.apnsBreakerOpen, pool, ["cause": "\(cause)"])
         case .breakerClosed:

@@ -116,6 +116,12 @@ extension Lane {
                 Int(ConnectionState.draining.rawValue),
                 to: Int64(gauges.connectionsDraining)
             )
+            metrics.set(
+                .apnsConnections,
+                number,
+                Int(ConnectionState.awaited.rawValue),
+                to: gauges.awaitsRoom ? 1 : 0
+            )
             metrics.set(.apnsStreams, number, to: Int64(gauges.streams))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlight))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.pushesWaiting(pool.index)))

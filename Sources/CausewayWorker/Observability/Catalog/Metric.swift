@@ -231,6 +231,8 @@ public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
+    /// Wanted, and the process has as many as it may.
+    case awaited
 
     public var name: String { "\(self)" }
 }

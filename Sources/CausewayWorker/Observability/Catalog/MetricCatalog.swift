@@ -179,7 +179,7 @@ public enum MetricCatalog {
             .count("connections"),
             [.pool, .connectionState],
             .lanes(.sum),
-            "Connections to APNs: ready, opening, or draining (no new push, answers awaited).",
+            "Connections to APNs: ready, opening, draining (no new push, answers awaited), or awaited: wanted, without room in the process.",
             "No ready one: pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(

@@ -37,6 +37,7 @@ public enum LogKind: UInt8, CaseIterable, Sendable {
     case apnsRetiring
     case apnsClosed
     case apnsUnresolved
+    case apnsRoomAwaited
     case apnsBreakerOpen
     case apnsBreakerClosed
     case apnsDrained

@@ -238,6 +238,14 @@ public enum LogKindCatalog {
             "Check the cluster's DNS and the network policy's rule for it."
         ),
         line(
+            .apnsRoomAwaited,
+            "apns-room-awaited",
+            .notice,
+            "No further APNs connection: the process has as many as it may",
+            "The pool wants one more, and the process's limit, of all or for each address, is reached. It opens one when there is room.",
+            "Pushes go on over the connections that there are. If they wait for long, run more workers."
+        ),
+        line(
             .apnsBreakerOpen,
             "apns-breaker-open",
             .critical,

@@ -224,6 +224,7 @@ struct StatusBuilder {
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "paused", title: "paused"), .init(key: "ready", title: "connections ready"),
                 .init(key: "opening", title: "opening"), .init(key: "draining", title: "draining"),
+                .init(key: "awaited", title: "awaited"),
                 .init(key: "streams", title: "streams"), .init(key: "inFlight", title: "in flight"),
                 .init(key: "waiting", title: "waiting"),
             ],

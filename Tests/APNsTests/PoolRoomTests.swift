@@ -1,0 +1,191 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import APNs
+@testable import Reactor
+
+/// Connections that a pool wants and may not have, and those that it has and does not want.
+@Suite struct PoolRoomTests {
+    /// The longest that anything here takes. A failure that was counted would stand for at least 10 s.
+    private static let soonMilliseconds: Int64 = 8_000
+
+    private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> Fixture {
+        try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = connectionsMin
+            $0.budget = budget
+            $0.backoffBaseMilliseconds = 20_000
+            $0.backoffMaxMilliseconds = 20_000
+        }
+    }
+
+    private func other(beside fixture: Fixture, budget: ConnectionBudget, _ recorder: Recorder) throws -> Pool {
+        var configuration = try Fixture.configuration(port: fixture.server.port)
+        configuration.budget = budget
+        return try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+    }
+
+    private func milliseconds(_ fixture: Fixture, _ body: () throws -> Void) rethrows -> Int64 {
+        fixture.loop.refreshClock()
+        let begin = fixture.loop.nowMilliseconds
+        try body()
+        return fixture.loop.nowMilliseconds - begin
+    }
+
+    /// Of all, and to each address.
+    static let budgets = [(2, 16), (16, 2)]
+
+    @Test(arguments: budgets)
+    func connectionIsOpenedSoonAfterThereIsRoom(connectionsMax: Int, perAddressMax: Int) throws {
+        let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        let recorder = Recorder()
+        let other = try other(beside: fixture, budget: budget, recorder)
+        defer { other.close() }
+        other.start()
+        fixture.turn(until: { other.gauges.connectionsReady == 1 })
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
+        // For long enough that it asks several times.
+        let end = fixture.loop.nowMilliseconds + Opening.roomWaitMilliseconds.upperBound
+        fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
+        #expect(fixture.pool.connections.count == 1 && budget.count == 2)
+        #expect(fixture.recorder.roomNotices == 1)
+        let waited = milliseconds(fixture) {
+            other.close()
+            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+        }
+        #expect(waited < Self.soonMilliseconds)
+        #expect(!fixture.pool.gauges.awaitsRoom)
+        #expect(!fixture.recorder.notices.contains { if case .resolveFailed = $0 { true } else { false } })
+    }
+
+    @Test(arguments: [(1, 16), (16, 1)])
+    func onlyConnectionIsReplacedAtOnceWhereThereIsNoRoom(connectionsMax: Int, perAddressMax: Int) throws {
+        let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
+        let waited = milliseconds(fixture) {
+            fixture.server.connections[0].cut()
+            fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+            // It is one that the pool cannot do without now.
+            #expect(!fixture.pool.gauges.awaitsRoom)
+            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
+        }
+        #expect(waited < Self.soonMilliseconds)
+    }
+
+    @Test func whatIsNotWantedAnyMoreAwaitsNoRoom() throws {
+        let budget = ConnectionBudget(connectionsMax: 1)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
+        fixture.wantOne()
+        fixture.turn(until: { !fixture.pool.gauges.awaitsRoom })
+        #expect(fixture.pool.opening.timer == .none)
+        #expect(fixture.server.accepted == 1)
+    }
+
+    // MARK: - What is not wanted
+
+    @Test func connectionThatIsNotWantedAnyMoreIsNotOpened() throws {
+        let fixture = try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.openSpacingMilliseconds = 1_000
+        }
+        fixture.warmUp()
+        try #require(fixture.pool.opening.timer != .none)
+        fixture.wantOne()
+        fixture.turn(until: { fixture.pool.opening.timer == .none })
+        #expect(!fixture.pool.opening.isUnderWay)
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+        // And one is when it is wanted again.
+        fixture.server.connections[0].cut()
+        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
+        #expect(fixture.pool.statistics.connectionsOpened == 2)
+    }
+
+    /// Demand falls while the name is looked up.
+    @Test func connectionIsNotMadeToTheAddressesOfANeedlessLookUp() throws {
+        let zone = GatedZone()
+        let fixture = try Fixture {
+            $0.host = "apns.example.com"
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.loop.lookUp = { zone.lookUp(port: $1) }
+        zone.isOpen.store(true, ordering: .releasing)
+        fixture.pool.start()
+        // The first look-up goes through, the second waits.
+        fixture.turn(until: { !fixture.pool.connections.isEmpty })
+        zone.isOpen.store(false, ordering: .releasing)
+        fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
+        fixture.wantOne()
+        zone.isOpen.store(true, ordering: .releasing)
+        fixture.turn(until: { !fixture.pool.opening.isUnderWay })
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+    }
+
+    /// Beyond those that are wanted, whatever the least number is: at the next interval, and the one with less to do.
+    @Test func surplusGoesAtTheNextInterval() throws {
+        let fixture = try Fixture {
+            $0.connectionsMax = 3
+            $0.connectionsMin = 3
+        }
+        fixture.warmUp(connections: 3)
+        fixture.server.respond = { _ in nil }
+        for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
+        let busy = try #require(fixture.pool.connections.max { $0.inFlight < $1.inFlight })
+        fixture.wantOne()
+        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
+        #expect(fixture.pool.connections.first === busy && fixture.pool.inFlight == 10)
+    }
+
+    /// One that has carried nothing goes first, though the other is idle too.
+    @Test func surplusThatIsUnusedGoesFirst() throws {
+        let fixture = try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.openSpacingMilliseconds = 200
+        }
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+        try #require(fixture.pool.connections.map(\.phase) == [.open, .cold])
+        fixture.wantOne()
+        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        #expect(fixture.pool.connections.first?.identifier == 1)
+    }
+}
+
+/// Answers with the loopback address, when it is open.
+private final class GatedZone: Sendable {
+    let isOpen = Atomic(false)
+    let lookUps = Atomic(0)
+
+    func lookUp(port: UInt16) -> Resolution {
+        lookUps.add(1, ordering: .acquiringAndReleasing)
+        // Bounded: a test that fails must not leave its thread behind.
+        for _ in 0..<20_000 where !isOpen.load(ordering: .acquiring) { usleep(1_000) }
+        return .success([.loopback(port: port)])
+    }
+}
+
+extension Recorder {
+    fileprivate var roomNotices: Int {
+        notices.count { if case .roomAwaited = $0 { true } else { false } }
+    }
+}
+
+extension Fixture {
+    /// As if demand had fallen.
+    fileprivate func wantOne() {
+        var configuration = pool.configuration
+        configuration.connectionsMin = 1
+        pool.sizing = PoolSizing(configuration)
+    }
+}
