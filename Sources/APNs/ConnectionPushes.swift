@@ -80,7 +80,7 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Takes the newest provider token if this connection may change to it. False if there is none to use.
+    /// Takes the newest provider token if this connection may change to it. False if there is none that it may use.
     func reviewToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
@@ -93,6 +93,9 @@ extension Connection {
             newest = token
         }
         if newest !== token {
+            if token != nil, !ProviderTokenTimes.permitsChange(pinnedAt: tokenPinnedAtSeconds, now: seconds) {
+                return false
+            }
             token = newest
             tokenPinnedAtSeconds = seconds
             encoder.setAuthorization(newest.headerValue)

@@ -39,14 +39,20 @@ public final class ProviderToken: @unchecked Sendable {
 }
 
 /// The times that keep provider tokens within Apple's rules: a token is used for at most 60 minutes, and a connection
-/// sees a new one at most once in 20 ("Establishing a token-based connection to APNs").
+/// sees a new one at most once in 20, else it is answered TooManyProviderTokenUpdates ("Establishing a token-based connection to APNs").
+///
+/// - A connection pins the newest token that there is, for 20 minutes. A token is renewed at 35, so that as a rule what is pinned has
+///   20 minutes left before it is 55 minutes old.
+/// - It has not if the renewal is late: signing fails, or the fleet's common memory is away and the last token serves to its end, since
+///   each process that signed its own would make one more for the team. A connection that pins such a token keeps it to its end and
+///   is then replaced by another: it never sees a second one within its 20 minutes.
 public enum ProviderTokenTimes {
     /// Age at which a new token takes the old one's place for new connections.
     public static let renewalSeconds: Int64 = 35 * 60
     /// Age past which no connection uses a token. A connection that pins one just before its renewal reaches exactly
     /// this age when its 20 minutes are over.
     public static let lastUseSeconds: Int64 = 55 * 60
-    /// How long a connection stays with a token.
+    /// How long a connection stays with a token, and at least how long it has seen none but that when it changes.
     public static let pinSeconds: Int64 = 20 * 60
 
     /// Until a connection looks again after a signing that failed.
@@ -56,6 +62,11 @@ public enum ProviderTokenTimes {
     /// be one.
     static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
         min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
+    }
+
+    /// Whether a connection may change the token that it pinned for another.
+    static func permitsChange(pinnedAt: Int64, now: Int64) -> Bool {
+        now - pinnedAt >= pinSeconds
     }
 }
 

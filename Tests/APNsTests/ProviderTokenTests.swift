@@ -73,6 +73,7 @@ import Testing
         // As if it had pinned a token long ago that is due for renewal now.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
+        connection.tokenPinnedAtSeconds = seconds - 20 * 60
         connection.encoder.setAuthorization(old.headerValue)
         #expect(fixture.submit(1))
         connection.tokenReviewMilliseconds = fixture.loop.wallMilliseconds
@@ -80,6 +81,45 @@ import Testing
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(seen.count == 2 && seen.contains("bearer old"))
         #expect(connection.token !== old)
+    }
+
+    /// A token that was pinned late, since there was no newer one, and is at its end: another would be the connection's second within
+    /// 20 minutes. The connection is replaced instead.
+    @Test func connectionNeverSeesTwoTokensWithin20Minutes() throws {
+        let fixture = try Fixture()
+        var tokensOf: [ObjectIdentifier: Set<String>] = [:]
+        fixture.server.respond = {
+            tokensOf[ObjectIdentifier($0.connection), default: []].insert($0.value("authorization") ?? "")
+            return .accepted
+        }
+        fixture.warmUp()
+        let connection = try #require(fixture.pool.connections.first)
+        let seconds = fixture.loop.wallMilliseconds / 1_000
+        let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
+        connection.token = old
+        connection.tokenPinnedAtSeconds = seconds - 20 * 60 + 60
+        connection.encoder.setAuthorization(old.headerValue)
+        tokensOf.removeAll()
+        #expect(fixture.submit(1))
+        connection.tokenReviewMilliseconds = 0
+        #expect(!fixture.submit(2))
+        fixture.turn(until: { fixture.submit(3) })
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(3).connection == 2)
+        #expect(tokensOf.count == 2 && tokensOf.values.allSatisfy { $0.count == 1 })
+        #expect(Set(tokensOf.values.joined()).count == 2)
+    }
+
+    /// For every age at which there is nothing newer to pin: the review comes at the token's end at the latest, and allows a change
+    /// only after 20 minutes.
+    @Test func latePinsKeepAppleRules() {
+        for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
+            let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
+            #expect(review <= 55 * 60)
+            #expect(ProviderTokenTimes.permitsChange(pinnedAt: age, now: review) == (age == 35 * 60))
+            #expect(ProviderTokenTimes.permitsChange(pinnedAt: age, now: age + 20 * 60))
+        }
     }
 
     @Test func expiredProviderTokenCostsTheConnection() throws {
@@ -127,6 +167,43 @@ import Testing
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
         // No connection ever saw two keys.
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
+    }
+
+    /// An answer that may have been given before APNs looked at the token says nothing of the key: it stays on trial.
+    @Test(
+        arguments: [
+            (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
+            (429, "TooManyProviderTokenUpdates", false), (410, "Unregistered", true), (400, "BadDeviceToken", true),
+        ]
+    )
+    func onlyAnAnswerThatLookedAtTheTokenProvesItsKey(status: Int, reason: String, isProof: Bool) throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let first = fixture.server.connections[0]
+        fixture.server.respond = {
+            $0.connection === first ? .accepted : .status(status, reason: reason)
+        }
+        let next = Shared.keyPath("Trial\(status)\(reason).p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        var tag: UInt64 = 0
+        var isTried = false
+        fixture.recorder.onAnswer = { if $0.connection != 1 { isTried = true } }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return isTried
+        })
+        let status = fixture.pool.tokens.keyStatus
+        #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
+        #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
+        #expect(status.refusal == nil)
+        // Whatever became of the first attempt: the key is taken over as soon as one is accepted.
+        fixture.server.respond = { _ in .accepted }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.tokens.keyStatus.keyIdentifier == "NEXTKEY000"
+        })
+        fixture.recorder.onAnswer = nil
     }
 
     /// A key that APNs refuses costs one attempt of one push, and the old one stays.
