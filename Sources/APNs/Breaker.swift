@@ -24,10 +24,9 @@ public struct BreakerConfiguration: Sendable, Hashable {
     public var suspectPercentMax = 5
     /// Opens after so many 403 in a row. Range 1 to 1,000.
     public var forbiddenMax = 5
-    /// From opening to the first probe; doubles with each probe that fails. Range 1 to 600,000.
-    public var probeBaseMilliseconds: Int64 = 1_000
-    /// The longest time between two probes. Range `probeBaseMilliseconds` to 600,000.
-    public var probeMaxMilliseconds: Int64 = 1_000
+    /// From opening to the first probe, and from each probe that fails to the next: one push a second harms nobody, and so the pool goes
+    /// on within a second of what was wrong being mended. Range 1 to 600,000.
+    public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
 
@@ -39,8 +38,7 @@ public struct BreakerConfiguration: Sendable, Hashable {
         try require("breaker.suspectAnswersMin", suspectAnswersMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
         try require("breaker.forbiddenMax", forbiddenMax, in: 1...1_000)
-        try require("breaker.probeBaseMilliseconds", probeBaseMilliseconds, in: 1...600_000)
-        try require("breaker.probeMaxMilliseconds", probeMaxMilliseconds, in: probeBaseMilliseconds...600_000)
+        try require("breaker.probeMilliseconds", probeMilliseconds, in: 1...600_000)
     }
 }
 
@@ -79,7 +77,7 @@ struct Breaker {
         /// Nothing goes until the time of the next probe; answers to what is still in flight are not counted. Leaves to
         /// `probing` when a probe is taken.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push is out. Its answer leads to `closed`, or back to `open` with a longer wait.
+        /// One push is out. Its answer leads to `closed`, or back to `open`.
         case probing(cause: BreakerCause)
     }
 
@@ -100,7 +98,6 @@ struct Breaker {
     private var suspectAnswers = 0
     private var suspects = 0
     private var forbiddenInRow = 0
-    private var failedProbes = 0
 
     init(_ configuration: BreakerConfiguration) {
         self.configuration = configuration
@@ -145,7 +142,6 @@ struct Breaker {
                 self = Breaker(configuration)
                 return .closed
             }
-            failedProbes += 1
             open(cause, nowMilliseconds: nowMilliseconds)
             return .postponed
         case .closed:
@@ -193,8 +189,6 @@ struct Breaker {
     }
 
     private mutating func open(_ cause: BreakerCause, nowMilliseconds: Int64) {
-        let doublings = min(failedProbes, 20)
-        let wait = min(configuration.probeMaxMilliseconds, configuration.probeBaseMilliseconds << Int64(doublings))
-        state = .open(cause: cause, probeAtMilliseconds: nowMilliseconds + wait)
+        state = .open(cause: cause, probeAtMilliseconds: nowMilliseconds + configuration.probeMilliseconds)
     }
 }

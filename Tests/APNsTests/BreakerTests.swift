@@ -42,36 +42,24 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    @Test func probesComeMoreAndMoreRarely() {
-        var configuration = BreakerConfiguration()
-        configuration.probeMaxMilliseconds = 30_000
-        var breaker = Breaker(configuration)
+    /// However long it takes: one a second, and only when the one before is answered.
+    @Test func probesComeOnceASecond() {
+        var breaker = Breaker(BreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
-        var now: Int64 = 0
-        for wait in [Int64(1_000), 2_000, 4_000, 8_000, 16_000, 30_000, 30_000] {
-            #expect(breaker.probeAtMilliseconds == now + wait)
-            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now + wait - 1))
-            #expect(!breaker.permitsProbe(inFlight: 1, nowMilliseconds: now + wait))
-            now += wait
+        for second in Int64(1)...60 {
+            let now = second * 1_000
+            #expect(breaker.probeAtMilliseconds == now)
+            #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now - 1))
+            #expect(!breaker.permitsProbe(inFlight: 1, nowMilliseconds: now))
             #expect(breaker.permitsProbe(inFlight: 0, nowMilliseconds: now))
             breaker.submitted()
             #expect(!breaker.permitsProbe(inFlight: 0, nowMilliseconds: now + 100_000))
             #expect(breaker.record(.forbidden, nowMilliseconds: now) == .postponed)
         }
         breaker.submitted()
-        #expect(breaker.record(.succeeded, nowMilliseconds: now) == .closed)
+        #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
-    }
-
-    @Test func probesComeOnceASecond() {
-        var breaker = Breaker(BreakerConfiguration())
-        _ = feed(&breaker, .suspect, 1_000)
-        for second in Int64(1)...60 {
-            #expect(breaker.probeAtMilliseconds == second * 1_000)
-            breaker.submitted()
-            #expect(breaker.record(.suspect, nowMilliseconds: second * 1_000) == .postponed)
-        }
     }
 
     @Test func answersToOlderPushesDoNotCloseIt() {
@@ -83,7 +71,7 @@ import Testing
 
     /// Over the wire: a wrong topic opens it, the tokens are kept, and a mended one closes it.
     @Test func poolStopsAtABurstAndProbes() throws {
-        let fixture = try Fixture { $0.breaker.probeBaseMilliseconds = 50 }
+        let fixture = try Fixture { $0.breaker.probeMilliseconds = 50 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }

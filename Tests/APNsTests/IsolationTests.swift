@@ -141,8 +141,7 @@ private final class TroubledApp {
         configuration.requestTimeoutMilliseconds = 60_000
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
-        configuration.breaker.probeBaseMilliseconds = 60_000
-        configuration.breaker.probeMaxMilliseconds = 60_000
+        configuration.breaker.probeMilliseconds = 60_000
         // A process without room: the app's one connection is given to it all the same.
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
