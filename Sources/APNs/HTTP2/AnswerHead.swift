@@ -107,11 +107,15 @@ struct HeaderField {
 
     /// Not a pseudo-header field, which an answer has no other of, nor one that belongs to HTTP/1.1's connections.
     private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
-        guard !name.isEmpty, name.allSatisfy(isNameByte) else { return false }
-        let connectionSpecific: [StaticString] = [
-            "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade",
-        ]
-        return !connectionSpecific.contains { $0.equals(name) }
+        switch name.count {
+        case 0: return false
+        case 7 where ("upgrade" as StaticString).equals(name): return false
+        case 10 where ("connection" as StaticString).equals(name): return false
+        case 10 where ("keep-alive" as StaticString).equals(name): return false
+        case 16 where ("proxy-connection" as StaticString).equals(name): return false
+        case 17 where ("transfer-encoding" as StaticString).equals(name): return false
+        default: return name.allSatisfy(isNameByte)
+        }
     }
 
     /// A token of RFC 9110, section 5.6.2, without upper-case letters.

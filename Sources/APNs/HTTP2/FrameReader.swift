@@ -106,7 +106,8 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Looking
 
-    /// Nil for a frame that is not handed out: a part of a header block, or of a type that nobody knows.
+    /// Nil for a frame that is a part of a header block that is not whole yet. A frame of an unknown type is handed out: whoever takes
+    /// it ignores it (RFC 9113, section 5.5), except between the parts of a block, where nothing else may stand.
     private mutating func examine(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
