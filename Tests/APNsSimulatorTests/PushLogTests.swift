@@ -1,6 +1,9 @@
-import APNsSimulator
 import Foundation
+import Glibc
+import Reactor
 import Testing
+
+@testable import APNsSimulator
 
 /// What the log says of each push, over TLS and HTTP/2.
 @Suite struct PushLogTests {
@@ -50,6 +53,40 @@ import Testing
             .map { place in UInt8(token.dropFirst(place).prefix(2), radix: 16) ?? 0 }
         #expect(line["token"] as? String == bytes.withUnsafeBytes { Digest.hexadecimal($0) })
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
+    }
+
+    /// A disk that is full and has room again: what is lost is counted, and every line of the file is whole.
+    @Test func linesAreWholeThoughTheFileTakesOnlyAPart() throws {
+        var ends: [Int32] = [-1, -1]
+        #expect(pipe(&ends) == 0)
+        defer { close(ends[0]) }
+        for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
+        let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: try EventLoop())
+        let lineBytes = 1_000
+        // More than a pipe takes.
+        let appended = 200
+        for number in 0..<appended {
+            log.append(Array(String(repeating: "\(number % 10)", count: lineBytes - 1).utf8))
+        }
+        log.flush()
+        var text = drain(ends[0])
+        try #require(!text.isEmpty && text.last != "\n", "the pipe has taken a part of a line")
+        let lost = appended - text.count / lineBytes - 1
+        #expect(lost > 0 && log.linesLost == lost)
+        log.append(Array(String(repeating: "x", count: lineBytes - 1).utf8))
+        log.flush()
+        text += drain(ends[0])
+        #expect(log.linesLost == lost)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count == appended - lost + 2 && lines.last?.isEmpty == true)
+        #expect(lines.dropLast().allSatisfy { $0.count == lineBytes - 1 && Set($0).count == 1 })
+        #expect(lines.dropLast().last?.first == "x")
+    }
+
+    private func drain(_ descriptor: Int32) -> String {
+        var bytes = [UInt8](repeating: 0, count: 1 << 20)
+        let count = read(descriptor, &bytes, bytes.count)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
     }
 
     /// Against values of the hash's own authors.

@@ -130,6 +130,16 @@ struct SentPushes: Sendable {
     var answers: [UInt64: [Outcome]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
+    /// Of those that came to the pool.
+    var goAways = 0
+    /// What each connection was allowed when it was authenticated, and whenever that changed.
+    var streamLimits: [Int] = []
+    /// The most pushes in flight at once, on all connections.
+    var inFlightPeak = 0
+    /// Times that a connection had streams and its window had no room.
+    var windowStops = 0
+    /// The room for bodies on each connection that was left when all was answered.
+    var sendWindows: [Int64] = []
 
     func count(_ disposition: Disposition) -> Int {
         answers.values.count { $0.last?.disposition == disposition }
@@ -153,7 +163,17 @@ struct SentPushes: Sendable {
         return SentPushes(
             answers: sender.recorder.outcomes,
             closeCauses: sender.recorder.closeCauses,
-            connectionsOpened: Int(sender.pool.statistics.connectionsOpened)
+            connectionsOpened: Int(sender.pool.statistics.connectionsOpened),
+            goAways: sender.recorder.notices.count { if case .goAway = $0 { true } else { false } },
+            streamLimits: sender.recorder.notices.compactMap {
+                switch $0 {
+                case .authenticated(_, let streamsMax), .streamLimitChanged(_, let streamsMax): streamsMax
+                default: nil
+                }
+            },
+            inFlightPeak: sender.inFlightPeak,
+            windowStops: sender.windowStops,
+            sendWindows: sender.sendWindows
         )
     }
 
@@ -167,6 +187,9 @@ struct SentPushes: Sendable {
         private let body: [UInt8]
         private var waiting: [(tag: UInt64, avoided: UInt32)]
         private var unfinished: Int
+        private(set) var inFlightPeak = 0
+        private(set) var windowStops = 0
+        private(set) var sendWindows: [Int64] = []
 
         init(count: Int, port: UInt16, token: String, _ adjust: (inout PoolConfiguration) -> Void) throws {
             loop = try EventLoop()
@@ -199,6 +222,7 @@ struct SentPushes: Sendable {
                         fill(token, body)
                         loop.turn(waitMilliseconds: 5)
                     }
+                    sendWindows = pool.connections.map(\.sendWindow)
                     // An answer too many would come now.
                     pool.drain()
                     while !pool.connections.isEmpty, loop.nowMilliseconds < limit { loop.turn(waitMilliseconds: 5) }
@@ -219,8 +243,12 @@ struct SentPushes: Sendable {
                         avoidedConnection: avoided
                     )
                 )
-                guard isTaken else { return }
+                guard isTaken else { break }
                 waiting.removeLast()
+            }
+            inFlightPeak = max(inFlightPeak, pool.inFlight)
+            windowStops += pool.connections.count {
+                $0.streamsMax > $0.inFlight && $0.sendWindow < ConnectionLimits.sendWindowBytesMin
             }
         }
     }

@@ -100,6 +100,7 @@ extension ControlHandler {
             writer.member("connectionsCut", statistics.connectionsCut)
             writer.member("connectionsSilenced", statistics.connectionsSilenced)
             writer.member("oddAnswers", statistics.oddAnswers)
+            writer.member("informationalAnswers", statistics.informationalAnswers)
             writer.member("connectionsAccepted", statistics.connectionsAccepted)
             writer.member("connectionsOpen", statistics.connectionsOpen)
             writer.member("tokenVerifications", statistics.tokenVerifications)

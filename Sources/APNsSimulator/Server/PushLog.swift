@@ -13,6 +13,11 @@ final class PushLogFile: Sendable {
         }
     }
 
+    /// - Parameter descriptor: is closed with the file.
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
     deinit {
         close(descriptor)
     }
@@ -41,8 +46,9 @@ final class PushLog: TurnEndHandler {
     private let file: PushLogFile
     private let loop: EventLoop
     private var buffer: [UInt8] = []
-    private var lines = 0
     private var isFlushRequested = false
+    /// The file ends in the middle of a line.
+    private var isInLine = false
     /// Lines that could not be written: a full disk, say. They are gone, and so is the proof that the log would have been.
     private(set) var linesLost = 0
 
@@ -103,10 +109,9 @@ final class PushLog: TurnEndHandler {
         }
     }
 
-    private func append(_ line: [UInt8]) {
+    func append(_ line: [UInt8]) {
         buffer.append(contentsOf: line)
         buffer.append(UInt8(ascii: "\n"))
-        lines += 1
         if buffer.count >= Self.bufferBytesMax { return flush() }
         guard !isFlushRequested else { return }
         isFlushRequested = true
@@ -118,19 +123,24 @@ final class PushLog: TurnEndHandler {
         flush()
     }
 
+    /// What cannot be written is lost, but for the rest of a line of which the file has a part: that goes first the next time, so that
+    /// every line of the file is whole.
     func flush() {
-        var rest = buffer[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(file.descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                linesLost += lines
-                break
+        var written = 0
+        while written < buffer.count {
+            let count = buffer.withUnsafeBytes {
+                Glibc.write(file.descriptor, $0.baseAddress.map { $0 + written }, $0.count - written)
             }
-            rest = rest.dropFirst(count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { break }
+            written += count
+            isInLine = buffer[written - 1] != UInt8(ascii: "\n")
         }
-        buffer.removeAll(keepingCapacity: true)
-        lines = 0
+        let rest = buffer[written...]
+        let begun = isInLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
+        linesLost += rest.dropFirst(begun).count { $0 == UInt8(ascii: "\n") }
+        buffer.removeSubrange((written + begun)...)
+        buffer.removeFirst(written)
     }
 }
 

@@ -39,6 +39,7 @@ extension ServerConnection {
         guard state == .serving || state == .draining, !isSilent else { return }
         isSilent = true
         owner.statistics.connectionsSilenced += 1
+        hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
     }
 

@@ -32,6 +32,8 @@ final class ServerConnection {
     var lastStreamPromised = Int32.max
     /// Nothing is written any more.
     var isSilent = false
+    /// Nothing is read any more either, whatever drains.
+    var hasStoppedReading = false
     /// To be cut when nghttp2's call has returned, which must not lose its session.
     var isCutDue = false
     /// The second GOAWAY of two, while it waits.
@@ -191,6 +193,7 @@ final class ServerConnection {
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
+            owner.statistics.informationalAnswers += 1
         }
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
@@ -304,7 +307,7 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamDrained(_ stream: Stream) {
-        stream.resumeReading()
+        if !hasStoppedReading { stream.resumeReading() }
         send()
     }
 

@@ -16,6 +16,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var connectionsSilenced = 0
     /// Answers that Apple documents nowhere: see `OddAnswer`.
     public internal(set) var oddAnswers = 0
+    /// Answers of a status below 200, before the one that counts.
+    public internal(set) var informationalAnswers = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
@@ -62,6 +64,7 @@ public struct ServiceStatistics: Sendable {
         connectionsCut += other.connectionsCut
         connectionsSilenced += other.connectionsSilenced
         oddAnswers += other.oddAnswers
+        informationalAnswers += other.informationalAnswers
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset
         requestsUnanswered += other.requestsUnanswered
