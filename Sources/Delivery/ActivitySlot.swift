@@ -8,7 +8,8 @@ enum ActivityPhase: UInt8 {
     case resting
     /// May go, but the lane reads ahead. → `begin` when it has caught up, or may wait no longer.
     case parked
-    /// May go, but its app has as many pushes on their way as it is allowed. → `begin` when one of them is done.
+    /// May go, but its app has as many pushes on their way as it is allowed. → `begin` when one of them is done; `ready` for a start
+    /// that has been admitted and waited for the retry budget.
     case eligible
     /// A start asks the device's hash for its push-to-start token. → `admitting`, or `holding`.
     case addressing
@@ -22,7 +23,8 @@ enum ActivityPhase: UInt8 {
     case inFlight
     /// APNs limits the token, which Redis is being told. → what a retry leads to.
     case limiting
-    /// The push was not processed and goes again by itself; the timer is set. → `ready`, or, when a newer state came, the next.
+    /// The push was not processed and goes again by itself; the timer is set. → `ready`, `eligible` (a start that waited for the retry
+    /// budget), or, when a newer state came, the next.
     case backingOff
 }
 

@@ -59,13 +59,11 @@ extension Delivery {
         case .ended, .tooOld, .superseded, .duplicate, .unknown: notAdmitted(call, reply.verdict, now: now)
         case .alertHeld, .address, .retry, .registered, .stale, .unregistered, .settled:
             records[record].setReason("unexpected reply of the admit script")
-            refundStart(record)
             finishCurrent(call, .failed, now: now)
         }
     }
 
     private mutating func notAdmitted(_ call: RedisCall, _ verdict: ScriptReply.Verdict, now: Moment) {
-        refundStart(call.record)
         switch verdict {
         case .superseded: finishCurrent(call, .superseded, now: now)
         case .duplicate: finishCurrent(call, .duplicate, now: now)
@@ -85,9 +83,10 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// A start that is not sent after all gives back what it drew on its device's budget.
-    mutating func refundStart(_ record: UInt32) {
-        guard records[record].hasStartDraw else { return }
+    /// A start that is not sent after all (not admitted, expired or overtaken while it waited for a stream) gives back what it drew on its
+    /// device's budget (design §4): no phone has counted it. One that was tried keeps its draw, whatever came of it.
+    mutating func refundUnsentStart(_ record: UInt32) {
+        guard records[record].hasStartDraw, records[record].attempts == 0 else { return }
         records[record].hasStartDraw = false
         call(.refundStart, record)
     }
@@ -108,7 +107,6 @@ extension Delivery {
             let reason: StaticString =
                 pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
             records[record].setReason(reason)
-            refundStart(record)
             finish(record, .failed)
             return endTurn(activity, now: now)
         }

@@ -22,6 +22,11 @@ extension Delivery {
             } else {
                 prepareBody(of: record, now: now)
                 activities[activity].phase = .inFlight
+                handedOut = HandedOutPush(
+                    record: record,
+                    restsUntilMilliseconds: activities[activity].restsUntilMilliseconds,
+                    sentMilliseconds: records[record].sentMilliseconds
+                )
                 // It may have waited for its stream: the next one keeps its distance from when this one went.
                 let spacing = policies[records[record].policy].spacingMilliseconds
                 rest(activity, until: now.monotonicMilliseconds + spacing)
@@ -34,12 +39,18 @@ extension Delivery {
         return nil
     }
 
-    /// A push that `nextPush` handed out found no stream after all: it waits again, and the attempt does not count.
+    /// The push that `nextPush` handed out last found no stream after all: it waits again, and nothing has happened. What waits for a
+    /// stream rests for no spacing, so that a newer state can still take its place.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = records[record].activity
         precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
+        precondition(handedOut.record == record, "another push was handed out since")
         activities[activity].phase = .ready
+        activities[activity].restsUntilMilliseconds = handedOut.restsUntilMilliseconds
+        records[record].sentMilliseconds = handedOut.sentMilliseconds
         records[record].attempts -= 1
+        uncountPush()
+        handedOut = HandedOutPush()
         let slot = records[record]
         pools.prependReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
     }
@@ -186,6 +197,15 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
+        // A start that waited for the retry budget was nobody's turn meanwhile: it takes its place like any other.
+        if !activities[activity].holdsCredit {
+            let application = activities[activity].application
+            guard pools.takeCredit(of: application) else {
+                activities[activity].phase = .eligible
+                return pools.appendEligible(activity, of: application)
+            }
+            activities[activity].holdsCredit = true
+        }
         activities[activity].phase = .ready
         let slot = records[record]
         pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
@@ -227,4 +247,12 @@ extension Delivery {
         finish(record, outcome)
         endTurn(activity, now: now)
     }
+}
+
+/// What a push that finds no stream after all gives back.
+struct HandedOutPush: BitwiseCopyable {
+    /// `.max`: none.
+    var record: UInt32 = .max
+    var restsUntilMilliseconds: Int64 = 0
+    var sentMilliseconds: Int64 = -1
 }

@@ -40,7 +40,6 @@ extension Delivery {
         switch call.kind {
         case .address, .admit, .hold:
             records[call.record].setReason(reason)
-            refundStart(call.record)
             finishCurrent(call, .failed, now: now)
         case .register: finishSilently(call.record)
         case .unregisterActivity, .unregisterDevice: unregistered(call.record)

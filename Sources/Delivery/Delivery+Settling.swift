@@ -12,8 +12,10 @@ extension Delivery {
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
         if records[record].settlement != .none { call(.settle, record) }
-        let isStart = records[record].kind == .command && records[record].event == .start
-        if isStart, records[record].settlement != .none { call(.settleDevice, record) }
+        if records[record].kind == .command, records[record].event == .start {
+            refundUnsentStart(record)
+            if records[record].settlement != .none { call(.settleDevice, record) }
+        }
         finishRider(of: record)
     }
 

@@ -113,8 +113,12 @@ extension Delivery {
         // What begins may turn out to need no credit (all of it expired), so the next one is tried until one takes it.
         while pools.hasCredit(of: application), let next = pools.popEligible(of: application) {
             precondition(activities[next].phase == .eligible)
-            activities[next].phase = .resting
-            begin(next, now: now)
+            if activities[next].current != .max {
+                sendAgain(next, now: now)
+            } else {
+                activities[next].phase = .resting
+                begin(next, now: now)
+            }
         }
     }
 

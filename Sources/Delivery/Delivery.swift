@@ -40,6 +40,8 @@ public struct Delivery: ~Copyable {
     /// A record could not be produced: none is before this time.
     var productionsBlockedUntilMilliseconds: Int64 = .min
     let pools: PoolTable
+    /// What `nextPush` changed for the push that it handed out last, in case no stream takes it.
+    var handedOut = HandedOutPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
@@ -106,6 +108,7 @@ public struct Delivery: ~Copyable {
         countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
     }
     mutating func countPush() { counters.pushes &+= 1 }
+    mutating func uncountPush() { counters.pushes &-= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
     mutating func countDemoted() { counters.demoted &+= 1 }
     mutating func countLimited() { counters.limited &+= 1 }
@@ -120,7 +123,7 @@ public struct ApplicationCounters: Sendable, Equatable {
     public var startBudgetWaits: UInt64 = 0
 }
 
-/// What the core counts; each only grows.
+/// What the core counts; each only grows, but for a push that finds no stream after all.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
     /// Replaced by a newer state before they reached Redis.

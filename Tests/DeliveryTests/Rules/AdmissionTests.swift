@@ -27,7 +27,7 @@ import Testing
         core.reply(.address)
         core.reply(.unknown)
         #expect(core.outcomes == ["s1 unknown"])
-        #expect(core.settlements == ["s1 refunded", "s1 unknown", "s1 unknown (device)"])
+        #expect(core.settlements == ["s1 unknown", "s1 refunded", "s1 unknown (device)"])
     }
 
     @Test(arguments: [

@@ -214,6 +214,68 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
+    @Test func aStartThatExpiresBeforeItFindsAStreamGivesItsDrawBack() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.elapse(601_010)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 expired"])
+        #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aStartThatIsOvertakenBeforeItFindsAStreamGivesItsDrawBack() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.elapse(1_010)
+        core.receive(.start(2))
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
+        #expect(core.waiting == ["address s2"])
+    }
+
+    @Test func aStartThatIsHeldAfterItsDrawGivesItBack() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.outcomes == ["s1 held"])
+        #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
+    }
+
+    /// APNs has seen it, so a phone may have.
+    @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
+    func aStartThatWasTriedKeepsItsDraw(disposition: PushResult.Disposition) {
+        let core = CoreHarness { $0.attemptsMax = 2 }
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry(disposition)
+        core.elapse(601_010)
+        #expect(core.push() == nil)
+        #expect(core.outcomes.count == 1)
+        #expect(!core.settlements.contains("s1 refunded"))
+    }
+
+    /// No stream took it, and it counts as never tried.
+    @Test func aStartThatFoundNoStreamGivesItsDrawBack() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.push()
+        core.returnPush()
+        core.elapse(601_010)
+        #expect(core.push() == nil)
+        #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
+    }
+
     @Test func aStartWithoutAKeyForItsTokenGivesItsDrawBack() {
         let core = CoreHarness(hasSandbox: false)
         core.receive(.start(1))

@@ -169,6 +169,23 @@ import Testing
         #expect(push.attempts == 1)
     }
 
+    /// It waits as before, and rests for no spacing of its own: a newer state takes its place at once.
+    @Test func aPushThatFoundNoStreamIsStillOvertaken() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.elapse(1_010)
+        core.push()
+        core.returnPush()
+        #expect(core.counters.pushes == 0)
+        core.receive(.update(2))
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.results.first?.attempts == 0)
+        #expect(core.results.first?.times[3] == -1, "it was never sent")
+        #expect(core.waiting == ["admit u2"], "at once")
+    }
+
     @Test func anActivityThatRestsIsForgottenAndBeginsAnew() {
         let core = CoreHarness()
         core.receive(.update(1))

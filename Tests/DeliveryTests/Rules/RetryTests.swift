@@ -280,6 +280,46 @@ import Testing
         #expect(core.waiting.count == 1, "and takes its place again when it goes")
     }
 
+    @Test func aStartThatWaitedForTheBudgetTakesItsPlaceAgainWhenItGoes() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
+        core.reply(.address)
+        core.reply(.send)
+        core.sendInVain()
+        core.reply(.send)
+        core.elapse(30_010)
+        let other = core.send()
+        #expect(other.map { core.delivery.view($0).name } == "b.u2")
+        #expect(core.send() == nil, "b's push is on its way, and one is all that may be")
+        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        #expect(core.waiting == ["admit c.u2"], "which has waited longer")
+        #expect(core.send() == nil)
+        core.reply(.unchanged)
+        let start = core.send()
+        #expect(start.map { core.delivery.view($0).name } == "s1")
+        core.receive(.update(3, of: "d"))
+        #expect(core.waiting == [], "it is counted now")
+        if let start { core.answer(start, .accepted, retryPermitted: true) }
+        #expect(core.waiting == ["admit d.u3"])
+    }
+
+    @Test func aStartThatWaitedForItsPlaceExpires() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
+        core.reply(.address)
+        core.reply(.send)
+        core.sendInVain()
+        core.reply(.send)
+        let other = core.send()
+        core.elapse(30_010)
+        core.elapse(31_000)
+        #expect(core.outcomes == [], "it is looked at when its turn comes")
+        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
+        core.receive(.update(3, of: "d"))
+        #expect(core.waiting == ["admit d.u3"])
+    }
+
     @Test func permissionComesFromTheBudgetOrFromWhatAPNsAccepts() {
         var permission = RetryPermission()
         func at(_ milliseconds: Int64) -> Moment {
