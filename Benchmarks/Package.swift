@@ -23,6 +23,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("simdjson")]
         ),
         .target(name: "CAllocationCount", path: "CAllocationCount", cSettings: [.unsafeFlags(["-O2"])]),
+        .target(name: "CTimerDescriptor", path: "CTimerDescriptor"),
         .executableTarget(
             name: "JSONBenchmark",
             dependencies: ["CSimdjson", "CAllocationCount", .product(name: "LiveActivity", package: "causeway")],
@@ -55,7 +56,7 @@ let package = Package(
         .executableTarget(
             name: "causeway-bench",
             dependencies: [
-                "CAllocationCount",
+                "CAllocationCount", "CTimerDescriptor",
                 .product(name: "APNs", package: "causeway"),
                 .product(name: "APNsSimulator", package: "causeway"),
                 .product(name: "Reactor", package: "causeway"),

@@ -1,3 +1,4 @@
+import CTimerDescriptor
 import Glibc
 import Reactor
 
@@ -55,13 +56,20 @@ private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
     }
 
     func accepted(descriptor: Int32, from: SocketAddress?) {
-        pairs.append(RelayPair(loop: loop, descriptor: descriptor, to: address, delayNanoseconds: delayNanoseconds))
+        do {
+            pairs.append(
+                try RelayPair(loop: loop, descriptor: descriptor, to: address, delayNanoseconds: delayNanoseconds)
+            )
+        } catch {
+            complain("the relay has no timer: \(error)")
+            close(descriptor)
+        }
     }
 
     func descriptorReady(_ events: Interest) { loop.stop() }
 }
 
-private final class RelayPair: StreamHandler, TimerHandler {
+private final class RelayPair: StreamHandler, DescriptorHandler {
     private struct Piece {
         var dueNanoseconds: Int64
         var bytes: [UInt8]
@@ -75,15 +83,22 @@ private final class RelayPair: StreamHandler, TimerHandler {
     private var pieces: [Piece] = []
     private var first = 0
     private var isTimed = false
+    /// The loop's own timers count milliseconds, and rounding both ways would make 60 of them 62.
+    private let timer: Int32
 
-    init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) {
+    init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) throws {
+        timer = CTimerDescriptor_make()
+        guard timer >= 0 else { throw SystemError(code: errno, operation: "timerfd_create") }
         self.loop = loop
         self.delayNanoseconds = delayNanoseconds
         let far = Stream(loop: loop, handler: self)
         near = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
         self.far = far
+        try loop.add(descriptor: timer, interest: .readable, handler: self)
         far.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
     }
+
+    deinit { close(timer) }
 
     func streamConnected(_ stream: Stream) {}
 
@@ -96,11 +111,12 @@ private final class RelayPair: StreamHandler, TimerHandler {
     private func schedule() {
         guard !isTimed, first < pieces.count else { return }
         isTimed = true
-        let wait = max(0, pieces[first].dueNanoseconds - Reading.nanoseconds(CLOCK_MONOTONIC))
-        _ = loop.schedule(afterMilliseconds: (wait + 999_999) / 1_000_000, handler: self, tag: 0)
+        precondition(CTimerDescriptor_set(timer, pieces[first].dueNanoseconds) == 0, "a timer of our own")
     }
 
-    func timerFired(tag: UInt64) {
+    func descriptorReady(_ events: Interest) {
+        var expirations: UInt64 = 0
+        _ = read(timer, &expirations, 8)
         isTimed = false
         let now = Reading.nanoseconds(CLOCK_MONOTONIC)
         while first < pieces.count, pieces[first].dueNanoseconds <= now {
@@ -118,6 +134,7 @@ private final class RelayPair: StreamHandler, TimerHandler {
     func streamDrained(_ stream: Stream) {}
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
+        loop.remove(descriptor: timer)
         near?.close()
         far?.close()
     }

@@ -144,6 +144,9 @@ final class Sender: PushHandler, TimerHandler {
     /// One line of JSON.
     func report(connections: Int, inFlight: Int, latency: Int, spacing: Int) -> String {
         guard let begun, let ended else { return "{}" }
+        guard answered > answeredBefore, ended.wall > begun.wall else {
+            fail("nothing was left to count after the warm-up: --count must be well above --in-flight")
+        }
         let pushes = Double(answered - answeredBefore)
         let seconds = Double(ended.wall - begun.wall) / 1e9
         let user = Double(ended.user - begun.user) / pushes
