@@ -109,6 +109,9 @@ extension Pool {
     /// The server's SETTINGS came: the next one may be opened.
     func connectionReady(_ connection: Connection) {
         opening.isUnderWay = false
+        // The next push goes to the new connection, however many more were to go to the one before: at a push a second these took half
+        // a minute, and a key's trial with them.
+        preferred = nil
         considerOpening()
     }
 

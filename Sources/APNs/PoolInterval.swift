@@ -28,8 +28,16 @@ extension Pool {
 
     /// Takes part in the trial of a new key, and after it lets go of the connections with the old one: one an interval, and only while
     /// there is one with the new key.
+    ///
+    /// A pool that has sent nothing lately takes no trial: it would have nothing to try the key with, and the others would wait for its
+    /// verdict in vain.
     private func replaceOldKey() {
-        if trialToken == nil, breaker.isClosed, connections.contains(where: { $0.phase == .open }) {
+        for connection in connections where connection.carriesPushes {
+            if let token = connection.trialToken, tokens.hasForsaken(token) { connection.retire(.providerToken) }
+        }
+        if let token = trialToken, tokens.hasForsaken(token) { trialToken = nil }
+        let hasSent = interval.ends > 0
+        if hasSent, trialToken == nil, breaker.isClosed, connections.contains(where: { $0.phase == .open }) {
             trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
         }
         let generation = tokens.keyGeneration

@@ -188,6 +188,13 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
+    /// Whether a token from `takeTrial` is of a key that was refused to another pool, or that another candidate has replaced.
+    func hasForsaken(_ token: ProviderToken) -> Bool {
+        state.withLock { state in
+            token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation
+        }
+    }
+
     /// What became of a token from `takeTrial`. Says nothing if another candidate has been offered since, or another pool is trying.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in

@@ -65,13 +65,28 @@ import Testing
         #expect(try fixture.recorder.only(2).disposition == .rejected)
     }
 
+    /// However few pushes there are, the next one shows whether a new connection works.
+    @Test func newConnectionGetsTheNextPush() throws {
+        let fixture = try Fixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.openSpacingMilliseconds = 200
+        }
+        fixture.warmUp()
+        #expect(fixture.submit(1))
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.inFlight == 0 })
+        #expect(fixture.submit(2))
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(2).connection == 2)
+    }
+
     @Test func hundredThousandPushesComeToOneAnswerEach() throws {
         let fixture = try Fixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
         var next: UInt64 = 0
         var peak = 0
-        let fill: () -> Void = {
+        let fill: () -> Void = { [unowned fixture] in
             while next < total, fixture.submit(next) { next += 1 }
             peak = max(peak, fixture.pool.inFlight)
         }

@@ -125,7 +125,7 @@ import Testing
     @Test func expiredProviderTokenCostsTheConnection() throws {
         let fixture = try Fixture()
         fixture.warmUp()
-        fixture.server.respond = {
+        fixture.server.respond = { [unowned fixture] in
             $0.connection === fixture.server.connections[0] ? .status(403, reason: "ExpiredProviderToken") : .accepted
         }
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
@@ -204,6 +204,42 @@ import Testing
             return fixture.pool.tokens.keyStatus.keyIdentifier == "NEXTKEY000"
         })
         fixture.recorder.onAnswer = nil
+    }
+
+    /// A pool that sends nothing leaves the trial to those that do.
+    @Test func idlePoolTriesNoKey() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let next = Shared.keyPath("Idle.p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        // The interval that saw the first push is over.
+        fixture.turn(until: { fixture.pool.interval.ends == 0 })
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        let began = fixture.pool.intervalBeganMilliseconds
+        fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
+        #expect(fixture.pool.trialToken == nil)
+        #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
+    }
+
+    /// A candidate that another one replaces takes its connections with it, though they have said nothing yet.
+    @Test func connectionOfAForsakenKeyIsGivenUp() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        let first = fixture.server.connections[0]
+        // No verdict: the push on the trial's connection is not answered.
+        fixture.server.respond = { $0.connection === first ? .accepted : nil }
+        let next = Shared.keyPath("Forsaken.p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.connections.contains { $0.phase == .cold && $0.inFlight == 1 }
+        })
+        try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY001")
+        fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
     }
 
     /// A key that APNs refuses costs one attempt of one push, and the old one stays.
