@@ -82,7 +82,7 @@ import Testing
         #expect(try fixture.recorder.only(29).disposition == .tokenSuspect)
 
         var probes = 0
-        fixture.recorder.onRoom = { pool in
+        fixture.recorder.onRoom = { [unowned fixture] pool in
             guard pool.openBreaker != nil else { return }
             if fixture.submit(100 + UInt64(probes)) { probes += 1 }
             #expect(!fixture.submit(99))

@@ -299,7 +299,7 @@ import Testing
         fixture.server.streamsMax = 7
         fixture.warmUp()
         var next: UInt64 = 0
-        fixture.recorder.onRoom = { _ in while next < 500, fixture.submit(next) { next += 1 } }
+        fixture.recorder.onRoom = { [unowned fixture] _ in while next < 500, fixture.submit(next) { next += 1 } }
         while fixture.submit(next) { next += 1 }
         fixture.turn(until: { fixture.recorder.answers == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)

@@ -38,7 +38,7 @@ import Testing
         let total: UInt64 = 4_000
         var next: UInt64 = 0
         var slowest: Int64 = 0
-        let fill: () -> Void = {
+        let fill: () -> Void = { [unowned fixture] in
             while next < total, fixture.pool.inFlight < 200, fixture.submit(next) { next += 1 }
         }
         fixture.recorder.onAnswer = {

@@ -174,7 +174,7 @@ import Testing
         fixture.pool.start()
         var next: UInt64 = 0
         var hasDemand = true
-        let fill: () -> Void = { while hasDemand, fixture.submit(next) { next += 1 } }
+        let fill: () -> Void = { [unowned fixture] in while hasDemand, fixture.submit(next) { next += 1 } }
         fixture.recorder.onRoom = { _ in fill() }
         fixture.recorder.onAnswer = { _ in fill() }
         fill()
