@@ -117,8 +117,8 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "CausewayWorker", "LiveActivity", .product(name: "Logging", package: "swift-log"),
-                .product(name: "Yams", package: "Yams"),
+                "APNs", "CausewayWorker", "Kafka", "LiveActivity", "Reactor",
+                .product(name: "Logging", package: "swift-log"), .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
         ),
