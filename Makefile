@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What the libraries, the demo and the tests need, by Debian's names.
-PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
+PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server caddy curl util-linux python3 \
+    prometheus
 # What only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)

@@ -104,6 +104,12 @@ extension Consumer {
     /// everything: the others go on from where they are, and what was fetched of them and not handed out is fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
+        let error = sought(partition, to: position)
+        if error == nil { startPositions[partition] = position }
+        return error
+    }
+
+    private func sought(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let list = PartitionList(capacity: 1)
         list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestLimitMilliseconds) }
@@ -149,6 +155,28 @@ extension Consumer {
             &watermarks.high
         )
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
+    }
+
+    /// Where the logs of these partitions end, as the brokers say now: what is not fetched from is not heard of otherwise. Waits for them.
+    ///
+    /// - Returns: those that were answered.
+    public func logEnds(
+        of partitions: [TopicPartition],
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> [TopicPartition: Int64] {
+        precondition(isOpen)
+        let list = PartitionList(capacity: partitions.count)
+        for partition in partitions {
+            list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
+        }
+        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, timeoutMilliseconds) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        var ends: [TopicPartition: Int64] = [:]
+        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) })
+        where element.0 == RD_KAFKA_RESP_ERR_NO_ERROR && element.1 >= 0 {
+            ends[partition] = element.1
+        }
+        return ends
     }
 
     /// The offsets that the group has committed; nil where there is none. Asks the coordinator, and waits for it.

@@ -60,7 +60,12 @@ extension Consumer {
         let code = rd_kafka_committed(handle, committed, Self.requestLimitMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return note(code) }
         for element in UnsafeBufferPointer(start: committed.pointee.elems, count: Int(committed.pointee.cnt))
-        where element.err == RD_KAFKA_RESP_ERR_NO_ERROR && element.offset < 0 {
+        where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
+            if let topic = element.topic.flatMap({ topics.identifier(named: $0) }) {
+                let partition = TopicPartition(topic: topic, partition: element.partition)
+                startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
+            }
+            guard element.offset < 0 else { continue }
             _ = rd_kafka_topic_partition_list_set_offset(
                 partitions,
                 element.topic,
@@ -91,6 +96,7 @@ extension Consumer {
             resume(removed)
         }
         assignment.subtract(removed)
+        for partition in removed { startPositions[partition] = nil }
         if isCooperative {
             note(rd_kafka_incremental_unassign(handle, partitions))
         } else {

@@ -79,7 +79,8 @@ class Alerts(unittest.TestCase):
             self.assertTrue(case["quiet"], case["alert"])
 
     def test_each_fires(self):
-        self.check([unit_test(case, case["fires"], case["fires"]["at"], fired=True) for case in cases])
+        parts = [(case, part) for case in cases for part in [case["fires"], *case.get("also", [])]]
+        self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
     def test_each_waits(self):
         """None fires in its first moments: what passes by itself wakes nobody."""
@@ -90,7 +91,8 @@ class Alerts(unittest.TestCase):
         for case in cases:
             for part in case["quiet"]:
                 # Looked at every minute, for as long as there are series.
-                for minute in range(1, seconds(case["fires"]["at"]) // 60 + 1):
+                first = seconds(part.get("from", "1m")) // 60
+                for minute in range(first, seconds(case["fires"]["at"]) // 60 + 1):
                     tests.append(unit_test(case, part, f"{minute}m", fired=False))
         merged = {}
         for test in tests:
@@ -185,7 +187,10 @@ class Dashboard(unittest.TestCase):
         shown |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
         names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
         # Of use in a query at a time, not in a picture.
-        unshown = {"causeway_lane_busy_seconds_total", "causeway_watermark_offset", "process_virtual_memory_bytes"}
+        unshown = {
+            "causeway_kafka_thread_busy_seconds_total", "causeway_lane_busy_seconds_total", "causeway_watermark_offset",
+            "process_virtual_memory_bytes",
+        }
         self.assertEqual(names - shown, unshown)
 
 

@@ -4,8 +4,8 @@ import Testing
 
 @testable import causeway
 
-/// What alerts tell of is made to happen, and the metrics that their rules read do as the rules need. That the rules fire by such
-/// metrics is tested with the chart.
+/// What alerts tell of is made to happen, and the chart's rules are evaluated over what the worker showed meanwhile: those fire that
+/// should, and no other. What takes load or time is in ``AlertLoadTests``.
 @Suite("The causes of alerts", .timeLimit(.minutes(5)))
 struct AlertCauseTests {
     @Test func redisGoesAndComesBack() async throws {
@@ -14,25 +14,32 @@ struct AlertCauseTests {
             defer { run.close() }
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            try run.awaitMetrics("Redis") { $0.sum("causeway_redis_ready") == 1 }
+            var history = AlertHistory()
+            history.add(try run.awaitMetrics("Redis") { $0.sum("causeway_redis_ready") == 1 }, minutes: 15)
+            history.expect()
             try run.stage.takeRedisAway()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayRedisAway"))
             try traffic.sendWithoutWaiting()
-            try run.awaitMetrics("a command that waits for Redis") {
+            let waiting = try run.awaitMetrics("a command that waits for Redis") {
                 $0.sum("causeway_records_waiting", ["for": "redis"]) == 1
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
+            history.add(waiting, minutes: 5)
+            history.expect(firing: "CausewayRedisAway")
             try run.stage.giveRedisBack()
             let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
             try traffic.awaitAll()
-            try run.awaitMetrics("nothing that waits") {
+            let well = try run.awaitMetrics("nothing that waits") {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
+            history.add(well, minutes: 5)
+            history.expect()
+            try history.evaluate()
         }
     }
 
@@ -40,9 +47,12 @@ struct AlertCauseTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            try run.awaitMetrics("a broker, and partitions") {
+            var history = AlertHistory()
+            let well = try run.awaitMetrics("a broker, and partitions") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
+            history.add(well, minutes: 15)
+            history.expect()
             let position = try #require(run.stage.parts.firstIndex { $0.name == "broker" })
             run.stage.parts.remove(at: position).stop(graceMilliseconds: 1_000)
             let away = try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
@@ -50,6 +60,9 @@ struct AlertCauseTests {
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayKafkaAway"))
+            history.add(away, minutes: 5)
+            history.expect(firing: "CausewayKafkaAway")
+            try history.evaluate()
         }
     }
 
@@ -62,14 +75,25 @@ struct AlertCauseTests {
             try traffic.sendOne()
             let file = run.stage.simulator.keyFile
             let known = try String(contentsOfFile: file, encoding: .utf8)
-            try run.awaitMetrics("no rejected key") { $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0 }
+            var history = AlertHistory()
+            let well = try run.awaitMetrics("no rejected key") {
+                $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
+            }
+            history.add(well, minutes: 15)
+            history.expect()
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
-            try run.awaitMetrics("a rejected key") { $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1 }
+            let rejected = try run.awaitMetrics("a rejected key") {
+                $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1
+            }
+            history.add(rejected, minutes: 8)
+            history.expect(firing: "CausewayKeyFileRejected")
             #expect(try run.findings().contains("CausewayKeyFileRejected"))
             try known.write(toFile: file, atomically: true, encoding: .utf8)
-            try run.awaitMetrics("a key that was accepted", turn: { try traffic.sendOne() }) {
+            let accepted = try run.awaitMetrics("a key that was accepted", turn: { try traffic.sendOne() }) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
+            history.add(accepted, minutes: 15)
+            history.expect()
 
             let strangers = try SimulatorDirectory(path: nil)
             defer { strangers.removeIfTemporary() }
@@ -84,42 +108,62 @@ struct AlertCauseTests {
             )
             #expect(try run.findings().contains("CausewayBreakerOpen"))
             #expect(try run.status(of: "/readyz") == 200)
+            // What opened it were refusals, of which the other tells.
+            history.add(open, minutes: 8)
+            history.expect(firing: "CausewayBreakerOpen", "CausewayPushesRefused")
+            try history.evaluate()
         }
     }
 
-    /// The person ends the activity, and whoever writes commands does not know: APNs answers 410. Before that it is overloaded for a while.
+    /// Connections refuse every push, until no retry is left; then people end their activities, and whoever writes commands does not know:
+    /// APNs answers 410.
     @Test func pushesThatFail() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"])
+            let run = try ExampleRun(["ride"]) { text, _ in text.replacingOccurrences(of: "lanes: 2", with: "lanes: 1")
+            }
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            let crowd = try Crowd(run, count: 60)
+            try crowd.send(to: crowd.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
-            let before = try run.awaitMetrics("a push") {
-                $0.sum("causeway_pushes_total", ["status": "200"]) == 1
+            var history = AlertHistory()
+            let before = try run.awaitMetrics("a push each") {
+                $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
             // There before the first, so that the first is an increase.
             #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
+            history.add(before, minutes: 15)
+            history.expect()
 
             let simulator = ControlClient(port: run.stage.simulator.controlPort)
-            _ = try simulator.body("PUT", "/faults", body: Array(#"{"serviceUnavailableShare":1}"#.utf8))
-            try traffic.sendWithoutWaiting()
-            let retried = try run.awaitMetrics("a push that is tried again") {
-                ($0.sum("causeway_push_retries_total", ["app": "ride"]) ?? 0) > 0
+            _ = try simulator.body("PUT", "/faults", body: Array(#"{"refusedShare":1}"#.utf8))
+            try crowd.send(to: crowd.activities)
+            let retried = try run.awaitMetrics("a budget that is spent") {
+                ($0.sum("causeway_retry_budget_ratio", ["app": "ride"]) ?? 1) < 0.1
             }
-            #expect(try #require(retried.sum("causeway_retry_budget_ratio", ["app": "ride"])) < 1)
-            #expect(try #require(retried.sum("causeway_pushes_total", ["status": "503"])) > 0)
+            #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
+            history.add(retried, minutes: 8)
+            history.expect(firing: "CausewayRetryBudgetSpent")
+            // It has not filled up again by then, and that alone is no reason.
+            history.add(retried, minutes: 12)
+            history.expect()
             _ = try simulator.body("DELETE", "/faults")
-            try traffic.awaitAll()
+            try run.awaitMetrics("nothing that waits", seconds: 90) { $0.sum("causeway_records_held") == 0 }
 
-            try run.post("/dismiss", ["app": "com.example.ride", "activity": traffic.activity])
-            try traffic.sendWithoutWaiting()
-            let dead = try run.awaitMetrics("a dead token") {
-                $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == 1
-                    && $0.sum("causeway_invalidations_total", ["app": "ride"]) == 1
+            for (wave, activities) in [crowd.activities.prefix(30), crowd.activities.suffix(30)].enumerated() {
+                for activity in activities {
+                    try run.post("/dismiss", ["app": "com.example.ride", "activity": activity])
+                }
+                try crowd.send(to: activities)
+                let dead = try run.awaitMetrics("dead tokens") {
+                    $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == Double(30 * (wave + 1))
+                        && $0.sum("causeway_invalidations_total", ["app": "ride"]) == Double(30 * (wave + 1))
+                        && $0.sum("causeway_outcomes_total", ["outcome": "unregistered"]) == Double(30 * (wave + 1))
+                }
+                history.add(dead, minutes: 10)
             }
-            #expect(dead.sum("causeway_outcomes_total", ["outcome": "unregistered"]) == 1)
+            history.expect(firing: "CausewayTokensDying")
+            try history.evaluate()
         }
     }
 
@@ -137,16 +181,37 @@ struct AlertCauseTests {
             .write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
             try run.stage.crashWorker()
             let traffic = try Traffic(run)
-            for _ in 0..<3 { try traffic.sendOne() }
+            var history = AlertHistory()
+            history.add(
+                try run.awaitMetrics("no push") { $0.isWell && $0.sum("causeway_pushes_total") == 0 },
+                minutes: 20
+            )
+            history.expect()
+            for _ in 0..<5 { try traffic.sendOne() }
             let labels = ["app": "ride", "policy": "default"]
             let spent = try run.awaitMetrics("demoted pushes") {
-                ($0.sum("causeway_budget_demotions_total", labels) ?? 0) > 0
+                ($0.sum("causeway_budget_demotions_total", labels) ?? 0) > 2
             }
             #expect(try #require(spent.sum("causeway_budget_spent_total", labels)) <= 2)
+            history.add(spent, minutes: 10)
+            try traffic.sendOne()
+            let more = try run.awaitMetrics("one more") {
+                $0.sum("causeway_budget_demotions_total", labels)
+                    == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
+            }
+            history.add(more, minutes: 10)
+            history.expect(firing: "CausewayBudgetExhausted")
             // Before the first there is a zero, without which it would be no increase.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
-            try run.awaitMetrics("a dead letter") { $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1 }
+            let dead = try run.awaitMetrics("a dead letter") {
+                $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1
+            }
+            history.add(more, minutes: 20)
+            history.expect()
+            history.add(dead, minutes: 5)
+            history.expect(firing: "CausewayDeadLetters")
+            try history.evaluate()
         }
     }
 }

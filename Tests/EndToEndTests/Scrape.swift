@@ -27,6 +27,12 @@ struct Scrape {
         return values.isEmpty ? nil : values.values.reduce(0, +)
     }
 
+    /// The worker has what it needs, and reads.
+    var isWell: Bool {
+        sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1
+            && (sum("causeway_partitions_assigned") ?? 0) > 0
+    }
+
     /// Which series there are, but for those of partitions, which come and go with their assignment.
     var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
 }

@@ -5,7 +5,7 @@ import Testing
 
 /// One update after another to the activity that the app started by itself.
 final class Traffic {
-    private let run: ExampleRun
+    let run: ExampleRun
     let update: JSONObject
     let activity: String
     private var sent: [String] = []

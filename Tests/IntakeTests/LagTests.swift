@@ -74,6 +74,33 @@ import Testing
     }
 }
 
+/// What is shown as `causeway_consumer_lag_records`.
+@Suite struct PartitionLagTests {
+    private func lag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
+        PartitionLag.records(unsettledOffset: unsettled, start: start, low: low, high: high)
+    }
+
+    @Test func itCountsFromWhatIsNotSettled() {
+        #expect(lag(unsettled: 40, start: .offset(10), high: 100) == 60)
+        #expect(lag(unsettled: 100, start: nil, high: 100) == 0)
+        #expect(lag(unsettled: 40, start: nil, low: 70, high: 100) == 30, "what was deleted is no record")
+    }
+
+    @Test func beforeTheFirstRecordItCountsFromWhereReadingBegins() {
+        #expect(lag(start: .offset(10), high: 100) == 90, "a partition that stands still is behind")
+        #expect(lag(start: .offset(100), high: 100) == 0)
+        #expect(lag(start: .beginning, low: 30, high: 100) == 70)
+        #expect(lag(start: .beginning, low: -1_001, high: 100) == 100)
+        #expect(lag(start: .end, high: 100) == 0)
+    }
+
+    @Test func whatIsNotKnownIsNotZero() {
+        #expect(lag(unsettled: 40, start: .offset(10), high: -1_001) == nil, "the end of the log")
+        #expect(lag(start: nil, high: 100) == nil, "where reading begins")
+        #expect(lag(start: .offset(500), high: 100) == nil, "another log than the one that was committed")
+    }
+}
+
 @Suite struct FetchWakeningTests {
     private static let low = FetchWakening.queuedMax
 

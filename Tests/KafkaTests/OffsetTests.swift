@@ -185,6 +185,37 @@ import Testing
         producer.close()
     }
 
+    @Test func whereReadingBeginsAndWhereLogsEndIsKnown() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 2)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "range")]
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await first.run { $0.received.count == 10 })
+        let other = TopicPartition(topic: Self.partition.topic, partition: 1)
+        #expect(first.consumer.startPositions == [Self.partition: .beginning, other: .beginning])
+        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
+        #expect(first.consumer.commitStored(synchronously: true) == nil)
+        #expect(first.close() == .closed)
+
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await second.run { $0.received.count == 6 })
+        #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
+        // What comes while nothing is fetched is heard of by asking.
+        second.consumer.pause([Self.partition])
+        try await producer.fill("commands", count: 5, from: 10)
+        #expect(
+            try second.consumer.logEnds(of: [Self.partition, other], timeoutMilliseconds: 5_000) == [
+                Self.partition: 15, other: 0,
+            ]
+        )
+        #expect(second.consumer.watermarks(of: Self.partition)?.high == 10)
+        #expect(second.close() == .closed)
+        #expect(second.consumer.startPositions.isEmpty)
+        producer.close()
+    }
+
     @Test func partitionEndIsAnEvent() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

@@ -2,6 +2,54 @@ import Kafka
 import Logging
 import Reactor
 
+enum PartitionLag {
+    /// Records in a partition behind the first that is not known to be settled; nil: not known, which is not zero.
+    ///
+    /// - Parameters:
+    ///   - unsettledOffset: -1 before a record of this assignment was dealt: then it is where reading begins.
+    ///   - low: the oldest offset that is left in the log; negative if that is not known.
+    ///   - high: the log's end; negative if that is not known.
+    static func records(unsettledOffset: Int64, start: SeekPosition?, low: Int64, high: Int64) -> Int64? {
+        guard high >= 0 else { return nil }
+        let next: Int64
+        switch start {
+        case _ where unsettledOffset >= 0: next = unsettledOffset
+        case .offset(let offset): next = offset
+        case .beginning: next = max(0, low)
+        case .end: next = high
+        case nil: return nil
+        }
+        // A log that ends before what was settled of it is another one.
+        return next <= high ? high - max(next, low) : nil
+    }
+}
+
+/// The ends of logs that nothing is fetched from.
+struct UnfetchedPartitions {
+    static let intervalMilliseconds: Int64 = 5_000
+    /// The Kafka thread waits so long for the answer, at most.
+    static let timeoutMilliseconds: Int32 = 500
+
+    /// Whose committed offset is gone: they stand still for good.
+    var standing: Set<TopicPartition> = []
+    private(set) var ends: [TopicPartition: Int64] = [:]
+    private var dueMilliseconds: Int64 = 0
+
+    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
+
+    /// - Parameter answer: nil: the brokers did not answer, and what they said before stands.
+    mutating func note(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
+        dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
+        if let answer { ends = answer }
+    }
+
+    /// It goes on, or is another worker's.
+    mutating func remove(_ partition: TopicPartition) {
+        standing.remove(partition)
+        ends[partition] = nil
+    }
+}
+
 /// What the Kafka thread counts and shows.
 extension Intake {
     func count(_ error: KafkaError) {
@@ -40,19 +88,42 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.count))
+        metrics.noteBusy(
+            microseconds: loop.busyMicroseconds,
+            nowMilliseconds: loop.nowMilliseconds,
+            ratio: .kafkaThreadBusyRatio,
+            seconds: .kafkaThreadBusySeconds
+        )
         let readings = assigned.map { partition in
             PartitionReading(topic: partition.topic.index, partition: partition.partition, lag: lag(of: partition))
         }
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
 
-    /// Records behind the first that is not known to be settled; -1: not known.
-    ///
-    /// Of a partition that nothing has been read from, the end of its log is heard of with the first answer of a broker; by then there is
-    /// nothing before it to be read, or it comes at once.
     private func lag(of partition: TopicPartition) -> Int64 {
-        guard let high = consumer.watermarks(of: partition)?.high, high >= 0, let assignment = assignments[partition]
-        else { return -1 }
-        return assignment.unsettledOffset < 0 ? 0 : max(0, high - assignment.unsettledOffset)
+        let watermarks = consumer.watermarks(of: partition)
+        return PartitionLag.records(
+            unsettledOffset: assignments[partition]?.unsettledOffset ?? -1,
+            start: consumer.startPositions[partition],
+            low: watermarks?.low ?? -1,
+            high: max(watermarks?.high ?? -1, unfetched.ends[partition] ?? -1)
+        ) ?? -1
+    }
+
+    /// Fetching tells how far a log goes. Of what is not fetched from, because its lane is full or it stands still, the brokers are asked.
+    func askForLogEnds() {
+        guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+        let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.standing))
+            .filter { assignments[$0] != nil }
+        var ends: [TopicPartition: Int64]?
+        if !partitions.isEmpty {
+            expectQuiet(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))
+            ends = try? consumer.logEnds(
+                of: partitions,
+                timeoutMilliseconds: UnfetchedPartitions.timeoutMilliseconds
+            )
+            loop.refreshClock()
+        }
+        unfetched.note(ends, nowMilliseconds: loop.nowMilliseconds)
     }
 }

@@ -47,6 +47,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
     var stranded = StrandedPartitions()
+    var unfetched = UnfetchedPartitions()
     /// By lane: what its inbox had no place for.
     private var overflows: [LaneOverflow]
 
@@ -110,6 +111,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         wakeFetching()
         recoverStranded()
         wakeLanes()
+        askForLogEnds()
         publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
@@ -255,6 +257,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             order(.release, partition, number: assignment.number, lane: assignment.lane)
             assignments.remove(partition)
             stranded.remove(partition)
+            unfetched.remove(partition)
         }
     }
 

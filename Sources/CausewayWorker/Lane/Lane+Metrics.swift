@@ -86,7 +86,12 @@ extension Lane {
         metrics.set(.redisReady, to: redis.isReady ? 1 : 0)
         metrics.set(.redisServersAway, to: Int64(redis.serversAway))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
-        metrics.noteBusy(microseconds: loop.busyMicroseconds, nowMilliseconds: loop.nowMilliseconds)
+        metrics.noteBusy(
+            microseconds: loop.busyMicroseconds,
+            nowMilliseconds: loop.nowMilliseconds,
+            ratio: .laneBusyRatio,
+            seconds: .laneBusySeconds
+        )
         readPartitions()
         partitionReadings.withUnsafeBufferPointer {
             metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds)
@@ -126,12 +131,31 @@ extension Lane {
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlight))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.pushesWaiting(pool.index)))
             metrics.set(.breakerOpen, number, to: pool.pool.openBreaker == nil ? 0 : 1)
-            if gauges.providerTokenIssuedAtSeconds >= 0 {
-                let age = loop.wallMilliseconds - gauges.providerTokenIssuedAtSeconds * 1_000
-                let signer = plan.pools[number].signer
-                metrics.setHighest(.providerTokenAge, signer, to: age)
-            }
+            setTokenAge(of: pool, gauges)
         }
+    }
+
+    private func setTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
+        let wallSeconds = loop.wallMilliseconds / 1_000
+        let number = pool.number
+        let isNeeded = gauges.inFlight > 0 || delivery.pushesWaiting(pool.index) > 0
+        tokenUses[number]
+            .note(
+                submitted: pool.pool.statistics.submitted,
+                isNeeded: isNeeded,
+                issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
+                nowMilliseconds: loop.nowMilliseconds
+            )
+        guard tokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
+        if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
+            let token = plan.pools[number].tokens.current(unixSeconds: wallSeconds)
+        {
+            // No connection, as when APNs is away: what counts is whether the next one would find a token.
+            tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
+        }
+        guard let issued = tokenUses[number].issuedAtSeconds else { return }
+        let age = loop.wallMilliseconds - issued * 1_000
+        metrics.setHighest(.providerTokenAge, plan.pools[number].signer, to: age)
     }
 
     private func setApplications() {
@@ -181,6 +205,31 @@ extension Lane {
                 )
             )
         }
+    }
+}
+
+/// Which provider token a pool's pushes went with, and when: one that nothing is sent with may be of any age.
+struct ProviderTokenUse {
+    /// For so long after a push its token counts as in use: longer than between two scrapes.
+    static let windowMilliseconds: Int64 = 60_000
+
+    /// The token of the pool's connections, or of its last; nil before the first.
+    var issuedAtSeconds: Int64?
+    private var submitted: UInt64 = 0
+    private var usedMilliseconds: Int64?
+
+    /// - Parameters:
+    ///   - submitted: pushes that the pool has taken in all.
+    ///   - isNeeded: pushes wait, for a connection or for their answer.
+    ///   - issuedAtSeconds: of the connections' token, UNIX seconds; -1 if there is no connection.
+    mutating func note(submitted: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
+        if submitted != self.submitted || isNeeded { usedMilliseconds = nowMilliseconds }
+        self.submitted = submitted
+        if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
+    }
+
+    func isInUse(nowMilliseconds: Int64) -> Bool {
+        usedMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
     }
 }
 

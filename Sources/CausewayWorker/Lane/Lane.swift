@@ -36,6 +36,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var redisHistory = RedisHistory()
     /// What is published of each partition; kept for its memory.
     var partitionReadings: [PartitionReading] = []
+    /// By the pool's number.
+    var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
     private(set) lazy var redis = RedisClient(loop: loop, configuration: plan.redis, handler: self)
@@ -57,6 +59,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         self.kafkaWakeup = kafkaWakeup
         self.plan = plan
         metrics = ThreadMetrics(board: plan.registry.lanes[number])
+        tokenUses = plan.pools.map { _ in ProviderTokenUse() }
         log = KindLog(logger: plan.logger, events: plan.registry.events)
         traces = LaneTraces(
             ring: plan.traceRings.isEmpty ? nil : plan.traceRings[number],

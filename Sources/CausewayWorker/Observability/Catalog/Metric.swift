@@ -52,6 +52,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     // The worker itself.
     case laneBusyRatio
     case laneBusySeconds
+    case kafkaThreadBusyRatio
+    case kafkaThreadBusySeconds
     case turnAge
     case draining
     case logLinesSuppressed

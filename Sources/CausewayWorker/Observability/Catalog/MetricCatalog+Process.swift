@@ -19,6 +19,24 @@ extension MetricCatalog {
             "Its rate is the busy share over any time you like."
         ),
         .gauge(
+            .kafkaThreadBusyRatio,
+            "causeway_kafka_thread_busy_ratio",
+            .ratioInMillionths,
+            [],
+            .kafka,
+            "Share of wall time that the Kafka thread worked, or waited for a broker's answer, over some ten seconds.",
+            "It deals the records of all lanes, and there is one of it: above 0.8 for minutes, add workers; lanes do not help."
+        ),
+        .counter(
+            .kafkaThreadBusySeconds,
+            "causeway_kafka_thread_busy_seconds_total",
+            .secondsInMicroseconds,
+            [],
+            .kafka,
+            "Wall time that the Kafka thread worked, or waited for a broker's answer.",
+            "Its rate is the busy share over any time you like."
+        ),
+        .gauge(
             .turnAge,
             "causeway_turn_age_seconds",
             .secondsInMilliseconds,

@@ -225,8 +225,9 @@ public enum MetricCatalog {
             .secondsInMilliseconds,
             [.signer],
             .lanes(.highest),
-            "Age of the provider token in use. Apple refuses tokens of more than an hour.",
-            "Renewed at about 35 minutes. Above 55 renewal fails: the key cannot be read, or the clock is wrong."
+            "Age of the provider token that the last minute's pushes went with or wait for; 0: there were none. Apple refuses "
+                + "tokens of more than an hour.",
+            "A connection may keep a token for 55 minutes. Above that no newer one could be signed, and pushes wait."
         ),
         .gauge(
             .keyFileRejected,
@@ -338,7 +339,7 @@ public enum MetricCatalog {
             .count("records"),
             [.partition],
             .kafka,
-            "Records in the partition after the one to be settled next, as this worker sees it.",
+            "Records in the partition after the one to be settled next, as this worker sees it; absent where it does not know.",
             "What to scale by, if it grows in all partitions. If in one: a hot activity, or a partition that stands still."
         ),
         .gauge(

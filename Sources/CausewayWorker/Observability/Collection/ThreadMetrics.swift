@@ -84,11 +84,18 @@ public struct ThreadMetrics: ~Copyable {
     /// Whether gauges should be brought up to date and the numbers published.
     public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
 
-    /// - Parameter busyMicroseconds: wall time that the thread has worked since it began.
-    public mutating func noteBusy(microseconds busyMicroseconds: Int64, nowMilliseconds: Int64) {
+    /// - Parameters:
+    ///   - busyMicroseconds: wall time that the thread has worked since it began.
+    ///   - ratio: where the share is shown, and the time itself as `seconds`.
+    public mutating func noteBusy(
+        microseconds busyMicroseconds: Int64,
+        nowMilliseconds: Int64,
+        ratio: Metric,
+        seconds: Metric
+    ) {
         busy.note(busyMicroseconds: busyMicroseconds, nowMilliseconds: nowMilliseconds)
-        set(.laneBusyRatio, to: busy.millionths)
-        set(.laneBusySeconds, to: busyMicroseconds)
+        set(ratio, to: busy.millionths)
+        set(seconds, to: busyMicroseconds)
     }
 
     /// Copies the numbers to the board. If they are being read this very moment, nothing waits: the next turn tries again.

@@ -37,9 +37,9 @@ extension Diagnosis {
                 Finding(
                     severity: .broken,
                     alert: "CausewayProviderTokenOld",
-                    sight: "The provider token of key \(signer.keyIdentifier) is \(age) old.",
-                    meaning: "Apple refuses tokens of more than an hour: soon every push fails.",
-                    action: "Check the key file and the machine's clock."
+                    sight: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
+                    meaning: "No newer one could be signed. It is not used any longer: its pushes wait.",
+                    action: "See the event provider-token-trouble below, and the machine's clock; then restart this worker."
                 )
             )
         }

@@ -64,8 +64,8 @@ struct Diagnosis {
 
     private var load: [Finding] {
         let busy = now.lanes.indices.filter { now.lane($0, .laneBusyRatio) > Self.busyMillionths }
-        guard !busy.isEmpty else { return [] }
-        return [
+        guard !busy.isEmpty else { return kafkaThread }
+        return kafkaThread + [
             Finding(
                 severity: .attention,
                 alert: "CausewayLaneBusy",
@@ -74,6 +74,19 @@ struct Diagnosis {
                 action: busy.count == now.lanes.count
                     ? "Add workers, up to the number of partitions, or lanes where there are cores."
                     : "Some partitions are hotter than others: look for one activity with very many commands, or few partitions."
+            )
+        ]
+    }
+
+    private var kafkaThread: [Finding] {
+        guard now[.kafkaThreadBusyRatio] > Self.busyMillionths else { return [] }
+        return [
+            Finding(
+                severity: .attention,
+                alert: "CausewayLaneBusy",
+                sight: "The Kafka thread works more than 80 % of the time.",
+                meaning: "It deals the records of all lanes: at 100 % all of them fall behind.",
+                action: "Add workers, up to the number of partitions. Lanes do not help: there is one such thread."
             )
         ]
     }
@@ -103,7 +116,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "",
+                alert: "CausewayRedisServerAway",
                 sight: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
                 meaning: "Commands whose keys are there wait; the others go on.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server."

@@ -13,12 +13,12 @@ extension StatusBuilder {
             rows: window.now.silences.enumerated()
                 .map { index, silence in
                     let isLane = index < window.now.lanes.count
-                    let busy = isLane ? window.now.lane(index, .laneBusyRatio) : nil
+                    let busy = isLane ? window.now.lane(index, .laneBusyRatio) : window.now[.kafkaThreadBusyRatio]
                     let age = StatusCell.duration(milliseconds: silence.milliseconds)
                     let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMilliseconds
                     return [
                         .words(silence.thread),
-                        .share(millionths: busy).toned((busy ?? 0) > Diagnosis.busyMillionths ? .attention : .plain),
+                        .share(millionths: busy).toned(busy > Diagnosis.busyMillionths ? .attention : .plain),
                         isStuck ? age.toned(.broken) : age,
                     ]
                 }

@@ -1,0 +1,74 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// A worker whose clock and whose signing can be spoiled, by `Tests/WorkerFaults/faults.c`.
+enum WorkerFaults {
+    private static let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("WorkerFaults/faults.c").path
+
+    static func start(on stage: Stage, faults: String) throws {
+        let library = stage.path("faults.so")
+        let built = try outputOf(
+            "/usr/bin/env",
+            ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
+        )
+        try #require(built.code == 0, "\(built.text)")
+        stage.parts.append(
+            try ChildProcess(
+                name: "worker with faults",
+                command: [
+                    "/usr/bin/env", "LD_PRELOAD=\(library)", "WORKER_FAULTS=\(faults)", ExampleRun.executable, "worker",
+                    "--config", stage.path("causeway.yaml"),
+                ],
+                logFile: stage.path("worker.log")
+            )
+        )
+    }
+}
+
+/// Two primaries without replicas, which share the slots.
+enum RedisCluster {
+    static func start(on stage: Stage, ports: [UInt16]) throws {
+        for port in ports {
+            stage.parts.append(
+                try ChildProcess(
+                    name: "redis \(port)",
+                    command: [
+                        "/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", "\(port)", "--save", "",
+                        "--appendonly",
+                        "no", "--dir", stage.directory, "--cluster-enabled", "yes", "--cluster-config-file",
+                        "nodes-\(port).conf", "--cluster-port", "\(try LoopbackPort.free())",
+                        "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
+                    ],
+                    logFile: stage.path("redis-\(port).log")
+                )
+            )
+        }
+        func ask(_ port: UInt16, _ arguments: String...) throws -> String {
+            try outputOf("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
+        }
+        func wait(for what: String, until isMet: () throws -> Bool) throws {
+            let deadline = Date(timeIntervalSinceNow: 30)
+            while try !isMet() {
+                guard Date() < deadline else { throw Timeout(what: what) }
+                usleep(20_000)
+            }
+        }
+        for port in ports { try wait(for: "redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
+        let halves = [("0", "8191"), ("8192", "16383")]
+        for (port, half) in zip(ports, halves) {
+            try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", half.0, half.1).contains("OK"))
+        }
+        let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
+        _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus)
+        for port in ports {
+            try wait(for: "a cluster") {
+                let text = try ask(port, "CLUSTER", "INFO")
+                return text.contains("cluster_state:ok") && text.contains("cluster_known_nodes:2")
+                    && text.contains("cluster_slots_assigned:16384")
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// What a Prometheus would have seen of a worker, and what the chart's rules make of it, as its own promtool says.
+///
+/// The values are the worker's. Their times are stretched: each reading stands for some minutes, so that a rule's `for` is not waited for.
+struct AlertHistory {
+    private static let secondsBetweenSamples = 30
+    private static let rules = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files/rules.yaml")
+    private static let readByRules: Set<String> = {
+        let text = (try? String(contentsOf: rules, encoding: .utf8)) ?? ""
+        return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
+    }()
+
+    /// Nil: the worker did not answer.
+    private var readings: [(scrape: Scrape?, minutes: Int)] = []
+    private var expectations: [(seconds: Int, alerts: [String])] = []
+
+    /// - Parameter minutes: for how long it shall have been so.
+    mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
+
+    /// At the end of what was added so far, these alerts fire, and no other.
+    mutating func expect(firing alerts: String...) {
+        let lastSample = readings.reduce(0) { $0 + $1.minutes } * 60 - Self.secondsBetweenSamples
+        expectations.append((lastSample, alerts))
+    }
+
+    func evaluate(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try #require(!expectations.isEmpty && Self.readByRules.count > 10)
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let file = "\(directory.path)/tests.yaml"
+        try document.write(toFile: file, atomically: true, encoding: .utf8)
+        let done = try outputOf(Promtool.path, ["test", "rules", file])
+        #expect(done.code == 0, "\(done.text)", sourceLocation: sourceLocation)
+    }
+
+    private var document: String {
+        var text = """
+            rule_files: ['\(Self.rules.path)']
+            evaluation_interval: \(Self.secondsBetweenSamples)s
+            tests:
+              - interval: \(Self.secondsBetweenSamples)s
+                input_series:
+
+            """
+        for (name, values) in series.sorted(by: { $0.key < $1.key }) {
+            text += "      - {series: '\(name)', values: '\(values)'}\n"
+        }
+        text += "    promql_expr_test:\n"
+        for (seconds, alerts) in expectations {
+            text +=
+                "      - expr: group by (alertname) (ALERTS{alertstate=\"firing\"})\n        eval_time: \(seconds)s\n"
+            text += "        exp_samples:\(alerts.isEmpty ? " []" : "")\n"
+            for alert in alerts { text += "          - {labels: '{alertname=\"\(alert)\"}', value: 1}\n" }
+        }
+        return text
+    }
+
+    /// Each series that a rule reads, with the labels that Prometheus adds, and its samples as promtool writes them.
+    private var series: [String: String] {
+        let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
+        var series: [String: String] = [:]
+        for name in names where Self.readByRules.contains(String(name.prefix { $0 != "{" })) {
+            let labels = name.drop { $0 != "{" }.dropFirst().dropLast()
+            let metric = name.prefix { $0 != "{" }
+            let target = "namespace=\"push\",job=\"causeway\",pod=\"a\""
+            let full = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(target)}"
+            series[full] =
+                readings.map { scrape, minutes in
+                    let count = minutes * 60 / Self.secondsBetweenSamples
+                    guard let value = scrape?.series[name] else { return "_x\(count)" }
+                    return String(format: "%.6f+0x%d", value, count - 1)
+                }
+                .joined(separator: " ")
+        }
+        return series
+    }
+}
+
+/// Prometheus' tool, of Debian's package `prometheus`. A test that needs it fails where it is missing.
+enum Promtool {
+    static let path = "/usr/bin/promtool"
+}

@@ -1,0 +1,228 @@
+import Foundation
+import Kafka
+import Testing
+
+@testable import causeway
+
+/// Causes of alerts that take load, time, or a fault inside the worker.
+@Suite("The causes of alerts that take longer", .timeLimit(.minutes(5)))
+struct AlertLoadTests {
+    /// Redis stays away for more than a minute, and commands keep coming.
+    @Test func commandsWaitAndTheLagGrows() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            var history = AlertHistory()
+            history.add(try run.awaitMetrics("no lag") { $0.sum("causeway_consumer_lag_records") == 0 }, minutes: 15)
+            history.expect()
+            try run.stage.takeRedisAway()
+            try traffic.flood(1_200)
+            let some = try run.awaitMetrics("a lag") { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200 }
+            history.add(some, minutes: 9)
+            try traffic.flood(600)
+            let old = try run.awaitMetrics("commands that are a minute old", seconds: 90) {
+                ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 60
+                    && ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800
+            }
+            #expect(try run.findings().contains("CausewayCommandsStale"))
+            history.add(old, minutes: 5)
+            history.expect(firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
+            try run.stage.giveRedisBack()
+            let well = try run.awaitMetrics("nothing that waits") {
+                $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+            }
+            history.add(well, minutes: 15)
+            history.expect()
+            try history.evaluate()
+        }
+    }
+
+    /// APNs takes more than five seconds for each answer.
+    @Test func answersTakeLong() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 16)
+            var history = AlertHistory()
+            try crowd.send(to: crowd.activities)
+            let well = try run.awaitMetrics("a push each") { $0.sum("causeway_freshness_seconds_count") == 16 }
+            history.add(well, minutes: 15)
+            history.expect()
+            let slow = #"{"latencyMillisecondsLeast":5500,"latencyMillisecondsMost":5500}"#
+            _ = try ControlClient(port: run.stage.simulator.controlPort).body("PUT", "/faults", body: Array(slow.utf8))
+            // Two at a time, all of them on their way together.
+            for start in stride(from: 0, to: 16, by: 2) {
+                try crowd.send(to: crowd.activities[start..<start + 2])
+                usleep(500_000)
+            }
+            for answered in stride(from: 2, through: 16, by: 2) {
+                let late = try run.awaitMetrics("answers that were late") {
+                    ($0.sum("causeway_freshness_seconds_count") ?? 0) >= Double(16 + answered)
+                }
+                history.add(late, minutes: 2)
+            }
+            history.expect(firing: "CausewayFreshnessSlow")
+            try history.evaluate()
+        }
+    }
+
+    /// Large records come faster than one lane takes them.
+    @Test func moreComesThanALaneTakes() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, _ in text.replacingOccurrences(of: "lanes: 2", with: "lanes: 1")
+            }
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            var history = AlertHistory()
+            history.add(
+                try run.awaitMetrics("idleness") { ($0.sum("causeway_lane_busy_ratio") ?? 1) < 0.8 },
+                minutes: 15
+            )
+            history.expect()
+            // A result counts as behind as soon as its command is sent: the worker is never more than some thousand behind.
+            let busy = try run.awaitMetrics(
+                "a busy lane",
+                turn: { try traffic.flood(1_000, keys: 1_000, membersInPayload: 150) }
+            ) {
+                ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85
+            }
+            #expect(try #require(busy.sum("causeway_kafka_thread_busy_ratio")) > 0)
+            history.add(busy, minutes: 16)
+            history.expect(firing: "CausewayLaneBusy")
+            try history.evaluate()
+        }
+    }
+
+    /// The topics are not there; before that the worker was started anew three times, and at last it is gone.
+    @Test func workersThatHaveNothingToReadAndGo() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            var history = AlertHistory()
+            let well = try run.awaitMetrics("partitions") { $0.isWell }
+            history.add(well, minutes: 30)
+            history.expect()
+            var start = well.sum("process_start_time_seconds")
+            for _ in 0..<2 {
+                try run.stage.crashWorker()
+                let another = try run.awaitMetrics("another start") {
+                    $0.sum("process_start_time_seconds") != start && $0.sum("causeway_kafka_ready") == 1
+                        && $0.sum("causeway_redis_ready") == 1
+                }
+                start = another.sum("process_start_time_seconds")
+                history.add(another, minutes: 2)
+            }
+            history.expect()
+            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
+            let topics = "  groupId: nothing-to-read\n  topics: {commands: not.made, registrations: not.made.either}\n"
+            try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n\(topics)")
+                .write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            try run.stage.crashWorker()
+            let idle = try run.awaitMetrics("a broker, and nothing to read") {
+                $0.sum("process_start_time_seconds") != start && $0.sum("causeway_kafka_ready") == 1
+                    && $0.sum("causeway_redis_ready") == 1 && $0.sum("causeway_partitions_assigned") == 0
+            }
+            history.add(idle, minutes: 15)
+            history.expect(firing: "CausewayNoPartitions", "CausewayRestarting")
+            #expect(try run.findings().contains("CausewayNoPartitions"))
+            #expect(try run.status(of: "/livez") == 200)
+
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            #expect(throws: (any Error).self) { try run.scrape() }
+            history.add(nil, minutes: 20)
+            history.expect(firing: "CausewayGone")
+            history.add(nil, minutes: 24 * 60)
+            history.expect(firing: "CausewayGone")
+            history.add(well, minutes: 6)
+            history.expect()
+            try history.evaluate()
+        }
+    }
+
+    /// The clock goes on by almost an hour, and OpenSSL signs no new token: pushes wait, and the age of the last token is told. Nothing was
+    /// told while nobody needed it.
+    @Test func noNewProviderTokenIsSigned() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            try run.awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            let faults = run.stage.path("faults")
+            func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
+            try write("0 0")
+            try WorkerFaults.start(on: run.stage, faults: faults)
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            let age = { (scrape: Scrape) in scrape.sum("causeway_provider_token_age_seconds") ?? 0 }
+            var history = AlertHistory()
+            history.add(try run.awaitMetrics("a young token") { (0.001..<300).contains(age($0)) }, minutes: 15)
+            history.expect()
+            try write("3400 1")
+            try traffic.sendWithoutWaiting()
+            let old = try run.awaitMetrics("an old token") { age($0) > 3_300 && $0.sum("causeway_pushes_waiting") == 1 }
+            #expect(try run.findings().contains("CausewayProviderTokenOld"))
+            history.add(old, minutes: 5)
+            history.expect(firing: "CausewayProviderTokenOld")
+            try write("0 0")
+            try traffic.awaitAll()
+            history.add(try run.awaitMetrics("a young token again") { age($0) < 300 }, minutes: 5)
+            history.expect()
+            try history.evaluate()
+        }
+    }
+
+    /// Of a cluster's two servers one is killed: what is kept there waits, and the worker says that it is no more than that.
+    @Test func oneServerOfAClusterGoes() async throws {
+        try await onOwnThread {
+            let servers = try [LoopbackPort.free(), LoopbackPort.free()]
+            let run = try ExampleRun(["ride"]) { text, stage in
+                try RedisCluster.start(on: stage, ports: servers)
+                return text.replacingOccurrences(
+                    of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
+                    with: "mode: cluster\n  url: redis://127.0.0.1:\(servers[0])"
+                )
+            }
+            defer { run.close() }
+            var history = AlertHistory()
+            let well = try run.awaitMetrics("both servers") {
+                $0.isWell && $0.sum("causeway_redis_servers_away") == 0
+            }
+            history.add(well, minutes: 15)
+            history.expect()
+            let position = try #require(run.stage.parts.firstIndex { $0.name == "redis \(servers[1])" })
+            run.stage.parts.remove(at: position).stop(graceMilliseconds: 0)
+            let away = try run.awaitMetrics("one server away") { $0.sum("causeway_redis_servers_away") == 1 }
+            #expect(away.sum("causeway_redis_ready") == 1)
+            #expect(try run.findings().contains("CausewayRedisServerAway"))
+            history.add(away, minutes: 5)
+            history.expect(firing: "CausewayRedisServerAway")
+            try history.evaluate()
+        }
+    }
+}
+
+extension Traffic {
+    /// So many updates of the activity; whatever becomes of them.
+    ///
+    /// - Parameters:
+    ///   - keys: of how many record keys: one means one partition.
+    ///   - membersInPayload: makes records larger.
+    func flood(_ count: Int, keys: Int = 1, membersInPayload members: Int = 0) throws {
+        var command = update
+        var aps = update["aps"] as? JSONObject ?? [:]
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        command["aps"] = aps
+        command["activity"] = activity
+        command["sequence"] = 1_000_000
+        command["expiration"] = nil
+        if members > 0 {
+            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
+        }
+        let value = try JSONSerialization.data(withJSONObject: command)
+        for number in 0..<count { try run.send(value, key: "flood-\(number % keys)") }
+        try run.turn(milliseconds: 1)
+    }
+}

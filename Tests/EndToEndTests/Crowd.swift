@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+@testable import causeway
+
+/// Many phones with one activity each, whose tokens the worker knows.
+final class Crowd {
+    let activities: [String]
+    private let run: ExampleRun
+    private let update: JSONObject
+    private var sent = 0
+
+    /// - Parameter registrations: that were carried before.
+    init(_ run: ExampleRun, count: Int, registrations: Int = 0) throws {
+        self.run = run
+        activities = (0..<count).map { "crowd-\($0)" }
+        let files = ExampleFiles("ride")
+        let devices = (0..<count).map { "crowd-phone-\($0)" }
+        try run.post("/phones", ["app": "com.example.ride", "devices": devices, "frequentUpdates": true])
+        var starts = try files.object("app-starts.json")
+        let start = try #require((starts["activities"] as? [JSONObject])?.first)
+        starts["activities"] = zip(activities, devices)
+            .map { activity, device in start.merging(["activity": activity, "device": device]) { $1 } }
+        try run.post("/activities", starts)
+        try run.relay(until: registrations + 2 * count)
+        update = try #require(
+            try files.records("commands.jsonl").first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" }
+        )
+    }
+
+    /// An update of each of these activities, whatever becomes of it.
+    func send(to some: some Sequence<String>, payload: JSONObject? = nil) throws {
+        for activity in some {
+            sent += 1
+            var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
+            aps["timestamp"] = Int(Date().timeIntervalSince1970)
+            aps["relevance-score"] = sent
+            command["aps"] = aps
+            command["activity"] = activity
+            command["id"] = "crowd-\(sent)"
+            command["sequence"] = sent
+            command["expiration"] = nil
+            command["payload"] = payload
+            try run.send(command)
+        }
+    }
+}
