@@ -8,7 +8,8 @@ import upgrades
 
 class Upgrade(unittest.TestCase):
     def test_from_each_version(self):
-        self.assertTrue(upgrades.versions())
+        # One that is older than this one at least: a chart's upgrade to itself proves little.
+        self.assertGreater(len(upgrades.versions()), 1)
         for version in upgrades.versions():
             for name in upgrades.kept:
                 with self.subTest(version=version, values=name):

@@ -51,6 +51,12 @@ WRONG = [
     ({"topics": {"create": True, "replicationFactor": 1}}, "topics.minInsyncReplicas: 2 is above topics.replicationFactor: 1"),
     ({"topics": {"results": {"retentionHours": 0}}}, "/topics/results/retentionHours"),
     ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds: 20"),
+    ({"terminationGracePeriodSeconds": 34}, "terminationGracePeriodSeconds: 34"),
+    ({"config": {"http": {"host": "127.0.0.1"}}}, "config.http.host: 127.0.0.1"),
+    ({"config": {"http": {"host": "::1"}}}, "config.http.host: ::1"),
+    ({"config": {"http": {"host": "0:0:0:0:0:0:0:1"}}}, "config.http.host"),
+    ({"config": {"http": {"host": "::FFFF:127.1.2.3"}}}, "config.http.host"),
+    ({"config": {"http": {"port": 0}}}, "config.http.port: 0"),
     ({"config": {"worker": {"drainMilliseconds": 60_000}}, "terminationGracePeriodSeconds": 45}, "config.worker.drainMilliseconds: 60000"),
     ({"secrets": {"apns": {"match": {"secretName": ""}}}}, "/secrets/apns/match/secretName"),
     ({"secrets": {"apns": {"other": {"secretName": "x"}}}}, "secrets.apns.other"),
@@ -91,6 +97,28 @@ class Values(unittest.TestCase):
                     chart.render(values)
                 self.assertIn(name, str(refusal.exception))
                 self.assertNotIn("secret@", str(refusal.exception))
+
+    def test_an_empty_section_has_its_defaults(self):
+        """As in the program's own file: `http:` and nothing under it."""
+        empty = {"http": None, "worker": None, "apns": None, "log": None, "tracing": None, "policies": None}
+        kafka = {"properties": None, "consumer": None, "producer": None, "topics": None, "propertyFiles": None}
+        before = chart.rendered("minimal")
+        for section in [{name: None} for name in empty] + [empty, {"apns": {"production": None, "sandbox": None}}]:
+            with self.subTest(section=section):
+                after = chart.render({"config": section})
+                self.assertEqual(chart.workload(after)["kind"], "Deployment")
+                ports = [chart.container(documents)["ports"] for documents in (before, after)]
+                self.assertEqual(*ports)
+                policies = [chart.one(documents, "NetworkPolicy")["spec"] for documents in (before, after)]
+                self.assertEqual(*policies)
+                self.assertEqual(chart.worker_configuration(after)["worker"]["lanes"], 1)
+        chart.render({"config": {"kafka": kafka}})
+        chart.render({"config": {"kafka": kafka}}, base="statefulset")
+        chart.render({"resources": {"requests": None}})
+
+    def test_the_least_grace_is_taken(self):
+        self.assertEqual(chart.workload(chart.render({"terminationGracePeriodSeconds": 35}))["kind"], "Deployment")
+        chart.render({"terminationGracePeriodSeconds": 15, "config": {"worker": {"drainMilliseconds": 0}}})
 
     def test_the_defaults_alone_say_what_is_missing(self):
         with self.assertRaises(chart.Refused) as refusal:

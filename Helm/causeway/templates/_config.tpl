@@ -42,11 +42,12 @@
 {{-     if $properties -}}{{- $_ := set $config.kafka "properties" $properties -}}{{- end -}}
 {{-   end -}}
 {{- end -}}
-{{- if kindIs "invalid" (dig "worker" "lanes" nil $config) -}}
-{{-   $_ := set $config "worker" (merge (dict "lanes" (include "causeway.lanes" . | int)) (get $config "worker" | default dict)) -}}
+{{- if kindIs "invalid" (index (get $config "worker" | default dict) "lanes") -}}
+{{-   $worker := get $config "worker" | default dict -}}
+{{-   $_ := set $config "worker" (set $worker "lanes" (include "causeway.lanes" . | int)) -}}
 {{- end -}}
 {{- if eq .Values.kind "StatefulSet" -}}
-{{-   if hasKey (dig "kafka" "consumer" dict $config) "group.instance.id" -}}
+{{-   if hasKey (get $config.kafka "consumer" | default dict) "group.instance.id" -}}
 {{-     fail "config.kafka.consumer.group.instance.id: is each pod's own name with kind StatefulSet" -}}
 {{-   end -}}
 {{- end -}}

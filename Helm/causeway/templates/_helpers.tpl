@@ -47,23 +47,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.serviceAccount.name | default (ternary (include "causeway.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
+{{/* A section that is left empty has its defaults, as for the program: hence no `dig`, which takes no null. */}}
 {{- define "causeway.httpPort" -}}
-{{- $port := dig "http" "port" 9464 .Values.config -}}
+{{- $http := get .Values.config "http" | default dict -}}
+{{- $port := index $http "port" -}}
+{{- if kindIs "invalid" $port -}}{{- $port = 9464 -}}{{- end -}}
 {{- if eq (int $port) 0 -}}
 {{- fail "config.http.port: 0 would leave the probes nothing to ask" -}}
+{{- end -}}
+{{- $host := get $http "host" | default "" | toString -}}
+{{- if regexMatch "^(127\\.|::1$|::ffff:127\\.|(0*:){7}0*1$)" (lower $host) -}}
+{{- fail (printf "config.http.host: %s is the pod's own loopback, where neither probes nor Prometheus could reach it" $host) -}}
 {{- end -}}
 {{- int $port -}}
 {{- end -}}
 
 {{/* Seconds; the worker may close its clients for 15 s after the drain. */}}
 {{- define "causeway.gracePeriod" -}}
-{{- $drain := dig "worker" "drainMilliseconds" 20000 .Values.config | int -}}
-{{- $drainSeconds := div (add $drain 999) 1000 | int -}}
+{{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
+{{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}
+{{- $drainSeconds := div (add (int $drain) 999) 1000 | int -}}
 {{- $given := .Values.terminationGracePeriodSeconds -}}
 {{- if kindIs "invalid" $given -}}
 {{- add $drainSeconds 20 -}}
-{{- else if le (int $given) $drainSeconds -}}
-{{- fail (printf "terminationGracePeriodSeconds: %d is not above the drain time, config.worker.drainMilliseconds: %d" (int $given) $drain) -}}
+{{- else if lt (int $given) (int (add $drainSeconds 15)) -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than the drain time, config.worker.drainMilliseconds: %d, and 15 s for closing" (int $given) (int $drain)) -}}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}
@@ -71,7 +79,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Cores that the pod asks for, rounded up: "1500m" and 1.5 are 2. */}}
 {{- define "causeway.lanes" -}}
-{{- $cpu := dig "requests" "cpu" "1" .Values.resources | toString -}}
+{{- $cpu := get (get .Values.resources "requests" | default dict) "cpu" | default "1" | toString -}}
 {{- $milli := ternary (trimSuffix "m" $cpu | float64) (mulf (float64 $cpu) 1000) (hasSuffix "m" $cpu) -}}
 {{- max 1 (int (ceil (divf $milli 1000))) -}}
 {{- end -}}
