@@ -54,6 +54,6 @@ EXPOSE 9464
 STOPSIGNAL SIGTERM
 # For Docker and Compose; Kubernetes has its own probes. The image has no curl: the program asks its own /livez.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
-    CMD ["causeway", "health", "--config", "/etc/causeway/config/causeway.yaml"]
+    CMD ["causeway", "health"]
 ENTRYPOINT ["causeway"]
 CMD ["worker", "--config", "/etc/causeway/config/causeway.yaml"]

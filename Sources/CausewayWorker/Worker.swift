@@ -41,7 +41,7 @@ public final class Worker: Service {
         let plan = try WorkerPlan(configuration: configuration, logger: logger, version: version)
         self.plan = plan
         configurationReload = source.map { source in
-            ConfigurationReload(source, running: configuration, logger: logger) { configuration in
+            ConfigurationReload(source, running: configuration, log: plan.log) { configuration in
                 plan.offerNumbers(of: configuration)
                 signals.offerNumbers()
                 plan.wakeup.signal()
@@ -85,7 +85,7 @@ public final class Worker: Service {
             }
             group.cancelAll()
         }
-        if !signals.isHurried { await plan.traceExporter?.finish() }
+        if signals.isHurried { await plan.traceExporter?.giveUp() } else { await plan.traceExporter?.finish() }
         if let error = signals.error { throw error }
         log(.workerStopped)
     }

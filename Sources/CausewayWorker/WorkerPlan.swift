@@ -48,7 +48,8 @@ struct WorkerPlan: @unchecked Sendable {
             ),
             laneCount: laneCount
         )
-        log = SharedKindLog(logger: logger, events: registry.events)
+        let log = SharedKindLog(logger: logger, events: registry.events)
+        self.log = log
         for key in keys where signers[key]?.isKeyReadableByOthers == true {
             log(.keyReadableByOthers, ["file": "\(key.file)"])
         }
@@ -59,7 +60,7 @@ struct WorkerPlan: @unchecked Sendable {
         let traceRings = isExporting ? (0..<laneCount).map { _ in TraceRing() } : []
         self.traceRings = traceRings
         traceExporter = configuration.tracing.endpoint.flatMap(CollectorAddress.init)
-            .map { TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, logger: logger) }
+            .map { TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, log: log) }
         warnOfReadableSecrets(configuration)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)

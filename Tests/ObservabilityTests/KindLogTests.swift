@@ -29,6 +29,19 @@ struct KindLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
+    /// Logs without cells of their own: the control side's, and the endpoint's.
+    @Test func whatAnyLogSuppressesIsCounted() {
+        let registry = Fixture.registry()
+        let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
+        for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
+        let pages = WorkerPages(registry: registry, logger: LogCollector().logger)
+        for _ in 0..<13 { pages.refused(status: 400, nowMilliseconds: 1, wallMilliseconds: 1) }
+        let totals = registry.totals(nowMilliseconds: 1)
+        #expect(totals[.logLinesSuppressed, Int(LogKind.configurationReloaded.rawValue)] == 4)
+        #expect(totals[.logLinesSuppressed, Int(LogKind.httpFailed.rawValue)] == 3)
+        #expect(totals.sum(.logLinesSuppressed) == 7)
+    }
+
     @Test func aSuppressedLineMakesNoText() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: EventBoard())

@@ -26,7 +26,7 @@ actor ConfigurationReload {
 
     private let source: ConfigurationSource
     private var running: WorkerConfiguration
-    private let logger: Logger
+    private let log: SharedKindLog
     /// Gives the lanes what has changed.
     private let take: @Sendable (WorkerConfiguration) -> Void
     /// The file that was read last.
@@ -37,12 +37,12 @@ actor ConfigurationReload {
     init(
         _ source: ConfigurationSource,
         running: WorkerConfiguration,
-        logger: Logger,
+        log: SharedKindLog,
         take: @escaping @Sendable (WorkerConfiguration) -> Void
     ) {
         self.source = source
         self.running = running
-        self.logger = logger
+        self.log = log
         self.take = take
         read = source.path.flatMap(FileState.init)
         seen = read
@@ -69,9 +69,9 @@ actor ConfigurationReload {
         do {
             wanted = try source.loader.load(path: source.path)
         } catch {
-            return logger.error(
-                "the configuration was not reloaded: it is wrong, and the one before it stays in use",
-                metadata: ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
+            return log(
+                .configurationRejected,
+                ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
         }
         let change = ConfigurationChange(from: running, to: wanted)
@@ -79,14 +79,11 @@ actor ConfigurationReload {
         source.threshold.level = running.log.level
         if !change.taken.isEmpty { take(running) }
         if !change.needingRestart.isEmpty {
-            logger.warning(
-                "the configuration has changes that count from the next start only",
-                metadata: ["keys": "\(change.needingRestart.joined(separator: ", "))"]
-            )
+            log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
         }
-        logger.notice(
-            "configuration reloaded",
-            metadata: ["changed": "\(change.taken.isEmpty ? "nothing" : change.taken.joined(separator: ", "))"]
+        log(
+            .configurationReloaded,
+            ["changed": "\(change.taken.isEmpty ? "nothing" : change.taken.joined(separator: ", "))"]
         )
     }
 }

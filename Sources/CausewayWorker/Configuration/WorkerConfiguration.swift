@@ -42,6 +42,9 @@ extension WorkerConfiguration {
         public var host = "0.0.0.0"
         /// 0: nothing is served. 0...65,535.
         public var port = 9_464
+
+        /// The defaults.
+        public init() {}
     }
 
     /// Where commands come from and results go.

@@ -8,11 +8,13 @@ struct HealthCommand: ParsableCommand {
         commandName: "health",
         abstract: "Ask a worker on this machine how it is.",
         discussion: """
-            Asks /livez of the worker, or another page, and prints the answer. Where the worker listens stands in its \
-            configuration: --config, or CAUSEWAY_HTTP_PORT, or else port 9464.
+            Asks /livez of the worker, or another page, and prints the answer. Left alone it finds the one worker that runs \
+            here and asks where that listens in truth, whatever its file says by now. Where none can be seen it goes by \
+            CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or else asks port 9464; where several run, an option says which.
 
             Examples:
               causeway health
+              causeway health --process 4711
               causeway health --config /etc/causeway/causeway.yaml
               causeway health --url http://127.0.0.1:9464/readyz
 
@@ -24,15 +26,19 @@ struct HealthCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("The worker's YAML file.", valueName: "file"))
     var config: String?
 
+    @Option(help: ArgumentHelp("The worker's process.", valueName: "id"))
+    var process: Int32?
+
     @Option(help: ArgumentHelp("What to ask, with a numeric address.", valueName: "url"))
     var url: String?
 
     /// For the whole answer.
     static let timeoutSeconds = 3
-    static let portDefault = 9_464
 
     func validate() throws {
-        if url != nil, config != nil { throw ValidationError("--url and --config exclude each other") }
+        if [url != nil, config != nil, process != nil].count(where: { $0 }) > 1 {
+            throw ValidationError("--url, --config and --process exclude each other")
+        }
         if let url, PageAddress(url: url) == nil {
             throw ValidationError("--url must be http://ADDRESS:PORT/PAGE with a numeric address")
         }
@@ -53,17 +59,55 @@ struct HealthCommand: ParsableCommand {
 
     private func address() throws -> PageAddress {
         if let url, let address = PageAddress(url: url) { return address }
-        guard let config else {
-            let port = ProcessInfo.processInfo.environment["CAUSEWAY_HTTP_PORT"].flatMap { UInt16($0) }
-            return PageAddress(host: "127.0.0.1", port: port ?? UInt16(Self.portDefault), path: "/livez")
+        if let config { return try address(of: ConfigurationOption.load(path: config, requiresFiles: false).http) }
+        if let process {
+            guard let address = WorkerProcess(identifier: process).listeningAddress else {
+                throw Self.failure("process \(process) listens nowhere, or may not be looked at")
+            }
+            return PageAddress(host: address.host, port: address.port, path: "/livez")
         }
-        let http = try ConfigurationOption.load(path: config, requiresFiles: false).http
+        let workers = WorkerProcess.all
+        if workers.count == 1, let address = workers[0].listeningAddress {
+            return PageAddress(host: address.host, port: address.port, path: "/livez")
+        }
+        if workers.count > 1 {
+            let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
+            throw Self.failure(
+                "several workers run here, the processes \(names): --process, --config or --url says which"
+            )
+        }
+        // None that can be seen: it may run as another user, or beside this container.
+        return try address(of: Self.environmentsHTTP())
+    }
+
+    private func address(of http: WorkerConfiguration.HTTP) throws -> PageAddress {
         guard let port = UInt16(exactly: http.port), port > 0 else {
-            StandardStreams.printError("causeway health: http.port is 0, so nothing can be asked")
-            throw ExitCode(1)
+            throw Self.failure("http.port is 0, so nothing can be asked")
         }
-        // Who listens everywhere listens on loopback.
-        let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][http.host] ?? http.host
-        return PageAddress(host: host, port: port, path: "/livez")
+        return PageAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
+    }
+
+    /// Of a worker whose other keys are not known here.
+    private static func environmentsHTTP() throws -> WorkerConfiguration.HTTP {
+        let environment = ProcessInfo.processInfo.environment
+        var http = WorkerConfiguration.HTTP()
+        if let host = environment["CAUSEWAY_HTTP_HOST"] { http.host = host }
+        if let text = environment["CAUSEWAY_HTTP_PORT"] {
+            guard let port = Int(text), (0...65_535).contains(port) else {
+                StandardStreams.printError("CAUSEWAY_HTTP_PORT: must be a whole number in 0...65535")
+                throw ExitCode.configuration
+            }
+            http.port = port
+        }
+        guard PageAddress(url: "http://\(http.host.contains(":") ? "[\(http.host)]" : http.host):1/") != nil else {
+            StandardStreams.printError("CAUSEWAY_HTTP_HOST: must be a numeric address")
+            throw ExitCode.configuration
+        }
+        return http
+    }
+
+    private static func failure(_ reason: String) -> ExitCode {
+        StandardStreams.printError("causeway health: \(reason)")
+        return ExitCode(1)
     }
 }

@@ -39,6 +39,9 @@ public final class MetricRegistry: Sendable {
                 }
             }
         }
+        for (kind, count) in events.suppressedUncounted.enumerated() {
+            cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
+        }
         return MetricTotals(
             layout: layout,
             cells: cells,

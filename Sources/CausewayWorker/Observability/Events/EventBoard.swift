@@ -7,6 +7,8 @@ public final class EventBoard: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
+        /// Lines that were suppressed by logs whose threads have no cells to count them in.
+        var suppressedUncounted: UInt64 = 0
         /// The metadata of the last line that was written, masked.
         var lastDetail = ""
     }
@@ -32,6 +34,14 @@ public final class EventBoard: Sendable {
             entries[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
         }
     }
+
+    /// For logs without metrics of their own: what ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` has suppressed.
+    func countSuppressed(_ kind: LogKind) {
+        entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
+    }
+
+    /// By kind.
+    var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
 
     /// Kinds that happened, the latest first.
     var happened: [Event] {

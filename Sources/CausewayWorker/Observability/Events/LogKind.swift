@@ -54,6 +54,10 @@ public enum LogKind: UInt8, CaseIterable, Sendable {
     case fleetTokenNotSigned
     case configurationReloaded
     case configurationRejected
+    case configurationNeedsRestart
+    case tracesRefused
+    case tracesTaken
+    case tracesDropped
 
     public var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 

@@ -4,7 +4,7 @@ import Logging
 public enum LogKindCatalog {
     /// By ``LogKind``'s raw value.
     public static let definitions: [LogKindDefinition] = {
-        let all = worker + kafka + redis + apns + keys
+        let all = worker + kafka + redis + apns + keys + configuration + traces
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
         precondition(sorted.map(\.kind) == LogKind.allCases, "each kind is defined once")
         return sorted
@@ -341,20 +341,51 @@ public enum LogKindCatalog {
             "OpenSSL refused the key.",
             "Check the key file; restart the worker."
         ),
+    ]
+
+    private static let configuration: [LogKindDefinition] = [
         line(
             .configurationReloaded,
             "configuration-reloaded",
             .notice,
             "configuration reloaded",
-            "What can change at run time did."
+            "The file was read again, after SIGHUP or a change of it; `changed` names the keys that were taken."
         ),
         line(
             .configurationRejected,
             "configuration-rejected",
             .error,
-            "the new configuration is refused; the one before it stays in use",
-            "It is wrong, or changes what only a restart can change.",
+            "the configuration was not reloaded: it is wrong, and the one before it stays in use",
+            "Nothing of it was taken. A worker that starts now does not run: it ends with 78.",
             "Read `faults`; causeway check says the same."
+        ),
+        line(
+            .configurationNeedsRestart,
+            "configuration-needs-restart",
+            .warning,
+            "the configuration has changes that count from the next start only",
+            "The other changes, if there are any, were taken; `keys` names those that were not.",
+            "Restart the workers when it suits: kubectl rollout restart."
+        ),
+    ]
+
+    private static let traces: [LogKindDefinition] = [
+        line(
+            .tracesRefused,
+            "traces-refused",
+            .warning,
+            "traces cannot be exported: they are offered again for a while, then dropped",
+            "The collector at tracing.endpoint is away, or refuses them. Nothing else waits for it.",
+            "Read `error`; check the collector and the network policy (networkPolicy.extraEgress)."
+        ),
+        line(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector takes them."),
+        line(
+            .tracesDropped,
+            "traces-dropped",
+            .warning,
+            "traces were dropped",
+            "More were sampled than the collector took, or the worker ended before it took them; `records` says how many.",
+            "Lower tracing.samplesPerMillion, or give the collector more room."
         ),
     ]
 }

@@ -5,8 +5,10 @@ import Synchronization
 /// The log of those who have no thread of their own: for lines that are rare.
 final class SharedKindLog: Sendable {
     private let log: Mutex<KindLog>
+    private let events: EventBoard
 
     init(logger: Logger, events: EventBoard) {
+        self.events = events
         log = Mutex(KindLog(logger: logger, events: events))
     }
 
@@ -17,9 +19,10 @@ final class SharedKindLog: Sendable {
     ) {
         let now = Self.milliseconds(CLOCK_MONOTONIC)
         let wall = Self.milliseconds(CLOCK_REALTIME)
-        log.withLock {
-            _ = $0.log(kind, level: level, nowMilliseconds: now, wallMilliseconds: wall, metadata())
+        let isWritten = log.withLock {
+            $0.log(kind, level: level, nowMilliseconds: now, wallMilliseconds: wall, metadata())
         }
+        if !isWritten { events.countSuppressed(kind) }
     }
 
     private static func milliseconds(_ clock: clockid_t) -> Int64 {

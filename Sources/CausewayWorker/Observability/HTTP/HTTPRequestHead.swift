@@ -63,13 +63,13 @@ public struct HTTPRequestHead: Sendable, Equatable {
         var hosts = 0
         for line in fields {
             guard let colon = line.firstIndex(of: ":"), Self.isToken(line[..<colon]) else { return 400 }
-            let value = Self.trimmed(line[line.index(after: colon)...])
+            let value = line[line.index(after: colon)...].trimmed
             guard !value.contains(where: Self.isControl) else { return 400 }
             switch line[..<colon].lowercased() {
             case "host": hosts += 1
             case "accept": accept = String(value)
             case "connection":
-                let options = value.lowercased().split(separator: ",").map { Self.trimmed($0) }
+                let options = value.lowercased().split(separator: ",").map(\.trimmed)
                 if options.contains("close") { keepsAlive = false }
             case "transfer-encoding": return 413
             case "content-length":
@@ -107,9 +107,12 @@ public struct HTTPRequestHead: Sendable, Equatable {
                 }
             }
     }
+}
 
-    private static func trimmed(_ text: Substring) -> Substring {
-        var text = text
+extension Substring {
+    /// Without the spaces and tabs around it: OWS in RFC 9110, section 5.6.3.
+    var trimmed: Substring {
+        var text = self
         while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
         return text

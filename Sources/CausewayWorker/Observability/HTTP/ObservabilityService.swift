@@ -35,16 +35,25 @@ public final class ObservabilityService: Service {
     /// - Throws: ``ObservabilityError`` if it cannot listen.
     public func run() async throws {
         let (address, registry, logger, control) = (address, registry, logger, control)
-        let thread = try LoopThread.start(name: "http") { loop in
-            do throws(SystemError) {
-                let pages = WorkerPages(registry: registry, logger: logger)
-                let endpoint = try HTTPEndpoint(loop: loop, address: address, pages: pages, control: control)
-                loop.run()
-                endpoint.close()
-                control.noteEnded(nil)
-            } catch {
-                control.noteEnded(ObservabilityError(reason: "the HTTP endpoint cannot listen on \(address): \(error)"))
+        let thread: LoopThread
+        do {
+            thread = try LoopThread.start(name: "http") { loop in
+                do throws(SystemError) {
+                    let pages = WorkerPages(registry: registry, logger: logger)
+                    let endpoint = try HTTPEndpoint(loop: loop, address: address, pages: pages, control: control)
+                    loop.run()
+                    endpoint.close()
+                    control.noteEnded(nil)
+                } catch {
+                    let reason = "the HTTP endpoint cannot listen on \(address): \(error)"
+                    control.noteEnded(ObservabilityError(reason: reason))
+                }
             }
+        } catch {
+            // Whoever waits for the port must hear of it too.
+            let failure = ObservabilityError(reason: "the HTTP endpoint has no thread: \(error)")
+            control.noteEnded(failure)
+            throw failure
         }
         await withTaskCancellationOrGracefulShutdownHandler {
             await control.waitUntilEnded()

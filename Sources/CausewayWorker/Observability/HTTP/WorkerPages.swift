@@ -35,12 +35,13 @@ final class WorkerPages: ObservedPages {
     }
 
     func refused(status: Int, nowMilliseconds: Int64, wallMilliseconds: Int64) {
-        log.log(
+        let isWritten = log.log(
             .httpFailed,
             nowMilliseconds: nowMilliseconds,
             wallMilliseconds: wallMilliseconds,
             ["status": "\(status)"]
         )
+        if !isWritten { registry.events.countSuppressed(.httpFailed) }
     }
 
     private func upMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
@@ -107,14 +108,5 @@ final class WorkerPages: ObservedPages {
         var bytes = [CChar](repeating: 0, count: 256)
         guard gethostname(&bytes, bytes.count - 1) == 0 else { return "?" }
         return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-}
-
-extension Substring {
-    fileprivate var trimmed: Substring {
-        var text = self
-        while text.first == " " { text.removeFirst() }
-        while text.last == " " { text.removeLast() }
-        return text
     }
 }

@@ -39,7 +39,8 @@ extension Diagnosis {
                     alert: "CausewayProviderTokenOld",
                     sight: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "No newer one could be signed. It is not used any longer: its pushes wait.",
-                    action: "See the event provider-token-trouble below, and the machine's clock; then restart this worker."
+                    action:
+                        "See the event provider-token-trouble below, and the machine's clock; then restart this worker."
                 )
             )
         }

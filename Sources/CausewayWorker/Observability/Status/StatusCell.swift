@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// One fact, as people read it and as programs do.
 struct StatusCell: Sendable, Equatable {
     enum Tone: String, Sendable {
@@ -164,17 +166,9 @@ enum Numeral {
 
 enum JSONLiteral {
     static func string(_ text: String) -> String {
-        var literal = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": literal += "\\\""
-            case "\\": literal += "\\\\"
-            case "\u{0}"..."\u{1F}":
-                let digits = String(scalar.value, radix: 16)
-                literal += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: literal.unicodeScalars.append(scalar)
-            }
-        }
-        return literal + "\""
+        var text = text
+        var writer = JSONWriter(capacity: text.utf8.count + 2)
+        text.withUTF8 { writer.string(UnsafeRawBufferPointer($0)) }
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }

@@ -9,33 +9,37 @@ struct CollectorRequest: Sendable {
         case lookup(Int32)
         case system(StaticString, Int32)
         case noAnswer
+        /// Its time was over before the answer had come.
+        case late
 
         var description: String {
             switch self {
             case .lookup(let code): "its name cannot be looked up: \(String(cString: gai_strerror(code)))"
             case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
             case .noAnswer: "no HTTP answer"
+            case .late: "no answer in time"
             }
         }
     }
 
     var address: CollectorAddress
-    /// For each step that waits: the connection, each write, each read.
+    /// For all of it but the name's look-up.
     var timeoutMilliseconds: Int
 
     /// - Returns: the status.
     func post(_ body: String) throws(Failure) -> Int {
-        let descriptor = try connected()
+        let deadline = ContinuousClock.now + .milliseconds(timeoutMilliseconds)
+        let descriptor = try connected(until: deadline)
         defer { close(descriptor) }
         let host = address.host.contains(":") ? "[\(address.host)]" : address.host
         let head =
             "POST \(address.path) HTTP/1.1\r\nHost: \(host):\(address.port)\r\nContent-Type: application/json\r\n"
             + "Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n"
-        try write(head + body, to: descriptor)
-        return try status(from: descriptor)
+        try write(head + body, to: descriptor, until: deadline)
+        return try status(from: descriptor, until: deadline)
     }
 
-    private func connected() throws(Failure) -> Int32 {
+    private func connected(until deadline: ContinuousClock.Instant) throws(Failure) -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var found: UnsafeMutablePointer<addrinfo>?
@@ -51,21 +55,35 @@ struct CollectorRequest: Sendable {
                 failure = .system("socket", errno)
                 continue
             }
-            var limit = timeval(tv_sec: timeoutMilliseconds / 1_000, tv_usec: timeoutMilliseconds % 1_000 * 1_000)
-            for option in [SO_SNDTIMEO, SO_RCVTIMEO] {
-                setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+            do throws(Failure) {
+                try limit(descriptor, until: deadline)
+                if connect(descriptor, place.ai_addr, place.ai_addrlen) == 0 { return descriptor }
+                throw .system("connect", errno)
+            } catch {
+                failure = error
+                close(descriptor)
             }
-            if connect(descriptor, place.ai_addr, place.ai_addrlen) == 0 { return descriptor }
-            failure = .system("connect", errno)
-            close(descriptor)
         }
         throw failure
     }
 
-    private func write(_ text: String, to descriptor: Int32) throws(Failure) {
+    /// The next call waits for what is left of the time: a collector that takes or gives a byte now and then has no more than another.
+    private func limit(_ descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) {
+        let left = (deadline - .now).components
+        let microseconds = left.seconds * 1_000_000 + left.attoseconds / 1_000_000_000_000
+        // Zero would mean no limit.
+        guard microseconds > 0 else { throw .late }
+        var limit = timeval(tv_sec: Int(microseconds / 1_000_000), tv_usec: Int(microseconds % 1_000_000))
+        for option in [SO_SNDTIMEO, SO_RCVTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+    }
+
+    private func write(_ text: String, to descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) {
         let bytes = Array(text.utf8)
         var sent = 0
         while sent < bytes.count {
+            try limit(descriptor, until: deadline)
             let count = bytes[sent...]
                 .withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             if count < 0, errno == EINTR { continue }
@@ -75,10 +93,11 @@ struct CollectorRequest: Sendable {
     }
 
     /// `HTTP/1.1 200 OK`
-    private func status(from descriptor: Int32) throws(Failure) -> Int {
+    private func status(from descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) -> Int {
         var answer: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 512)
         while !answer.contains(UInt8(ascii: "\n")), answer.count < Self.answerBytesMax {
+            try limit(descriptor, until: deadline)
             let count = recv(descriptor, &chunk, chunk.count, 0)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw .system("recv", errno) }

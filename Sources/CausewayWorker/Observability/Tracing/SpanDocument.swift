@@ -131,12 +131,9 @@ struct SpanDocument {
             + (isError ? #","status":{"code":2}}"# : "}")
     }
 
-    /// Names and values hold nothing that JSON escapes: topics, bundle ids and words of ours. A host's or a group's name may.
+    /// A key holds nothing that JSON escapes; a host's or a group's name may.
     private static func text(_ key: String, _ value: String) -> String {
-        var writer = JSONWriter(capacity: 64)
-        var value = value
-        value.withUTF8 { writer.string(UnsafeRawBufferPointer($0)) }
-        return #"{"key":""# + key + #"","value":{"stringValue":"# + String(decoding: writer.bytes, as: UTF8.self) + "}}"
+        #"{"key":""# + key + #"","value":{"stringValue":"# + JSONLiteral.string(value) + "}}"
     }
 
     private static func number(_ key: String, _ value: Int64) -> String {

@@ -1,5 +1,6 @@
 import Dispatch
 import Logging
+import Synchronization
 
 /// Sends what the lanes' rings hold to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
@@ -14,27 +15,32 @@ actor TraceExporter {
     /// Requests of one look, so that it ends.
     static let requestsPerLook = 64
     static let attemptsMax = 5
+    /// From the beginning of one request to its answer.
     static let requestMilliseconds = 5_000
+    /// How much later than its own limit a request is given up from outside.
+    private static let graceMilliseconds = 200
     /// The last look, when the worker has stopped, begins no request after so long.
     static let finishMilliseconds = 2_000
 
     private let address: CollectorAddress
     private let document: SpanDocument
     private let rings: [TraceRing]
-    private let logger: Logger
+    private let log: SharedKindLog
     /// Requests wait on its thread.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// A batch that has not been taken yet.
     private var waiting: (body: String, count: Int, attempts: Int)?
+    /// The next batch begins at this one, so that a busy lane does not crowd out the others.
+    private var firstRing = 0
     private var isTroubled = false
     private var lost: UInt64 = 0
     private var lostSaid: UInt64 = 0
 
-    init(_ address: CollectorAddress, document: SpanDocument, rings: [TraceRing], logger: Logger) {
+    init(_ address: CollectorAddress, document: SpanDocument, rings: [TraceRing], log: SharedKindLog) {
         self.address = address
         self.document = document
         self.rings = rings
-        self.logger = logger
+        self.log = log
     }
 
     /// Looks until its task is cancelled.
@@ -49,10 +55,21 @@ actor TraceExporter {
         }
     }
 
-    /// Sends what is left, once the lanes have ended.
+    /// Sends what is left, once the lanes have ended, and says what could not be.
     func finish() async {
         let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
         while await look(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
+        giveUp()
+    }
+
+    /// What nobody takes any more is lost, and counted as such. Also for a worker that ends without waiting for anything.
+    func giveUp() {
+        lost += UInt64(waiting?.count ?? 0)
+        waiting = nil
+        for ring in rings {
+            while ring.pop() != nil { lost += 1 }
+        }
+        sayLosses()
     }
 
     /// - Returns: whether something was sent.
@@ -70,11 +87,13 @@ actor TraceExporter {
         return hasSent
     }
 
-    private func nextBatch() -> (body: String, count: Int, attempts: Int)? {
+    func nextBatch() -> (body: String, count: Int, attempts: Int)? {
         var traces: [FinishedTrace] = []
-        for ring in rings {
+        for number in rings.indices {
+            let ring = rings[(firstRing + number) % rings.count]
             while traces.count < Self.tracesPerRequest, let trace = ring.pop() { traces.append(trace) }
         }
+        firstRing = (firstRing + 1) % max(1, rings.count)
         return traces.isEmpty ? nil : (document.json(traces), traces.count, 0)
     }
 
@@ -85,14 +104,14 @@ actor TraceExporter {
         let refusal = await post(batch.body, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
             waiting = nil
-            if isTroubled { logger.notice("traces are exported again") }
+            if isTroubled { log(.tracesTaken) }
             isTroubled = false
             return true
         }
         if !isTroubled {
-            logger.warning(
-                "traces cannot be exported: they are offered again for a while, then dropped",
-                metadata: ["endpoint": "\(address.host):\(address.port)\(address.path)", "error": "\(refusal.reason)"]
+            log(
+                .tracesRefused,
+                ["endpoint": "\(address.host):\(address.port)\(address.path)", "error": "\(refusal.reason)"]
             )
         }
         isTroubled = true
@@ -106,11 +125,13 @@ actor TraceExporter {
     private func post(_ body: String, timeoutMilliseconds: Int) async -> (reason: String, isPassing: Bool)? {
         let request = CollectorRequest(address: address, timeoutMilliseconds: timeoutMilliseconds)
         let answer = await withCheckedContinuation { continuation in
-            queue.async {
-                continuation.resume(
-                    returning: Result { () throws(CollectorRequest.Failure) in try request.post(body) }
-                )
-            }
+            let once = OneAnswer(continuation)
+            queue.async { once.give(Result { () throws(CollectorRequest.Failure) in try request.post(body) }) }
+            // A name's look-up has no limit of ours: the thread may be left waiting for it, the worker is not.
+            DispatchQueue.global()
+                .asyncAfter(deadline: .now() + .milliseconds(timeoutMilliseconds + Self.graceMilliseconds)) {
+                    once.give(.failure(.late))
+                }
         }
         switch answer {
         case .success(200..<300): return nil
@@ -123,7 +144,24 @@ actor TraceExporter {
     private func sayLosses() {
         let total = rings.reduce(lost) { $0 + $1.dropped }
         guard total > lostSaid, !isTroubled || waiting == nil else { return }
-        logger.warning("traces were dropped", metadata: ["records": "\(total - lostSaid)"])
+        log(.tracesDropped, ["records": "\(total - lostSaid)"])
         lostSaid = total
+    }
+}
+
+/// The first answer counts.
+private final class OneAnswer: Sendable {
+    typealias Answer = Result<Int, CollectorRequest.Failure>
+
+    private let continuation: Mutex<CheckedContinuation<Answer, Never>?>
+
+    init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = Mutex(continuation) }
+
+    func give(_ answer: Answer) {
+        let waiting = continuation.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
+        }
+        waiting?.resume(returning: answer)
     }
 }

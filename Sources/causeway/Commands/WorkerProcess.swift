@@ -1,0 +1,79 @@
+import CausewayWorker
+import Foundation
+import Glibc
+
+/// A worker that runs on this machine, as the kernel shows it (proc(5)).
+struct WorkerProcess: Equatable {
+    /// Processes and descriptors that are looked at.
+    private static let entriesMax = 65_536
+    private static let textBytesMax = 16 << 20
+
+    let identifier: Int32
+
+    /// The workers of this very program that the user may look at, in the order of their ids.
+    static var all: [WorkerProcess] {
+        guard let own = link("/proc/self/exe") else { return [] }
+        return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
+            .filter { link("/proc/\($0.identifier)/exe") == own && $0.arguments.dropFirst().first == "worker" }
+    }
+
+    private var arguments: [String] {
+        (Self.text("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
+    }
+
+    /// Where it listens, as it can be reached from here: a worker listens at one place. Nil if it does not, or may not be looked at.
+    var listeningAddress: (host: String, port: UInt16)? {
+        let directory = "/proc/\(identifier)/fd"
+        let sockets = Set(
+            Self.entries(of: directory).compactMap { Self.link("\(directory)/\($0)") }
+                .compactMap { $0.wholeMatch(of: /socket:\[([0-9]+)\]/).map { String($0.1) } }
+        )
+        guard !sockets.isEmpty else { return nil }
+        for table in ["tcp", "tcp6"] {
+            let lines = (Self.text("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
+            for line in lines.dropFirst() {
+                let fields = line.split(separator: " ")
+                // sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode; 0A is TCP_LISTEN.
+                guard fields.count > 9, fields[3] == "0A", sockets.contains(String(fields[9])),
+                    let address = Self.address(fields[1])
+                else { continue }
+                return (Self.reachable(address.host), address.port)
+            }
+        }
+        return nil
+    }
+
+    /// Who listens everywhere listens on loopback.
+    static func reachable(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
+
+    /// `0100007F:2508`: an address as words in the machine's order, and a port.
+    static func address(_ text: Substring) -> (host: String, port: UInt16)? {
+        let parts = text.split(separator: ":")
+        guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {
+            return nil
+        }
+        let digits = Array(parts[0])
+        var words: [UInt32] = []
+        for start in stride(from: 0, to: digits.count, by: 8) {
+            guard let word = UInt32(String(digits[start..<start + 8]), radix: 16) else { return nil }
+            words.append(word)
+        }
+        var host = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        let family = words.count == 1 ? AF_INET : AF_INET6
+        guard inet_ntop(family, words, &host, socklen_t(host.count)) != nil else { return nil }
+        return (String(decoding: host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self), port)
+    }
+
+    private static func entries(of directory: String) -> [String] {
+        Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
+    }
+
+    /// Read to its end: the kernel gives such a file piece by piece, and says that it has no bytes.
+    private static func text(_ path: String) -> String? {
+        try? ConfigurationFile.text(path: path, bytesMax: textBytesMax)
+    }
+
+    private static func link(_ path: String) -> String? {
+        try? FileManager.default.destinationOfSymbolicLink(atPath: path)
+    }
+}
