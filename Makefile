@@ -5,8 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What the libraries, the demo and the tests need, by Debian's names.
-PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server caddy curl util-linux python3 \
-    prometheus
+PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
+# What only the tests need: promtool.
+TEST_PACKAGES := prometheus
 # What only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)
@@ -23,7 +24,7 @@ HISTORIES ?= 1000000
 # How many seeds of the simulated fleet.
 SEEDS ?= 10000
 
-.PHONY: help deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
+.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
     fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
@@ -31,6 +32,9 @@ help: ## Say what there is to make
 
 deps: ## Install the Debian packages that are missing (as root; else say which)
 	@.ci/packages $(PACKAGES)
+
+test-deps: deps
+	@.ci/packages $(TEST_PACKAGES)
 
 bench-deps: deps
 	@.ci/packages $(BENCH_PACKAGES)
@@ -43,7 +47,7 @@ demo: build ## Play a cricket season to 3,000 simulated phones, in about a minut
 
 # So many tests at a time: what a test waits for would else wait behind a thousand others.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
-test: deps ## Build and run all tests; the last line says how many passed
+test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
 	    status=$$?; .ci/test-summary .build/test.log && exit $$status

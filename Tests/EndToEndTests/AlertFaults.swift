@@ -3,28 +3,36 @@ import Testing
 
 @testable import causeway
 
-/// A worker whose clock and whose signing can be spoiled, by `Tests/WorkerFaults/faults.c`.
+extension ExampleRun {
+    /// Puts another worker in the stage's place, which listens where that did and is started by a program that comes before it.
+    func replaceWorker(by program: [String]) throws {
+        try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
+        try stage.stopWorker(graceMilliseconds: 30_000)
+        stage.parts.append(
+            try ChildProcess(
+                name: "another worker",
+                command: program + [ExampleRun.executable, "worker", "--config", stage.path("causeway.yaml")],
+                logFile: stage.path("worker.log")
+            )
+        )
+    }
+}
+
+/// What spoils a worker's clock and its signing: `Tests/WorkerFaults/faults.c`.
 enum WorkerFaults {
     private static let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appendingPathComponent("WorkerFaults/faults.c").path
 
-    static func start(on stage: Stage, faults: String) throws {
+    /// - Parameter faults: the file that says what is spoilt.
+    /// - Returns: the program that starts a worker so.
+    static func program(faults: String, on stage: Stage) throws -> [String] {
         let library = stage.path("faults.so")
         let built = try outputOf(
             "/usr/bin/env",
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
         try #require(built.code == 0, "\(built.text)")
-        stage.parts.append(
-            try ChildProcess(
-                name: "worker with faults",
-                command: [
-                    "/usr/bin/env", "LD_PRELOAD=\(library)", "WORKER_FAULTS=\(faults)", ExampleRun.executable, "worker",
-                    "--config", stage.path("causeway.yaml"),
-                ],
-                logFile: stage.path("worker.log")
-            )
-        )
+        return ["/usr/bin/env", "LD_PRELOAD=\(library)", "WORKER_FAULTS=\(faults)"]
     }
 }
 
