@@ -126,7 +126,11 @@ actor TraceExporter {
         let request = CollectorRequest(address: address, timeoutMilliseconds: timeoutMilliseconds)
         let answer = await withCheckedContinuation { continuation in
             let once = OneAnswer(continuation)
-            queue.async { once.give(Result { () throws(CollectorRequest.Failure) in try request.post(body) }) }
+            queue.async {
+                // One that was given up while it waited for its turn is offered anew: it must not be sent as well.
+                guard once.isAwaited else { return }
+                once.give(Result { () throws(CollectorRequest.Failure) in try request.post(body) })
+            }
             // A name's look-up has no limit of ours: the thread may be left waiting for it, the worker is not.
             DispatchQueue.global()
                 .asyncAfter(deadline: .now() + .milliseconds(timeoutMilliseconds + Self.graceMilliseconds)) {
@@ -156,6 +160,8 @@ private final class OneAnswer: Sendable {
     private let continuation: Mutex<CheckedContinuation<Answer, Never>?>
 
     init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = Mutex(continuation) }
+
+    var isAwaited: Bool { continuation.withLock { $0 != nil } }
 
     func give(_ answer: Answer) {
         let waiting = continuation.withLock { waiting in
