@@ -1,4 +1,5 @@
 import Foundation
+import Kafka
 import Testing
 
 @testable import causeway
@@ -78,5 +79,36 @@ enum RedisCluster {
                     && text.contains("cluster_slots_assigned:16384")
             }
         }
+    }
+}
+
+/// A member of the workers' group, in their absence.
+final class OutOfLog: ConsumerHandler {
+    private var assigned: [TopicPartition] = []
+
+    func assigned(_ partitions: [TopicPartition]) { assigned += partitions }
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+
+    /// Commits, of the first partition of commands, what is far behind its end.
+    static func commit(on run: ExampleRun) throws {
+        let member = OutOfLog()
+        let consumer = try Consumer(
+            properties: [
+                ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "causeway"),
+                ("partition.assignment.strategy", "range"), ("session.timeout.ms", "6000"),
+            ],
+            topics: [CommandWire.commandsTopic],
+            handler: member
+        )
+        defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
+        let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+        let deadline = Date(timeIntervalSinceNow: 60)
+        while !member.assigned.contains(first) {
+            guard Date() < deadline else { throw Timeout(what: "an assignment") }
+            _ = consumer.poll()
+            usleep(10_000)
+        }
+        try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)
+        try #require(consumer.commitStored(synchronously: true) == nil)
     }
 }

@@ -144,6 +144,32 @@ struct AlertLoadTests {
         }
     }
 
+    /// The group has committed what is not in the log: nothing is read of it, and nothing is passed over.
+    @Test func whatWasCommittedIsGone() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            var history = AlertHistory()
+            let well = try run.awaitMetrics("partitions") {
+                $0.isWell && $0.sum("causeway_partitions_standing_still") == 0
+            }
+            history.add(well, minutes: 15)
+            history.expect()
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try OutOfLog.commit(on: run)
+            try run.stage.startWorker()
+            let still = try run.awaitMetrics("a partition that stands still") {
+                $0.isWell && $0.sum("causeway_partitions_standing_still") == 1
+            }
+            let partition = ["topic": "commands", "partition": "0"]
+            #expect(still.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
+            #expect(try run.findings().contains("CausewayPartitionStandsStill"))
+            history.add(still, minutes: 5)
+            history.expect(firing: "CausewayPartitionStandsStill")
+            try history.evaluate()
+        }
+    }
+
     /// The clock goes on by almost an hour, and OpenSSL signs no new token: pushes wait, and the age of the last token is told. Nothing was
     /// told while nobody needed it.
     @Test func noNewProviderTokenIsSigned() async throws {

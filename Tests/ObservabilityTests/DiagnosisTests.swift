@@ -41,6 +41,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.first.set(.redisServersAway, to: 1) } == ["CausewayRedisServerAway"])
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
+        #expect(Self.alerts { $0.kafka.set(.partitionsStandingStill, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
         let spent = Self.alerts { worker in
             worker.first.add(.pushRetries, 0)

@@ -88,6 +88,7 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.count))
+        metrics.set(.partitionsStandingStill, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,

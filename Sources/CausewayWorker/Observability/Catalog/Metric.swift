@@ -44,6 +44,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case kafkaErrors
     case partitionsAssigned
     case partitionsPaused
+    case partitionsStandingStill
     case readAheadActive
     case consumerLag
     case oldestUnsettled

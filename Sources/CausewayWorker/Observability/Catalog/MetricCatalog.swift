@@ -325,6 +325,16 @@ public enum MetricCatalog {
             "For long: the lane is full; see causeway_records_waiting for what it waits for."
         ),
         .gauge(
+            .partitionsStandingStill,
+            "causeway_partitions_standing_still",
+            .count("partitions"),
+            [],
+            .kafka,
+            "Partitions that are not read because the offset that was committed for them is gone, or is not known yet.",
+            "For seconds at a start. For longer: records were deleted before they were read; the log kind offset-gone names "
+                + "the partition, and nothing is passed over without a person."
+        ),
+        .gauge(
             .readAheadActive,
             "causeway_read_ahead_active",
             .flag,

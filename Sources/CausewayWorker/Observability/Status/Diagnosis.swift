@@ -170,6 +170,17 @@ struct Diagnosis {
                 )
             )
         }
+        if now[.partitionsStandingStill] > 0 {
+            findings.append(
+                Finding(
+                    severity: .broken,
+                    alert: "CausewayPartitionStandsStill",
+                    sight: "\(now[.partitionsStandingStill]) partitions stand still.",
+                    meaning: "Where to read on is not known, or records were deleted before they were read.",
+                    action: "The event offset-gone below names them. A person decides where to go on: see the runbook."
+                )
+            )
+        }
         if let lag = lagGrowth { findings.append(lag) }
         if now[.partitionsPaused] > 0 {
             findings.append(
