@@ -137,11 +137,7 @@ extension Delivery {
     }
 
     func body(of record: UInt32) -> UnsafeMutableRawBufferPointer {
-        let piece = records[record].body
-        return UnsafeMutableRawBufferPointer(
-            start: records[record].block.base + Int(piece.offset),
-            count: Int(piece.count)
-        )
+        records[record].bodyBytes
     }
 
     private mutating func hold(_ record: UInt32, of activity: UInt32) {

@@ -25,8 +25,11 @@ extension Delivery {
     /// Lets one record of a partition that goes away go, wherever it waits. A start that backs off is under way: it was admitted, and
     /// nobody else may send it.
     private mutating func letGo(_ record: UInt32, of activity: UInt32, now: Moment) {
-        if records[record].carrier != .max {
-            records[records[record].carrier].rider = .max
+        let carrier = records[record].carrier
+        if carrier != .max {
+            // It goes on with the alert, which is this record's bytes as yet.
+            completeBody(of: carrier)
+            records[carrier].rider = .max
             records[record].carrier = .max
             abandon(record, now: now)
         } else if activities[activity].riderToBe == record {

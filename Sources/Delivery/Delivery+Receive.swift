@@ -38,14 +38,10 @@ extension Delivery {
             epoch: partition.epoch,
             partitionNumber: partition.number,
             offset: record.offset,
-            block: Arena.Block(base: Self.noBytes, sizeClass: 0),
             recordMilliseconds: record.timestampMilliseconds,
             receivedMilliseconds: now.wallMilliseconds
         )
     }
-
-    /// Stands in a slot for the block it does not have yet; never read or freed.
-    private static var noBytes: UnsafeMutableRawPointer { UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped }
 
     private mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
@@ -134,7 +130,7 @@ extension Delivery {
         return policies.index(of: command.policy.range.bytes(in: record))
     }
 
-    /// Lays a command out in a block of its own and fills its slot's fields. The record's bytes are not needed afterwards.
+    /// Lays a command out in blocks of its own and fills its slot's fields. The record's bytes are not needed afterwards.
     mutating func fill(
         _ slot: inout RecordSlot,
         with command: Command,
@@ -144,18 +140,19 @@ extension Delivery {
         slot.kind = .command
         slot.event = command.event
         slot.version = command.version
-        slot.digest = command.digest
+        slot.isBodyComplete = false
         if command.event == .start { slot.claim = randomness.next() }
         slot.staleDate = command.staleDate
         slot.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
         slot.expiration = command.expiration
+        let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
         let texts =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let count =
-            texts + trace.count + DefaultIdentifier.bytesMax + BlockRoom.tokenBytes + BlockRoom.reasonBytes
-            + command.bodyCount
+            texts + trace.count + (command.identifier.isAbsent ? DefaultIdentifier.bytesMax(topic: topic) : 0)
+            + BlockRoom.reasonBytes
         var writer = RecordBlockWriter(block: arena.allocate(count))
         slot.block = writer.block
         slot.subject = writer.append(command.activity, from: value)
@@ -164,7 +161,6 @@ extension Delivery {
         slot.policyName = writer.append(command.policy, from: value)
         slot.trace = writer.append(trace)
         if command.identifier.isAbsent {
-            let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
             let written = DefaultIdentifier.write(
                 topic: topic,
                 partition: slot.partitionNumber,
@@ -175,8 +171,10 @@ extension Delivery {
         } else {
             slot.commandIdentifier = writer.append(command.identifier, from: value)
         }
-        slot.token = writer.reserve(BlockRoom.tokenBytes)
         slot.reason = writer.reserve(BlockRoom.reasonBytes)
+        var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes + command.bodyCount))
+        slot.content = content.block
+        slot.token = content.reserve(BlockRoom.tokenBytes)
         if let environment = command.environment, !command.token.isAbsent {
             slot.environment = environment
             slot.suppliesToken = true
@@ -184,9 +182,9 @@ extension Delivery {
                 slot.recordMilliseconds >= 0 ? slot.recordMilliseconds : slot.receivedMilliseconds
             slot.setToken(registering: command.token, from: value)
         }
-        let room = UnsafeMutableRawBufferPointer(start: writer.remaining, count: command.bodyCount)
+        let room = UnsafeMutableRawBufferPointer(start: content.remaining, count: command.bodyCount)
         slot.layout = Body.write(command, from: value, into: room)
-        slot.body = writer.advance(command.bodyCount)
+        slot.body = content.advance(command.bodyCount)
     }
 
     private mutating func fill(
@@ -198,14 +196,16 @@ extension Delivery {
         slot.kind = .registration
         slot.environment = registration.environment
         slot.registeredAtMilliseconds = registration.registeredAtMilliseconds
-        let rooms = trace.count + BlockRoom.tokenBytes + BlockRoom.reasonBytes
+        let rooms = trace.count + BlockRoom.reasonBytes
+        var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes))
+        slot.content = content.block
+        slot.token = content.reserve(BlockRoom.tokenBytes)
         switch registration.kind {
         case .activity(let activity):
             var writer = RecordBlockWriter(block: arena.allocate(Int(activity.activity.range.count) + rooms))
             slot.block = writer.block
             slot.subject = writer.append(activity.activity, from: value)
             slot.trace = writer.append(trace)
-            slot.token = writer.reserve(BlockRoom.tokenBytes)
             slot.reason = writer.reserve(BlockRoom.reasonBytes)
             slot.setToken(registering: activity.token, from: value)
             slot.frequentUpdates = activity.frequentUpdates
@@ -217,7 +217,6 @@ extension Delivery {
             slot.device = writer.append(start.device, from: value)
             slot.attributesType = writer.append(start.attributesType, from: value)
             slot.trace = writer.append(trace)
-            slot.token = writer.reserve(BlockRoom.tokenBytes)
             slot.reason = writer.reserve(BlockRoom.reasonBytes)
             slot.setToken(registering: start.token, from: value)
         }
@@ -232,7 +231,10 @@ extension Delivery {
 /// The id of a command that names none: `topic/partition/offset`.
 enum DefaultIdentifier {
     /// A topic's name has at most 249 bytes (Kafka), the numbers at most 10 and 20 digits and a sign.
-    static let bytesMax = 249 + 1 + 11 + 1 + 20
+    static let bytesMax = bytesMax(topicBytes: 249)
+
+    static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }
+    private static func bytesMax(topicBytes: Int) -> Int { topicBytes + 1 + 11 + 1 + 20 }
 
     static func write(topic: [UInt8], partition: Int32, offset: Int64, into target: UnsafeMutableRawPointer) -> Int {
         var position = min(topic.count, 249)

@@ -76,13 +76,14 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decode(reply.heldCommand)
             var slot = records[record]
-            let registration = slot.block
+            let (texts, content) = (slot.block, slot.content)
             // A policy that is not configured any more is no reason to lose a state that was accepted once.
             slot.policy =
                 policy(of: command, of: slot.application, in: reply.heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(&slot, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
-            arena.free(registration)
+            arena.free(texts)
+            arena.free(content)
             // The token that was held for is in Redis: the admission names it.
             slot.suppliesToken = false
             records[record] = slot

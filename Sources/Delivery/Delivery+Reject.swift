@@ -19,15 +19,17 @@ extension Delivery {
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
         slot.lacksValue = record.value == nil
         slot.lacksKey = record.key == nil
+        var content = RecordBlockWriter(block: arena.allocate(value.count))
+        slot.content = content.block
+        slot.body = content.append(value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
             let count =
-                key.count + value.count + record.trace.count + code.count + detail.count
+                key.count + record.trace.count + code.count + detail.count
                 + DefaultIdentifier.bytesMax
             var writer = RecordBlockWriter(block: arena.allocate(count))
             slot.block = writer.block
             slot.recordKey = writer.append(key)
-            slot.body = writer.append(value)
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)

@@ -6,6 +6,7 @@ import LiveActivity
 /// What must hold:
 /// - a record has one rider at the most: the command whose alert it carries; a rider has none and waits in no list;
 /// - a rider is finished with its carrier, as `superseded`, or gets its own turn back when its carrier is let go without having been sent;
+/// - a carried alert is put into the body when the carrier's turn has come, since most carriers are replaced before;
 /// - a body is changed only while its record waits or is being admitted, never when APNs may be reading it.
 extension Delivery {
     /// A newer command takes the place of an older one that no phone has been told of. The older one's alert, or the one that it carries,
@@ -14,10 +15,12 @@ extension Delivery {
         let isCarrier = records[older].rider != .max
         let source = isCarrier ? records[older].rider : older
         guard mayRide(source, on: newer, now: now) else { return finish(older, outcome) }
-        guard carry(records[source].alert, of: records[source].priority, on: newer) else {
+        guard hasRoom(forAlertOf: Int(records[source].layout.alert.count), in: newer) else {
             records[source].setReason("alertDidNotFit")
             return finish(older, outcome)
         }
+        records[newer].priority = max(records[newer].priority, records[source].priority)
+        records[newer].isBodyComplete = false
         records[older].rider = .max
         finishRider(of: newer)
         records[source].carrier = newer
@@ -39,25 +42,35 @@ extension Delivery {
         return rider != .max && records[rider].version < records[source].version
     }
 
-    /// Puts an alert into a record's body, which moves into a block of its own for it.
-    /// - Returns: false if the body would be too large; then nothing is changed.
-    mutating func carry(_ alert: UnsafeRawBufferPointer, of priority: UInt8, on record: UInt32) -> Bool {
+    /// Whether a body can be sent with an alert of so many bytes, in place of the one that it has.
+    private func hasRoom(forAlertOf count: Int, in record: UInt32) -> Bool {
+        let slot = records.address(of: record)
+        let body = UnsafeRawBufferPointer(slot.pointee.bodyBytes)
+        return Body.count(body, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
+    }
+
+    /// Makes the body of a command whose turn has come what is admitted: with the alert that it carries, and with a digest.
+    mutating func completeBody(of record: UInt32) {
+        guard !records[record].isBodyComplete else { return }
+        let rider = records[record].rider
+        if rider != .max { write(records[rider].alert, intoBodyOf: record) }
+        records[record].digest = Body.digest(UnsafeRawBufferPointer(body(of: record)), records[record].layout)
+        records[record].isBodyComplete = true
+    }
+
+    /// Puts an alert, for which there is room, into a record's body, which moves into a block of its own for it.
+    private mutating func write(_ alert: UnsafeRawBufferPointer, intoBodyOf record: UInt32) {
         let slot = records[record]
-        let body = slot.bytes(slot.body)
+        let body = UnsafeRawBufferPointer(slot.bodyBytes)
         let count = Body.count(body, slot.layout, carryingAlertOf: alert.count)
-        guard count <= Limits.bodyBytes else { return false }
         let start = Int(slot.body.offset)
-        let block = arena.allocate(start + count)
-        block.base.copyMemory(from: slot.block.base, byteCount: start)
-        let room = UnsafeMutableRawBufferPointer(start: block.base + start, count: count)
-        let layout = Body.write(body, slot.layout, carrying: alert, into: room)
-        records[record].block = block
+        let content = arena.allocate(start + count)
+        content.base.copyMemory(from: slot.content.base, byteCount: start)
+        let room = UnsafeMutableRawBufferPointer(start: content.base + start, count: count)
+        records[record].layout = Body.write(body, slot.layout, carrying: alert, into: room)
+        records[record].content = content
         records[record].body.count = UInt32(count)
-        records[record].layout = layout
-        records[record].digest = Body.digest(UnsafeRawBufferPointer(room), layout)
-        records[record].priority = max(slot.priority, priority)
-        arena.free(slot.block)
-        return true
+        arena.free(slot.content)
     }
 
     /// The command that Redis holds carries an alert: the one that is being admitted takes it over, and is admitted with it, or without
@@ -67,11 +80,14 @@ extension Delivery {
         do throws(Fault) {
             let held = try Command.decode(reply.heldCommand)
             guard held.hasAlert, !records[record].hasAlert else { return }
-            let priority = held.priority != 0 ? held.priority : 10
-            guard carry(held.alert.bytes(in: reply.heldCommand), of: priority, on: record) else {
+            let alert = held.alert.bytes(in: reply.heldCommand)
+            guard hasRoom(forAlertOf: alert.count, in: record) else {
                 records[record].lacksHeldAlert = true
                 return
             }
+            write(alert, intoBodyOf: record)
+            records[record].digest = Body.digest(UnsafeRawBufferPointer(body(of: record)), records[record].layout)
+            records[record].priority = max(records[record].priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {
             // Only a hand other than ours can have put it there; the state itself goes on.

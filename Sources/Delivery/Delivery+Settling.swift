@@ -17,6 +17,15 @@ extension Delivery {
             if records[record].settlement != .none { call(.settleDevice, record) }
         }
         finishRider(of: record)
+        if records[record].kind == .command, !records[record].retiresToken { freeContent(of: record) }
+    }
+
+    /// A command that is replaced leaves its room to the next one, which finds it in the processor's cache.
+    private mutating func freeContent(of record: UInt32) {
+        arena.free(records[record].content)
+        records[record].content = .none
+        records[record].token.count = 0
+        records[record].body.count = 0
     }
 
     /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
@@ -90,6 +99,7 @@ extension Delivery {
 
     private mutating func release(_ record: UInt32) {
         arena.free(records[record].block)
+        arena.free(records[record].content)
         records.free(record)
     }
 }

@@ -52,6 +52,7 @@ extension Delivery {
         activities[activity].holdsCredit = true
         guard let record = popWaiting(of: activity) else { preconditionFailure("the head of a list is gone") }
         activities[activity].current = record
+        completeBody(of: record)
         // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
         if records[record].event == .start, !records[record].hasStartDraw {
             activities[activity].phase = .addressing

@@ -101,7 +101,7 @@ extension Delivery {
         else { return }
         if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
         records[staying].suppliesToken = true
-        records[staying].setToken(from.bytes(from.token))
+        records[staying].setToken(from.tokenBytes)
         records[staying].environment = from.environment
         records[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }

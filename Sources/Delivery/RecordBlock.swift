@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Room that every record's block has for a token that Redis will name and for a reason that APNs will give.
+/// Room that records have for a token that Redis will name and for a reason that APNs will give.
 enum BlockRoom {
     static let tokenBytes = Limits.tokenDigitsMost
     static let reasonBytes = 64
@@ -45,28 +45,41 @@ extension RecordSlot {
         UnsafeRawBufferPointer(start: block.base + Int(piece.offset), count: Int(piece.count))
     }
 
+    var tokenBytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: content.base + Int(token.offset), count: Int(token.count))
+    }
+
+    var bodyBytes: UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(start: content.base + Int(body.offset), count: Int(body.count))
+    }
+
     /// The value of the alert in its body; empty if there is none.
-    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: bytes(body)) }
+    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: UnsafeRawBufferPointer(bodyBytes)) }
 
     /// Fills a reserved piece; what is over its room is cut.
-    private func filled(_ piece: Piece, room: Int, with bytes: UnsafeRawBufferPointer) -> Piece {
+    private func filled(
+        _ piece: Piece,
+        of block: Arena.Block,
+        room: Int,
+        with bytes: UnsafeRawBufferPointer
+    ) -> Piece {
         let count = min(bytes.count, room)
         if let base = bytes.baseAddress { (block.base + Int(piece.offset)).copyMemory(from: base, byteCount: count) }
         return Piece(offset: piece.offset, count: UInt32(count))
     }
 
     mutating func setToken(_ bytes: UnsafeRawBufferPointer) {
-        token = filled(token, room: BlockRoom.tokenBytes, with: bytes)
+        token = filled(token, of: content, room: BlockRoom.tokenBytes, with: bytes)
     }
 
     /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
     mutating func setToken(registering text: TextRange, from record: UnsafeRawBufferPointer) {
-        let room = UnsafeMutableRawBufferPointer(start: block.base + Int(token.offset), count: BlockRoom.tokenBytes)
+        let room = UnsafeMutableRawBufferPointer(start: content.base + Int(token.offset), count: BlockRoom.tokenBytes)
         token.count = UInt32(Hexadecimal.copyLowercased(text.range.bytes(in: record), into: room))
     }
 
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
-        reason = filled(reason, room: BlockRoom.reasonBytes, with: bytes)
+        reason = filled(reason, of: block, room: BlockRoom.reasonBytes, with: bytes)
     }
 
     mutating func setReason(_ text: StaticString) {

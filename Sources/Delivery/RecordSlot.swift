@@ -45,6 +45,8 @@ struct RecordSlot: BitwiseCopyable {
     var retiresToken = false
     /// APNs gave no time with it, so no registration can be later.
     var retiresTokenUnconditionally = false
+    /// The body is what is admitted: the alert that it carries is in it, and its digest is known.
+    var isBodyComplete = false
     /// Set once the result stands; a second outcome for one record is a broken invariant.
     var isFinished = false
     /// The producer refused the dead letter for its size: it goes without its value.
@@ -59,16 +61,20 @@ struct RecordSlot: BitwiseCopyable {
     var partitionNumber: Int32
     var offset: Int64
 
-    var block: Arena.Block
+    /// Holds its texts for as long as it has its slot.
+    var block = Arena.Block.none
+    /// Holds what is done with once it has its outcome: the token, and behind it the body.
+    var content = Arena.Block.none
     var subject = Piece()
     var commandIdentifier = Piece()
     var device = Piece()
     var attributesType = Piece()
+    /// In `content`, as the body is.
     var token = Piece()
     var reason = Piece()
     /// Empty where the command names no policy.
     var policyName = Piece()
-    /// A command's body, or the value of a record that goes to the dead letters. A body is its block's last piece.
+    /// A command's body, or the value of a record that goes to the dead letters. The last piece of `content`.
     var body = Piece()
     /// What came beside the record and goes out beside what it comes to; not looked at here.
     var trace = Piece()
@@ -112,8 +118,8 @@ struct RecordSlot: BitwiseCopyable {
     /// The newer command that carries this one's alert. What rides waits in no list.
     var carrier: UInt32 = .max
 
-    /// Of its own, or carried.
-    var hasAlert: Bool { !layout.alert.isAbsent }
+    /// Of its own, or carried; then it may still have to be put into the body.
+    var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 }
 
 /// What the settle script is told of a command that was admitted to be sent.

@@ -68,12 +68,12 @@ public struct RecordView {
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
-    public var token: UnsafeRawBufferPointer { slot.bytes(slot.token) }
+    public var token: UnsafeRawBufferPointer { slot.tokenBytes }
     /// APNs' reason, or the code of what is wrong with the record.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
-    /// The request body; it stays where it is until the push was answered.
-    public var body: UnsafeRawBufferPointer { slot.bytes(slot.body) }
+    /// The request body; it stays where it is until the push was answered, and is gone when the record has its outcome.
+    public var body: UnsafeRawBufferPointer { UnsafeRawBufferPointer(slot.bodyBytes) }
 
     /// Apple's dictionary, as it came but for its timestamp and an alert that rides on with it.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
@@ -100,7 +100,7 @@ public struct RecordView {
     /// A dead letter's key and value as they came; nil where the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.lacksKey ? nil : slot.bytes(slot.recordKey) }
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.lacksValue || slot.isTruncated ? nil : slot.bytes(slot.body)
+        slot.lacksValue || slot.isTruncated ? nil : UnsafeRawBufferPointer(slot.bodyBytes)
     }
 }
 

@@ -94,7 +94,8 @@ public enum Body {
         }
     }
 
-    /// ``Command/digest`` of the command whose body this is.
+    /// Of all that can be displayed: Apple's dictionary without its timestamp's value, and the custom keys. Bodies that differ
+    /// in nothing but the timestamp have the same digest, on every machine and in every release.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

@@ -41,9 +41,6 @@ public struct Command: Sendable, BitwiseCopyable {
     public var staleDate: Int64
     /// `aps.dismissal-date`, likewise. 0 and all that is past mean *at once*.
     public var dismissalDate: Int64
-    /// Of all that can be displayed: ``aps`` without its timestamp's value, and the members of ``payload``. Commands
-    /// whose bodies differ in nothing but the timestamp have the same digest, on every machine and in every release.
-    public var digest: UInt64
     /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``.
     public var bodyCount: Int
 }

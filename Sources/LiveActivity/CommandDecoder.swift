@@ -18,7 +18,6 @@ extension Command {
 
         try command.checkAddress(start, members)
         try command.checkAps(aps)
-        command.digest = command.digestOfContent(text)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
         guard command.bodyCount <= Limits.bodyBytes else {
             throw Fault(.bodyTooLarge, .body, at: Int(command.aps.offset), amount: command.bodyCount)
@@ -48,7 +47,6 @@ extension Command {
         expiration: -1,
         staleDate: -1,
         dismissalDate: -1,
-        digest: 0,
         bodyCount: 0
     )
 
@@ -147,13 +145,5 @@ extension Command {
             guard event == .start else { throw Fault(.notAllowed, .device, at: Int(device.range.offset) &- 1) }
             throw Fault(.missingField, .device, at: start)
         }
-    }
-
-    @inline(__always)
-    private func digestOfContent(_ text: JSONText) -> UInt64 {
-        var digest = Digest()
-        digest.add(aps, without: timestampDigits, of: UnsafeRawBufferPointer(start: text.base, count: text.count))
-        if !payloadMembers.isAbsent { digest.add(text.bytes(payloadMembers)) }
-        return digest.value
     }
 }

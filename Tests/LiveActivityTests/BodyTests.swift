@@ -45,7 +45,10 @@ struct BodyTests {
 
 @Suite("Digests")
 struct DigestTests {
-    func digest(_ text: String) throws -> UInt64 { try Record(text).command().digest }
+    func digest(_ text: String) throws -> UInt64 {
+        let record = Record(text)
+        return record.digest(try record.command())
+    }
 
     @Test("do not change with what is not displayed")
     func sameContent() throws {
@@ -74,8 +77,10 @@ struct DigestTests {
     @Test("change with each bit of what is displayed")
     func everyBit() throws {
         let text = Array(RecordText.update.text.utf8)
-        let command = try Record(text).command()
-        var seen: Set<UInt64> = [command.digest]
+        let record = Record(text)
+        let command = try record.command()
+        let digest = record.digest(command)
+        var seen: Set<UInt64> = [digest]
         var changed = 0
         var differingBits = 0
         let displayed =
@@ -86,12 +91,14 @@ struct DigestTests {
             for bit in 0..<8 {
                 var other = text
                 other[place] ^= 1 << bit
-                guard let changedCommand = try? Record(other).command(), changedCommand.aps == command.aps else {
+                let otherRecord = Record(other)
+                guard let changedCommand = try? otherRecord.command(), changedCommand.aps == command.aps else {
                     continue
                 }
+                let changedDigest = otherRecord.digest(changedCommand)
                 changed += 1
-                differingBits += (changedCommand.digest ^ command.digest).nonzeroBitCount
-                #expect(seen.insert(changedCommand.digest).inserted, "bit \(bit) of byte \(place)")
+                differingBits += (changedDigest ^ digest).nonzeroBitCount
+                #expect(seen.insert(changedDigest).inserted, "bit \(bit) of byte \(place)")
             }
         }
         #expect(changed > 300)
@@ -121,9 +128,12 @@ struct DigestTests {
     func alignment() throws {
         let digest = try digest(RecordText.update.text)
         for shift in 1..<16 {
-            let record = Record(String(repeating: " ", count: shift) + RecordText.update.text)
-            let moved = UnsafeRawBufferPointer(rebasing: record.bytes[shift...])
-            #expect(try Command.decode(moved).digest == digest)
+            let record = Record(RecordText.update.text)
+            let (body, layout) = record.body(try record.command())
+            let moved = Array(repeating: 0, count: shift) + body
+            #expect(
+                moved.withUnsafeBytes { Body.digest(UnsafeRawBufferPointer(rebasing: $0[shift...]), layout) } == digest
+            )
         }
     }
 }

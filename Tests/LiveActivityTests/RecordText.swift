@@ -136,6 +136,11 @@ final class Record {
         let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
         return (room, layout)
     }
+
+    func digest(_ command: Command) -> UInt64 {
+        let (text, layout) = body(command)
+        return text.withUnsafeBytes { Body.digest($0, layout) }
+    }
 }
 
 /// The fault of decoding a command, or nil if it is one.

@@ -7,6 +7,11 @@ struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
         var sizeClass: UInt8
+
+        /// Stands for a block that is not there; never read, and free already.
+        static var none: Block {
+            Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absent)
+        }
     }
 
     /// Powers of two from 64 bytes to 128 KiB.
@@ -14,6 +19,7 @@ struct Arena: ~Copyable {
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
     private static var outsized: UInt8 { 255 }
+    private static var absent: UInt8 { 254 }
 
     private var freeLists: InlineArray<12, UnsafeMutableRawPointer?> = .init(repeating: nil)
     private var chunks: [UnsafeMutableRawPointer] = []
@@ -36,8 +42,8 @@ struct Arena: ~Copyable {
     }
 
     mutating func free(_ block: Block) {
-        if block.sizeClass == Self.outsized {
-            block.base.deallocate()
+        guard block.sizeClass < Self.classCount else {
+            if block.sizeClass == Self.outsized { block.base.deallocate() }
             return
         }
         let sizeClass = Int(block.sizeClass)

@@ -27,7 +27,6 @@ import Testing
                 let came = try Command.decode(original)
                 #expect(kept.event == came.event)
                 #expect(kept.version == came.version)
-                #expect(kept.digest == came.digest)
                 #expect(kept.expiration == came.expiration)
                 #expect(kept.priority == view.priority, "the policy has decided")
                 #expect(bytes(kept.identifier, in: written) == bytes(came.identifier, in: original))
