@@ -7,7 +7,8 @@ public struct JSONWriter: ~Copyable {
     /// below it.
     public static let bytesMost = 1 << 20
 
-    private var buffer: UnsafeMutableRawBufferPointer
+    private var base: UnsafeMutableRawPointer
+    private var capacity: Int
     private var count = 0
     /// Whether the next key is the first of its object.
     private var isFirst = true
@@ -15,16 +16,17 @@ public struct JSONWriter: ~Copyable {
     /// - Parameter capacity: bytes to begin with.
     public init(capacity: Int = 1_024) {
         precondition(capacity > 0 && capacity <= Self.bytesMost, "a capacity in the writer's limits")
-        buffer = .allocate(byteCount: capacity, alignment: 16)
+        self.capacity = capacity
+        base = .allocate(byteCount: capacity, alignment: 16)
     }
 
     deinit {
-        buffer.deallocate()
+        base.deallocate()
     }
 
     /// What has been written. Valid until the next call that writes.
     public var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
+        UnsafeRawBufferPointer(start: base, count: count)
     }
 
     /// Forgets what has been written and keeps the room.
@@ -34,11 +36,13 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Begins the text's object, or one that is the value of a key.
+    @inline(__always)
     public mutating func beginObject() {
         append(UInt8(ascii: "{"))
         isFirst = true
     }
 
+    @inline(__always)
     public mutating func endObject() {
         append(UInt8(ascii: "}"))
         isFirst = false
@@ -46,13 +50,15 @@ public struct JSONWriter: ~Copyable {
 
     /// Writes a key; its value must follow.
     /// - Parameter name: plain ASCII without quotes and backslashes, since it is not escaped.
+    @inline(__always)
     public mutating func key(_ name: StaticString) {
         let length = name.utf8CodeUnitCount
         reserve(length + 4)
         if !isFirst { put(UInt8(ascii: ",")) }
         isFirst = false
         put(UInt8(ascii: "\""))
-        put(UnsafeRawBufferPointer(start: name.utf8Start, count: length))
+        // Of a name that is known when this is compiled, some stores; a call of the library costs more than that.
+        put(name.utf8Start, length)
         put(UInt8(ascii: "\""))
         put(UInt8(ascii: ":"))
     }
@@ -73,6 +79,7 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// A string whose parts are written one by one, between two calls of this.
+    @inline(__always)
     mutating func quote() { append(UInt8(ascii: "\"")) }
 
     public mutating func integer(_ value: Int64) {
@@ -81,19 +88,33 @@ public struct JSONWriter: ~Copyable {
     }
 
     public mutating func integer(_ value: UInt64) {
+        reserve(Self.digitsMost)
+        if value < 100_000_000 { return putInteger(value) }
+        // A time in milliseconds has thirteen digits: five, and the last eight together.
+        putInteger(value / 100_000_000)
+        (base + count).storeBytes(of: eightDigits(value % 100_000_000).littleEndian, as: UInt64.self)
+        count &+= 8
+    }
+
+    /// Of `UInt64.max`.
+    private static let digitsMost = 20
+
+    private mutating func putInteger(_ value: UInt64) {
         let length = Self.digitCount(value)
-        reserve(length)
-        var place = count + length
+        var place = count &+ length
         var rest = value
         while rest >= 10 {
             let pair = Int(truncatingIfNeeded: rest % 100) &* 2
             rest /= 100
             place &-= 2
-            buffer[place] = Self.pairs.utf8Start[pair]
-            buffer[place &+ 1] = Self.pairs.utf8Start[pair &+ 1]
+            base.storeBytes(of: Self.pairs.utf8Start[pair], toByteOffset: place, as: UInt8.self)
+            base.storeBytes(of: Self.pairs.utf8Start[pair &+ 1], toByteOffset: place &+ 1, as: UInt8.self)
         }
-        if place > count { buffer[count] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest) }
-        count += length
+        if place > count {
+            let digit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
+            base.storeBytes(of: digit, toByteOffset: count, as: UInt8.self)
+        }
+        count &+= length
     }
 
     /// The numbers below 100, two digits each.
@@ -129,12 +150,15 @@ public struct JSONWriter: ~Copyable {
     mutating func stringContent(_ text: UnsafeRawBufferPointer) {
         // The most that a byte comes to is an escape of six.
         reserve(6 * text.count)
-        var position = 0
-        while true {
-            let run = Self.plainRun(text, from: position)
-            put(UnsafeRawBufferPointer(rebasing: text[position..<run]))
-            position = run
-            guard position < text.count else { return }
+        let run = putPlainRun(text, from: 0)
+        if run < text.count { putEscaped(text, from: run) }
+    }
+
+    /// Writes the rest of a string's inside, which begins with something that is not plain.
+    @inline(never)
+    private mutating func putEscaped(_ text: UnsafeRawBufferPointer, from start: Int) {
+        var position = start
+        while position < text.count {
             let byte = text[position]
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -155,25 +179,36 @@ public struct JSONWriter: ~Copyable {
             default:
                 put(byte)
             }
-            position += 1
+            position = putPlainRun(text, from: position + 1)
         }
     }
 
-    /// The position of the first byte from `start` on that may not stand in a string as it is; 0x7F, which may, counts as one.
+    /// Copies up to the first byte from `start` on that may not stand in a string as it is; 0x7F, which may, counts as one.
+    ///
+    /// Eight bytes at a time, each written before it is looked at: what follows is written over. There is room for `text` as a whole.
+    /// - Returns: the position of that byte.
     @inline(__always)
-    private static func plainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
+    private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        guard let source = text.baseAddress else { return start }
         var position = start
         while position &+ 8 <= text.count {
-            let word = UInt64(littleEndian: text.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-            let marks = notPlain(word)
-            if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
+            let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+            (base + count).storeBytes(of: word, as: UInt64.self)
+            let marks = notPlain(UInt64(littleEndian: word))
+            if marks != 0 {
+                let plain = marks.trailingZeroBitCount &>> 3
+                count &+= plain
+                return position &+ plain
+            }
+            count &+= 8
             position &+= 8
         }
         while position < text.count {
-            let byte = text[position]
+            let byte = source.load(fromByteOffset: position, as: UInt8.self)
             if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte < 0x20 || byte >= 0x7F {
                 break
             }
+            put(byte)
             position &+= 1
         }
         return position
@@ -201,35 +236,49 @@ public struct JSONWriter: ~Copyable {
         put(byte)
     }
 
-    // The two below write where ``reserve(_:)`` has made room.
+    // What is called `put` writes where ``reserve(_:)`` has made room.
 
     @inline(__always)
     private mutating func put(_ byte: UInt8) {
-        buffer[count] = byte
-        count += 1
+        base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+        count &+= 1
     }
 
     @inline(__always)
     private mutating func put(_ bytes: UnsafeRawBufferPointer) {
-        UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: bytes)
-        count += bytes.count
+        guard let start = bytes.baseAddress else { return }
+        put(start, bytes.count)
+    }
+
+    @inline(__always)
+    private mutating func put(_ start: UnsafeRawPointer, _ length: Int) {
+        (base + count).copyMemory(from: start, byteCount: length)
+        count &+= length
     }
 
     /// Makes room for more bytes.
     @inline(__always)
     private mutating func reserve(_ more: Int) {
-        if more > buffer.count - count { grow(more) }
+        if more > capacity &- count { grow(more) }
     }
 
     @inline(never)
     private mutating func grow(_ more: Int) {
         precondition(more <= Self.bytesMost - count, "a text stays below the writer's limit")
-        let larger = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: min(max(count + more, 2 * buffer.count), Self.bytesMost),
-            alignment: 16
-        )
-        larger.copyMemory(from: bytes)
-        buffer.deallocate()
-        buffer = larger
+        capacity = min(max(count + more, 2 * capacity), Self.bytesMost)
+        let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
+        larger.copyMemory(from: base, byteCount: count)
+        base.deallocate()
+        base = larger
     }
+}
+
+/// The digits of a number below 10^8, the first in the lowest byte: divided by 10,000, then by 100 and by 10, each time all parts at
+/// once. The multiplications with reciprocals are exact for parts of this size.
+func eightDigits(_ value: UInt64) -> UInt64 {
+    let fours = value / 10_000 | (value % 10_000) &<< 32
+    let hundreds = (fours &* 10_486) &>> 20 & 0x0000_007F_0000_007F
+    let pairs = hundreds | (fours &- hundreds &* 100) &<< 16
+    let tens = (pairs &* 103) &>> 10 & 0x000F_000F_000F_000F
+    return (tens | (pairs &- tens &* 10) &<< 8) | 0x3030_3030_3030_3030
 }

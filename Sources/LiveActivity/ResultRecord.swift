@@ -111,12 +111,14 @@ public struct ResultRecord {
 
 extension JSONWriter {
     /// A member whose value is a string; nothing if the string is absent.
+    @inline(__always)
     mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {
         guard let text else { return }
         key(name)
         string(text)
     }
 
+    @inline(__always)
     mutating func member(_ name: StaticString, _ value: Int64) {
         key(name)
         integer(value)
