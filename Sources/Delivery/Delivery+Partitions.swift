@@ -11,11 +11,11 @@ extension Delivery {
     /// Begins to give a partition up: nothing of it is begun any more, and what waits is let go without an outcome, since its next
     /// owner reads it again. What is under way goes on to its result.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
-        guard let partition = partitions[place], partition.phase == .assigned else { return }
-        partition.phase = .revoking
+        guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
+        partition.pointee.phase = .revoking
         for index in 0..<records.indexBound where records.isInUse(index) {
             let slot = records[index]
-            guard slot.partition == place, slot.epoch == partition.epoch, !slot.isFinished else { continue }
+            guard slot.partition == place, slot.epoch == partition.pointee.epoch, !slot.isFinished else { continue }
             guard slot.activity != .max else { continue }
             letGo(index, of: slot.activity, now: now)
         }
@@ -45,15 +45,15 @@ extension Delivery {
     }
 
     /// Whether nothing of a partition that is being given up is outstanding.
-    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.outstanding == 0 }
+    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
     /// Records of a partition that are not settled.
-    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.outstanding ?? 0 }
+    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
 
     /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.outstanding > 0 else { return nil }
-        return partition.receipts.milliseconds(of: partition.ledger.committableOffset)
+        guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
+        return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Gives a partition up for good, drained or not. What of it is still under way is finished without being counted.
@@ -64,7 +64,7 @@ extension Delivery {
 
     /// The offset that may be committed: every record below it is settled. nil before the first record.
     public func committableOffset(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.ledger.nextOffset > 0 else { return nil }
-        return partition.ledger.committableOffset
+        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+        return partition.pointee.ledger.committableOffset
     }
 }

@@ -29,7 +29,8 @@ extension Delivery {
     /// How far a partition of this lane is behind the end of its log: records that the lane has not received. Of the registrations topic
     /// it does not matter.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, now: Moment) {
-        guard let partition = partitions[place], partition.phase == .assigned, partition.topic == .commands else {
+        guard let partition = partitions[place], partition.pointee.phase == .assigned,
+            partition.pointee.topic == .commands else {
             return
         }
         noteLag(of: partition, max(0, recordsBehind))
@@ -42,14 +43,14 @@ extension Delivery {
     }
 
     /// A partition that goes away is no reason to read ahead; and what is parked may be another's, whose drain time runs.
-    mutating func stopReadAhead(for partition: Partition, now: Moment) {
+    mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
         noteLag(of: partition, 0)
         if readAhead.phase == .reading { beginParked(.emptying, now: now) }
     }
 
-    private mutating func noteLag(of partition: Partition, _ records: Int64) {
-        readAhead.recordsBehind += records - partition.recordsBehind
-        partition.recordsBehind = records
+    private mutating func noteLag(of partition: UnsafeMutablePointer<Partition>, _ records: Int64) {
+        readAhead.recordsBehind += records - partition.pointee.recordsBehind
+        partition.pointee.recordsBehind = records
     }
 
     /// Once a turn: time, and what the lane holds.

@@ -6,38 +6,42 @@ extension Delivery {
     /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is let fall: its next owner
     /// reads it again. A record whose offset was received before in this assignment likewise: the first one stands.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
-        guard let partition = partitions[record.partition], partition.phase == .assigned else { return }
-        guard partition.ledger.receive(record.offset) == .accepted else { return }
-        partition.receipts.note(
+        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
+        guard partition.pointee.ledger.receive(record.offset) == .accepted else { return }
+        partition.pointee.receipts.note(
             record.offset,
             milliseconds: now.monotonicMilliseconds,
-            committableOffset: partition.ledger.committableOffset,
-            isAlone: partition.outstanding == 0
+            committableOffset: partition.pointee.ledger.committableOffset,
+            isAlone: partition.pointee.outstanding == 0
         )
-        partition.outstanding += 1
+        partition.pointee.outstanding += 1
         countReceived()
-        let slot = emptySlot(of: record, partition: partition, now: now)
-        switch (partition.topic, record.value) {
-        case (.commands, let value?): receiveCommand(value, slot: slot, record: record, now: now)
-        case (.registrations, let value?): receiveRegistration(value, slot: slot, record: record)
-        case (.registrations, nil): receiveTombstone(slot: slot, record: record)
-        case (.commands, nil): reject(record, slot: slot, code: "emptyRecord", detail: "a command record has no value")
+        let index = records.allocate(emptySlot(of: record, partition: partition, now: now))
+        switch (partition.pointee.topic, record.value) {
+        case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
+        case (.registrations, let value?): receiveRegistration(value, index: index, record: record)
+        case (.registrations, nil): receiveTombstone(index: index, record: record)
+        case (.commands, nil): reject(record, index, code: "emptyRecord", detail: "a command record has no value")
         }
     }
 
     /// Whether the partition's window has room for `offset`; if not, the record waits outside.
     public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
-        partitions[partition]?.ledger.hasRoom(for: offset) ?? true
+        partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
-    private func emptySlot(of record: IncomingRecord, partition: Partition, now: Moment) -> RecordSlot {
+    private func emptySlot(
+        of record: IncomingRecord,
+        partition: UnsafeMutablePointer<Partition>,
+        now: Moment
+    ) -> RecordSlot {
         RecordSlot(
             kind: .invalid,
-            topic: partition.topic,
+            topic: partition.pointee.topic,
             partition: record.partition,
-            epoch: partition.epoch,
-            partitionNumber: partition.number,
+            epoch: partition.pointee.epoch,
             offset: record.offset,
+            partitionNumber: partition.pointee.number,
             recordMilliseconds: record.timestampMilliseconds,
             receivedMilliseconds: now.wallMilliseconds
         )
@@ -45,66 +49,61 @@ extension Delivery {
 
     private mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
-        slot: RecordSlot,
+        index: UInt32,
         record: IncomingRecord,
         now: Moment
     ) {
         do throws(Fault) {
             let command = try Command.decode(value)
             guard let application = application(named: command.app, in: value) else {
-                return reject(record, slot: slot, code: "unknownApp", detail: "app: is not configured")
+                return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             guard let policy = policy(of: command, of: application, in: value) else {
-                return reject(record, slot: slot, code: "unknownPolicy", detail: "policy: is not configured")
+                return reject(record, index, code: "unknownPolicy", detail: "policy: is not configured")
             }
-            var slot = slot
-            slot.application = application
-            slot.policy = policy
-            fill(&slot, with: command, from: value, trace: record.trace)
-            enqueue(records.allocate(slot), now: now)
+            records[index].application = application
+            records[index].policy = policy
+            fill(index, with: command, from: value, trace: record.trace)
+            enqueue(index, now: now)
         } catch {
-            reject(record, slot: slot, fault: error)
+            reject(record, index, fault: error)
         }
     }
 
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
-        slot: RecordSlot,
+        index: UInt32,
         record: IncomingRecord
     ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
             guard let application = application(named: registration.app, in: value) else {
-                return reject(record, slot: slot, code: "unknownApp", detail: "app: is not configured")
+                return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
-            var slot = slot
-            slot.application = application
-            fill(&slot, with: registration, from: value, trace: record.trace)
-            let index = records.allocate(slot)
+            records[index].application = application
+            fill(index, with: registration, from: value, trace: record.trace)
             call(.register, index)
         } catch {
-            reject(record, slot: slot, fault: error)
+            reject(record, index, fault: error)
         }
     }
 
     /// A tombstone names its activity or device by the record's key alone, and no app: it unregisters in every app that is configured.
-    private mutating func receiveTombstone(slot: RecordSlot, record: IncomingRecord) {
+    private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
             return reject(
                 record,
-                slot: slot,
+                index,
                 code: "missingKey",
                 detail: "a tombstone's key must name an activity or device"
             )
         }
-        var slot = slot
-        slot.kind = .unregistration
         var writer = RecordBlockWriter(block: arena.allocate(key.count))
-        slot.block = writer.block
-        slot.subject = writer.append(key)
-        slot.registeredAtMilliseconds =
-            record.timestampMilliseconds >= 0 ? record.timestampMilliseconds : slot.receivedMilliseconds
-        let index = records.allocate(slot)
+        records[index].kind = .unregistration
+        records[index].block = writer.block
+        records[index].subject = writer.append(key)
+        records[index].registeredAtMilliseconds =
+            record.timestampMilliseconds >= 0 ? record.timestampMilliseconds : records[index].receivedMilliseconds
         recordsAwaitingRedis += 1
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
@@ -132,20 +131,22 @@ extension Delivery {
 
     /// Lays a command out in blocks of its own and fills its slot's fields. The record's bytes are not needed afterwards.
     mutating func fill(
-        _ slot: inout RecordSlot,
+        _ index: UInt32,
         with command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        slot.kind = .command
-        slot.event = command.event
-        slot.version = command.version
-        slot.isBodyComplete = false
-        if command.event == .start { slot.claim = randomness.next() }
-        slot.staleDate = command.staleDate
-        slot.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
-        slot.expiration = command.expiration
-        let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
+        // No record is added meanwhile, so that it stays where it is.
+        let slot = records.mutableAddress(of: index)
+        slot.pointee.kind = .command
+        slot.pointee.event = command.event
+        slot.pointee.version = command.version
+        slot.pointee.isBodyComplete = false
+        if command.event == .start { slot.pointee.claim = randomness.next() }
+        slot.pointee.staleDate = command.staleDate
+        slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
+        slot.pointee.expiration = command.expiration
+        let topic = slot.pointee.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
         let texts =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
@@ -154,71 +155,72 @@ extension Delivery {
             texts + trace.count + (command.identifier.isAbsent ? DefaultIdentifier.bytesMax(topic: topic) : 0)
             + BlockRoom.reasonBytes
         var writer = RecordBlockWriter(block: arena.allocate(count))
-        slot.block = writer.block
-        slot.subject = writer.append(command.activity, from: value)
-        slot.device = writer.append(command.device, from: value)
-        slot.attributesType = writer.append(command.attributesType, from: value)
-        slot.policyName = writer.append(command.policy, from: value)
-        slot.trace = writer.append(trace)
+        slot.pointee.block = writer.block
+        slot.pointee.subject = writer.append(command.activity, from: value)
+        slot.pointee.device = writer.append(command.device, from: value)
+        slot.pointee.attributesType = writer.append(command.attributesType, from: value)
+        slot.pointee.policyName = writer.append(command.policy, from: value)
+        slot.pointee.trace = writer.append(trace)
         if command.identifier.isAbsent {
             let written = DefaultIdentifier.write(
                 topic: topic,
-                partition: slot.partitionNumber,
-                offset: slot.offset,
+                partition: slot.pointee.partitionNumber,
+                offset: slot.pointee.offset,
                 into: writer.remaining
             )
-            slot.commandIdentifier = writer.advance(written)
+            slot.pointee.commandIdentifier = writer.advance(written)
         } else {
-            slot.commandIdentifier = writer.append(command.identifier, from: value)
+            slot.pointee.commandIdentifier = writer.append(command.identifier, from: value)
         }
-        slot.reason = writer.reserve(BlockRoom.reasonBytes)
+        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
         var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes + command.bodyCount))
-        slot.content = content.block
-        slot.token = content.reserve(BlockRoom.tokenBytes)
+        slot.pointee.content = content.block
+        slot.pointee.token = content.reserve(BlockRoom.tokenBytes)
         if let environment = command.environment, !command.token.isAbsent {
-            slot.environment = environment
-            slot.suppliesToken = true
-            slot.registeredAtMilliseconds =
-                slot.recordMilliseconds >= 0 ? slot.recordMilliseconds : slot.receivedMilliseconds
-            slot.setToken(registering: command.token, from: value)
+            slot.pointee.environment = environment
+            slot.pointee.suppliesToken = true
+            slot.pointee.registeredAtMilliseconds =
+                slot.pointee.recordMilliseconds >= 0 ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
+            slot.pointee.setToken(registering: command.token, from: value)
         }
         let room = UnsafeMutableRawBufferPointer(start: content.remaining, count: command.bodyCount)
-        slot.layout = Body.write(command, from: value, into: room)
-        slot.body = content.advance(command.bodyCount)
+        slot.pointee.layout = Body.write(command, from: value, into: room)
+        slot.pointee.body = content.advance(command.bodyCount)
     }
 
     private mutating func fill(
-        _ slot: inout RecordSlot,
+        _ index: UInt32,
         with registration: Registration,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        slot.kind = .registration
-        slot.environment = registration.environment
-        slot.registeredAtMilliseconds = registration.registeredAtMilliseconds
+        let slot = records.mutableAddress(of: index)
+        slot.pointee.kind = .registration
+        slot.pointee.environment = registration.environment
+        slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
         let rooms = trace.count + BlockRoom.reasonBytes
         var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes))
-        slot.content = content.block
-        slot.token = content.reserve(BlockRoom.tokenBytes)
+        slot.pointee.content = content.block
+        slot.pointee.token = content.reserve(BlockRoom.tokenBytes)
         switch registration.kind {
         case .activity(let activity):
             var writer = RecordBlockWriter(block: arena.allocate(Int(activity.activity.range.count) + rooms))
-            slot.block = writer.block
-            slot.subject = writer.append(activity.activity, from: value)
-            slot.trace = writer.append(trace)
-            slot.reason = writer.reserve(BlockRoom.reasonBytes)
-            slot.setToken(registering: activity.token, from: value)
-            slot.frequentUpdates = activity.frequentUpdates
-            slot.shows = activity.shows
+            slot.pointee.block = writer.block
+            slot.pointee.subject = writer.append(activity.activity, from: value)
+            slot.pointee.trace = writer.append(trace)
+            slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+            slot.pointee.setToken(registering: activity.token, from: value)
+            slot.pointee.frequentUpdates = activity.frequentUpdates
+            slot.pointee.shows = activity.shows
         case .pushToStart(let start):
             let texts = Int(start.device.range.count) + Int(start.attributesType.range.count)
             var writer = RecordBlockWriter(block: arena.allocate(texts + rooms))
-            slot.block = writer.block
-            slot.device = writer.append(start.device, from: value)
-            slot.attributesType = writer.append(start.attributesType, from: value)
-            slot.trace = writer.append(trace)
-            slot.reason = writer.reserve(BlockRoom.reasonBytes)
-            slot.setToken(registering: start.token, from: value)
+            slot.pointee.block = writer.block
+            slot.pointee.device = writer.append(start.device, from: value)
+            slot.pointee.attributesType = writer.append(start.attributesType, from: value)
+            slot.pointee.trace = writer.append(trace)
+            slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+            slot.pointee.setToken(registering: start.token, from: value)
         }
     }
 

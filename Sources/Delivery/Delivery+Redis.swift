@@ -75,18 +75,16 @@ extension Delivery {
         if isRevoked(record) { return abandon(record, now: now) }
         do throws(Fault) {
             let command = try Command.decode(reply.heldCommand)
-            var slot = records[record]
-            let (texts, content) = (slot.block, slot.content)
+            let slot = records[record]
             // A policy that is not configured any more is no reason to lose a state that was accepted once.
-            slot.policy =
+            records[record].policy =
                 policy(of: command, of: slot.application, in: reply.heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
-            fill(&slot, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
-            arena.free(texts)
-            arena.free(content)
+            fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
+            arena.free(slot.block)
+            arena.free(slot.content)
             // The token that was held for is in Redis: the admission names it.
-            slot.suppliesToken = false
-            records[record] = slot
+            records[record].suppliesToken = false
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {

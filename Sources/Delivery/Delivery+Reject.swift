@@ -2,16 +2,15 @@ import LiveActivity
 
 /// Records that are wrong: each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
 extension Delivery {
-    mutating func reject(_ record: IncomingRecord, slot: RecordSlot, fault: Fault) {
+    mutating func reject(_ record: IncomingRecord, _ index: UInt32, fault: Fault) {
         let detail = record.value.map { fault.message(in: $0) } ?? ""
         let name = fault.code.name
-        reject(record, slot: slot, code: name, detail: detail)
+        reject(record, index, code: name, detail: detail)
     }
 
     /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
-    mutating func reject(_ record: IncomingRecord, slot: RecordSlot, code: StaticString, detail: String) {
-        var slot = slot
-        slot.kind = .invalid
+    mutating func reject(_ record: IncomingRecord, _ index: UInt32, code: StaticString, detail: String) {
+        var slot = records[index]
         let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
         let code = UnsafeRawBufferPointer(start: code.utf8Start, count: code.utf8CodeUnitCount)
         var detail = detail
@@ -41,6 +40,7 @@ extension Delivery {
             )
             slot.commandIdentifier = writer.advance(written)
         }
-        finish(records.allocate(slot), .invalid)
+        records[index] = slot
+        finish(index, .invalid)
     }
 }

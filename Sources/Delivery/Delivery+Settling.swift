@@ -82,8 +82,8 @@ extension Delivery {
     private mutating func settle(_ record: UInt32) {
         precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
-            partition.ledger.settle(records[record].offset)
-            partition.outstanding -= 1
+            partition.pointee.ledger.settle(records[record].offset)
+            partition.pointee.outstanding -= 1
         }
         recordsFinished -= 1
         release(record)
@@ -93,7 +93,7 @@ extension Delivery {
     mutating func abandon(_ record: UInt32, now: Moment) {
         precondition(!records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
         returnRider(of: record, now: now)
-        partitions.current(records[record].partition, epoch: records[record].epoch)?.outstanding -= 1
+        partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1
         release(record)
     }
 

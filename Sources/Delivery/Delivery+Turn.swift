@@ -129,9 +129,9 @@ extension Delivery {
     }
 
     func isRevoked(_ record: UInt32) -> Bool {
-        let slot = records[record]
-        guard let partition = partitions.current(slot.partition, epoch: slot.epoch) else { return true }
-        return partition.phase == .revoking
+        let slot = records.address(of: record)
+        guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }
+        return partition.pointee.phase == .revoking
     }
 
     mutating func call(_ kind: RedisCall.Kind, _ record: UInt32, application: UInt16? = nil) {

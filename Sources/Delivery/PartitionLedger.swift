@@ -25,6 +25,9 @@ struct PartitionLedger: ~Copyable {
 
     deinit { settledBits.deallocate() }
 
+    /// Offsets from the first that is not settled to the last that was received.
+    var span: Int64 { nextOffset - committableOffset }
+
     /// Whether `offset` fits the window now.
     func hasRoom(for offset: Int64) -> Bool {
         guard isStarted, offset > committableOffset else { return true }

@@ -1,5 +1,5 @@
-/// One assigned partition of a lane. An instance lives as long as an assignment, not as long as a message.
-final class Partition {
+/// One assigned partition of a lane.
+struct Partition: ~Copyable {
     enum Phase {
         /// Records are received and worked on.
         case assigned
@@ -28,40 +28,62 @@ final class Partition {
 
 /// The partitions of a lane. A place is used again after a release; the epoch tells its assignments apart, so that what completes
 /// after its partition was given up is not counted for the next one.
-struct PartitionTable {
+///
+/// Partitions are lent as pointers, which are good until the next release: records name theirs all the time, and a reference would be
+/// counted each time.
+struct PartitionTable: ~Copyable {
     /// The most partitions of one lane at a time.
     static let limit = 4_096
 
-    private var places: [Partition?] = []
+    private var places: [UnsafeMutablePointer<Partition>?] = []
     private var nextEpoch: UInt32 = 1
 
-    mutating func assign(topic: RecordTopic, number: Int32, windowOffsets: Int) -> UInt32? {
-        let partition = Partition(topic: topic, number: number, epoch: nextEpoch, windowOffsets: windowOffsets)
-        nextEpoch &+= 1
-        if let place = places.firstIndex(where: { $0 == nil }) {
-            places[place] = partition
-            return UInt32(place)
-        }
-        guard places.count < Self.limit else { return nil }
-        places.append(partition)
-        return UInt32(places.count - 1)
+    init() {}
+
+    deinit {
+        for case let partition? in places { Self.destroy(partition) }
     }
 
-    mutating func release(_ place: UInt32) { places[Int(place)] = nil }
+    private static func destroy(_ partition: UnsafeMutablePointer<Partition>) {
+        partition.deinitialize(count: 1)
+        partition.deallocate()
+    }
 
-    subscript(_ place: UInt32) -> Partition? { Int(place) < places.count ? places[Int(place)] : nil }
+    mutating func assign(topic: RecordTopic, number: Int32, windowOffsets: Int) -> UInt32? {
+        let free = places.firstIndex { $0 == nil }
+        guard free != nil || places.count < Self.limit else { return nil }
+        let partition = UnsafeMutablePointer<Partition>.allocate(capacity: 1)
+        partition.initialize(
+            to: Partition(topic: topic, number: number, epoch: nextEpoch, windowOffsets: windowOffsets)
+        )
+        nextEpoch &+= 1
+        guard let free else {
+            places.append(partition)
+            return UInt32(places.count - 1)
+        }
+        places[free] = partition
+        return UInt32(free)
+    }
+
+    mutating func release(_ place: UInt32) {
+        guard let partition = places[Int(place)] else { return }
+        places[Int(place)] = nil
+        Self.destroy(partition)
+    }
+
+    subscript(_ place: UInt32) -> UnsafeMutablePointer<Partition>? { Int(place) < places.count ? places[Int(place)] : nil }
 
     /// Whether a partition has records that are not settled over more than so many offsets.
     func spansMore(than offsets: Int) -> Bool {
         places.contains { partition in
             guard let partition else { return false }
-            return partition.ledger.nextOffset - partition.ledger.committableOffset > Int64(offsets)
+            return partition.pointee.ledger.span > Int64(offsets)
         }
     }
 
     /// The partition at `place` if it is still the assignment that `epoch` names.
-    func current(_ place: UInt32, epoch: UInt32) -> Partition? {
-        guard let partition = self[place], partition.epoch == epoch else { return nil }
+    func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Partition>? {
+        guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
         return partition
     }
 }

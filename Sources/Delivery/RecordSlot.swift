@@ -14,20 +14,86 @@ enum RecordKind: UInt8 { case command, registration, unregistration, invalid }
 /// A slot lives as long as something outside names it: a place in an activity's list, a call to Redis, a push, a record in the
 /// producer. `acknowledgementsOutstanding` counts what has to be confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
+    // What merging, settling and letting go look at comes first: of most commands nothing else is read again, and what was not looked at
+    // for a while has left the processor's cache, line by line.
     var kind: RecordKind
     var topic: RecordTopic
     var event: Event = .update
-    var environment: DeviceEnvironment = .production
+    var outcome: Outcome = .failed
+    var settlement: Settlement = .none
     /// What the command asks for, or its policy for it: 5 or 10.
     var priority: UInt8 = 0
+    /// Set once the result stands; a second outcome for one record is a broken invariant.
+    var isFinished = false
+    /// The body is what is admitted: the alert that it carries is in it, and its digest is known.
+    var isBodyComplete = false
+    var application: UInt16 = .max
+    var acknowledgementsOutstanding: UInt16 = 0
+    /// The place in the lane's partition table, and which assignment of it.
+    var partition: UInt32
+    var epoch: UInt32
+    var activity: UInt32 = .max
+    var offset: Int64
+    var version = Version(timestamp: 0, sequence: 0)
+    /// The command's own, UNIX seconds; -1: it has none.
+    var expiration: Int64 = -1
+    /// The next waiting command of the same activity.
+    var next: UInt32 = .max
+    /// The older command whose alert this one carries; its outcome comes with this one's.
+    var rider: UInt32 = .max
+    /// The newer command that carries this one's alert. What rides waits in no list.
+    var carrier: UInt32 = .max
+    /// The record brought a token of its own, which counts as a registration at the record's time.
+    var suppliesToken = false
+    /// The token has to be taken out of the activity's (or the device's) hash, since APNs calls it dead.
+    var retiresToken = false
+    /// Index of its policy.
+    var policy: UInt8 = 0
+    /// Holds its texts for as long as it has its slot.
+    var block = Arena.Block.none
+    /// Holds what is done with once it has its outcome: the token, and behind it the body.
+    var content = Arena.Block.none
+    /// In `content`, as the body is.
+    var token = Piece()
+    /// A command's body, or the value of a record that goes to the dead letters. The last piece of `content`.
+    var body = Piece()
+    var layout = Body.Layout.none
+
+    var subject = Piece()
+    var commandIdentifier = Piece()
+    var reason = Piece()
+    /// What came beside the record and goes out beside what it comes to; not looked at here.
+    var trace = Piece()
+    var device = Piece()
+    var attributesType = Piece()
+    /// Empty where the command names no policy.
+    var policyName = Piece()
+    /// Of a record that goes to the dead letters: its key, and what is wrong in words.
+    var recordKey = Piece()
+    var detail = Piece()
+    var partitionNumber: Int32
+    var budgetLeft: Int32 = -1
+    var recordMilliseconds: Int64
+    var receivedMilliseconds: Int64
+    var admittedMilliseconds: Int64 = -1
+    var sentMilliseconds: Int64 = -1
+    var answeredMilliseconds: Int64 = -1
+    var status: UInt16 = 0
+    var attempts: UInt8 = 0
     /// What its admission allowed; 0 before it.
     var sentPriority: UInt8 = 0
     var isDemoted = false
-    var attempts: UInt8 = 0
+    var environment: DeviceEnvironment = .production
+    var lacksKey = false
+    var lacksValue = false
+    /// The producer refused the dead letter for its size: it goes without its value.
+    var isTruncated = false
+    /// APNs gave no time with it, so no registration can be later.
+    var retiresTokenUnconditionally = false
+    var frequentUpdates = false
+
     /// Backs off since the retry budget is used up.
     var awaitsRetryBudget = false
-    /// Index of its policy.
-    var policy: UInt8 = 0
     /// The alert of the command that Redis holds is answered for: it is in this body, or does not fit into it.
     var answersForHeldAlert = false
     /// It does not fit.
@@ -36,87 +102,20 @@ struct RecordSlot: BitwiseCopyable {
     var hasStartDraw = false
     /// A start that waits for its device's budget.
     var lacksStartBudget = false
-    /// The record brought a token of its own, which counts as a registration at the record's time.
-    var suppliesToken = false
-    var frequentUpdates = false
-    var outcome: Outcome = .failed
-    var settlement: Settlement = .none
-    /// The token has to be taken out of the activity's (or the device's) hash, since APNs calls it dead.
-    var retiresToken = false
-    /// APNs gave no time with it, so no registration can be later.
-    var retiresTokenUnconditionally = false
-    /// The body is what is admitted: the alert that it carries is in it, and its digest is known.
-    var isBodyComplete = false
-    /// Set once the result stands; a second outcome for one record is a broken invariant.
-    var isFinished = false
-    /// The producer refused the dead letter for its size: it goes without its value.
-    var isTruncated = false
-    var status: UInt16 = 0
-    var application: UInt16 = .max
-    var acknowledgementsOutstanding: UInt16 = 0
-
-    /// The place in the lane's partition table, and which assignment of it.
-    var partition: UInt32
-    var epoch: UInt32
-    var partitionNumber: Int32
-    var offset: Int64
-
-    /// Holds its texts for as long as it has its slot.
-    var block = Arena.Block.none
-    /// Holds what is done with once it has its outcome: the token, and behind it the body.
-    var content = Arena.Block.none
-    var subject = Piece()
-    var commandIdentifier = Piece()
-    var device = Piece()
-    var attributesType = Piece()
-    /// In `content`, as the body is.
-    var token = Piece()
-    var reason = Piece()
-    /// Empty where the command names no policy.
-    var policyName = Piece()
-    /// A command's body, or the value of a record that goes to the dead letters. The last piece of `content`.
-    var body = Piece()
-    /// What came beside the record and goes out beside what it comes to; not looked at here.
-    var trace = Piece()
-    /// Of a record that goes to the dead letters: its key, and what is wrong in words.
-    var recordKey = Piece()
-    var detail = Piece()
-    var lacksKey = false
-    var lacksValue = false
-    var layout = Body.Layout.none
-
-    var version = Version(timestamp: 0, sequence: 0)
     var shows: Version? = nil
     var digest: UInt64 = 0
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0
-    /// The command's own, UNIX seconds; -1: it has none.
-    var expiration: Int64 = -1
     /// What is sent, by default the policy's. A start is not sent after it, even by default.
     var sentExpiration: Int64 = -1
     /// UNIX seconds; -1: it has none.
     var staleDate: Int64 = -1
-    var budgetLeft: Int32 = -1
     var sentTimestamp: Int64 = 0
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// The connection of the last attempt, or 0.
     var connection: UInt32 = 0
-
-    var recordMilliseconds: Int64
-    var receivedMilliseconds: Int64
-    var admittedMilliseconds: Int64 = -1
-    var sentMilliseconds: Int64 = -1
-    var answeredMilliseconds: Int64 = -1
-
-    var activity: UInt32 = .max
-    /// The next waiting command of the same activity.
-    var next: UInt32 = .max
-    /// The older command whose alert this one carries; its outcome comes with this one's.
-    var rider: UInt32 = .max
-    /// The newer command that carries this one's alert. What rides waits in no list.
-    var carrier: UInt32 = .max
 
     /// Of its own, or carried; then it may still have to be put into the body.
     var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }

@@ -1,6 +1,8 @@
 /// The bytes of the core's records: blocks of a few sizes, carved out of large chunks and used again, so that a steady stream of
 /// records allocates nothing.
 ///
+/// Which blocks are free is kept beside them, so that taking or freeing one does not wait for memory that nobody is going to read.
+///
 /// A block above the largest class is allocated by itself; only records that are far over every limit of the domain (and so go to the
 /// dead letters) need one.
 struct Arena: ~Copyable {
@@ -21,13 +23,27 @@ struct Arena: ~Copyable {
     private static var outsized: UInt8 { 255 }
     private static var absent: UInt8 { 254 }
 
-    private var freeLists: InlineArray<12, UnsafeMutableRawPointer?> = .init(repeating: nil)
+    /// The free blocks of one size, the last freed on top; there is room for as many as were ever carved.
+    private struct FreeBlocks: BitwiseCopyable {
+        var stack: UnsafeMutablePointer<UnsafeMutableRawPointer>
+        var count = 0
+        var room = 0
+    }
+
+    private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
 
-    init() {}
+    init() {
+        freeBlocks = .allocate(capacity: Self.classCount)
+        for sizeClass in 0..<Self.classCount {
+            (freeBlocks + sizeClass).initialize(to: FreeBlocks(stack: .allocate(capacity: 1)))
+        }
+    }
 
     deinit {
         for chunk in chunks { chunk.deallocate() }
+        for sizeClass in 0..<Self.classCount { freeBlocks[sizeClass].stack.deallocate() }
+        freeBlocks.deallocate()
     }
 
     mutating func allocate(_ count: Int) -> Block {
@@ -35,10 +51,10 @@ struct Arena: ~Copyable {
         guard sizeClass < Self.classCount else {
             return Block(base: .allocate(byteCount: count, alignment: 16), sizeClass: Self.outsized)
         }
-        if freeLists[sizeClass] == nil { carve(sizeClass) }
-        guard let base = freeLists[sizeClass] else { preconditionFailure("a carved chunk gave no block") }
-        freeLists[sizeClass] = base.load(as: UnsafeMutableRawPointer?.self)
-        return Block(base: base, sizeClass: UInt8(sizeClass))
+        if freeBlocks[sizeClass].count == 0 { carve(sizeClass) }
+        let top = freeBlocks[sizeClass].count &- 1
+        freeBlocks[sizeClass].count = top
+        return Block(base: freeBlocks[sizeClass].stack[top], sizeClass: UInt8(truncatingIfNeeded: sizeClass))
     }
 
     mutating func free(_ block: Block) {
@@ -47,8 +63,10 @@ struct Arena: ~Copyable {
             return
         }
         let sizeClass = Int(block.sizeClass)
-        block.base.storeBytes(of: freeLists[sizeClass], as: UnsafeMutableRawPointer?.self)
-        freeLists[sizeClass] = block.base
+        let count = freeBlocks[sizeClass].count
+        precondition(count < freeBlocks[sizeClass].room, "a block was freed twice")
+        freeBlocks[sizeClass].stack[count] = block.base
+        freeBlocks[sizeClass].count = count &+ 1
     }
 
     private static func sizeClass(of count: Int) -> Int {
@@ -57,17 +75,19 @@ struct Arena: ~Copyable {
         return Int.bitWidth - rounded.leadingZeroBitCount - smallestShift
     }
 
+    /// Cuts one more chunk into blocks of a size of which none is free; the first of them comes to lie on top.
     private mutating func carve(_ sizeClass: Int) {
         let blockBytes = 1 << (sizeClass + Self.smallestShift)
         let chunkBytes = max(Self.chunkBytes, blockBytes)
         let chunk = UnsafeMutableRawPointer.allocate(byteCount: chunkBytes, alignment: 64)
         chunks.append(chunk)
-        var position = 0
-        while position + blockBytes <= chunkBytes {
-            let block = chunk + position
-            block.storeBytes(of: freeLists[sizeClass], as: UnsafeMutableRawPointer?.self)
-            freeLists[sizeClass] = block
-            position += blockBytes
+        let blocks = chunkBytes / blockBytes
+        freeBlocks[sizeClass].stack.deallocate()
+        freeBlocks[sizeClass].room += blocks
+        freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].room)
+        freeBlocks[sizeClass].count = blocks
+        for block in 0..<blocks {
+            (freeBlocks[sizeClass].stack + block).initialize(to: chunk + (blocks - 1 - block) * blockBytes)
         }
     }
 }

@@ -71,6 +71,12 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return UnsafePointer(storage + Int(index))
     }
 
+    /// Valid until the next allocation.
+    mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
+        precondition(isInUse(index))
+        return storage + Int(index)
+    }
+
     private mutating func grow() {
         let larger = min(limit, capacity * 2)
         let newStorage = UnsafeMutablePointer<Element>.allocate(capacity: larger)
