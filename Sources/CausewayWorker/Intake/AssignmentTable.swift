@@ -15,13 +15,18 @@ struct AssignmentTable {
         var unsettledOffset: Int64 = -1
     }
 
-    private var rows: [[Entry?]] = [[], []]
+    /// By partition, then by topic.
+    private var entries: [Entry?] = []
     private var nextNumber: UInt32 = 1
 
+    private static func place(_ topic: Int32, _ partition: Int32) -> Int? {
+        guard topic >= 0, topic < Intake.topicCount, partition >= 0 else { return nil }
+        return Int(partition) * Intake.topicCount + Int(topic)
+    }
+
     subscript(_ topic: Int32, _ partition: Int32) -> Entry? {
-        guard topic >= 0, Int(topic) < rows.count, partition >= 0 else { return nil }
-        let row = rows[Int(topic)]
-        return Int(partition) < row.count ? row[Int(partition)] : nil
+        guard let place = Self.place(topic, partition), place < entries.count else { return nil }
+        return entries[place]
     }
 
     subscript(_ partition: TopicPartition) -> Entry? { self[partition.topic.index, partition.partition] }
@@ -31,52 +36,56 @@ struct AssignmentTable {
 
     /// - Returns: the assignment's number.
     mutating func insert(_ partition: TopicPartition, lane: Int) -> UInt32 {
-        let topic = Int(partition.topic.index)
+        guard let place = Self.place(partition.topic.index, partition.partition) else {
+            preconditionFailure("a partition of a topic that nobody asked for was assigned")
+        }
         let number = nextNumber
         nextNumber &+= 1
-        let missing = Int(partition.partition) + 1 - rows[topic].count
-        if missing > 0 { rows[topic].append(contentsOf: repeatElement(nil, count: missing)) }
-        rows[topic][Int(partition.partition)] = Entry(number: number, lane: lane)
+        let missing = place + 1 - entries.count
+        if missing > 0 { entries.append(contentsOf: repeatElement(nil, count: missing)) }
+        entries[place] = Entry(number: number, lane: lane)
         return number
     }
 
-    mutating func remove(_ partition: TopicPartition) {
-        guard self[partition] != nil else { return }
-        rows[Int(partition.topic.index)][Int(partition.partition)] = nil
-    }
+    mutating func remove(_ partition: TopicPartition) { change(partition.topic.index, partition.partition) { $0 = nil } }
 
-    mutating func removeAll() { rows = [[], []] }
+    mutating func removeAll() { entries = [] }
+
+    private mutating func change(_ topic: Int32, _ partition: Int32, _ body: (inout Entry?) -> Void) {
+        guard let place = Self.place(topic, partition), place < entries.count else { return }
+        body(&entries[place])
+    }
 
     /// Takes a lane's report in.
     /// - Returns: false if it is of an assignment that is over.
     mutating func note(_ report: LaneReport) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
-        if report.committableOffset >= 0 {
-            rows[Int(report.topic)][Int(report.partition)]?.unsettledOffset = report.committableOffset
+        change(report.topic, report.partition) { entry in
+            if report.committableOffset >= 0 { entry?.unsettledOffset = report.committableOffset }
+            if report.isDrained { entry?.isDrained = true }
         }
-        if report.isDrained { rows[Int(report.topic)][Int(report.partition)]?.isDrained = true }
         return true
     }
 
     /// - Returns: the assignment, if its lane does not know of this high watermark.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition], entry.highWatermark != highWatermark else { return nil }
-        rows[Int(partition.topic.index)][Int(partition.partition)]?.highWatermark = highWatermark
+        change(partition.topic.index, partition.partition) { $0?.highWatermark = highWatermark }
         return entry
     }
 
     mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
-        guard var entry = self[topic, partition] else { return }
-        entry.nextOffset = offset + 1
-        if entry.unsettledOffset < 0 { entry.unsettledOffset = offset }
-        rows[Int(topic)][Int(partition)] = entry
+        change(topic, partition) { entry in
+            entry?.nextOffset = offset + 1
+            if let unsettled = entry?.unsettledOffset, unsettled < 0 { entry?.unsettledOffset = offset }
+        }
     }
 
     /// Records of a topic's partitions that are known to be in the log and have not been dealt.
     func recordsBehind(of topic: Int32) -> Int64 {
-        rows[Int(topic)]
-            .reduce(0) { sum, entry in
-                guard let entry, entry.nextOffset >= 0 else { return sum }
+        stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
+            .reduce(0) { sum, place in
+                guard let entry = entries[place], entry.nextOffset >= 0 else { return sum }
                 return sum + max(0, entry.highWatermark - entry.nextOffset)
             }
     }
@@ -87,13 +96,13 @@ struct AssignmentTable {
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {
-        rows.enumerated()
-            .flatMap { topic, row in
-                row.enumerated()
-                    .compactMap { partition, entry in
-                        guard let entry, isIncluded(entry) else { return nil }
-                        return TopicPartition(topic: TopicIdentifier(index: Int32(topic)), partition: Int32(partition))
-                    }
+        entries.enumerated()
+            .compactMap { place, entry in
+                guard let entry, isIncluded(entry) else { return nil }
+                return TopicPartition(
+                    topic: TopicIdentifier(index: Int32(place % Intake.topicCount)),
+                    partition: Int32(place / Intake.topicCount)
+                )
             }
     }
 }

@@ -13,6 +13,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
     static let registrationsTopic: Int32 = 1
+    static let topicCount = 2
 
     /// Records polled in one turn, between two looks at everything else.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
@@ -28,6 +29,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let consumer: Consumer
     let producer: Producer
     let mailboxes: [LaneMailbox]
+    private let rings: [LaneRings]
     let wakeup: Wakeup
     let drainMilliseconds: Int64
     let loop: EventLoop
@@ -57,6 +59,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         self.signals = signals
         producer = plan.producer
         mailboxes = plan.mailboxes
+        rings = plan.mailboxes.map { LaneRings($0) }
         overflows = plan.mailboxes.map { _ in LaneOverflow() }
         wakeup = plan.wakeup
         registry = plan.registry
@@ -120,11 +123,12 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func pollRecords() {
         var polled = 0
-        while polled < Self.recordsPerTurnMax, mayPoll {
+        var mayGoOn = mayPoll
+        while polled < Self.recordsPerTurnMax, mayGoOn {
             switch consumer.poll() {
             case .message(let message):
                 polled += 1
-                deal(message)
+                if !deal(message) { mayGoOn = mayPoll }
             case .none: return
             case .partitionEnd: continue
             case .error(let error):
@@ -132,7 +136,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 recover(from: error)
             }
         }
-        if mayPoll { wakeup.signal() }
+        if mayGoOn { wakeup.signal() }
     }
 
     /// A backlog is fetched on without a pause: before the queue is empty, not after.
@@ -152,10 +156,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 
-    private func deal(_ message: consuming Message) {
+    /// - Returns: false if its lane has no place for it now.
+    private func deal(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
-        guard let assignment = assignments[topic, partition] else { return }
+        guard let assignment = assignments[topic, partition] else { return true }
         let lane = assignment.lane
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
@@ -170,9 +175,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
         // What is behind a record that waits waits too: the order of a partition is kept.
-        if !overflows[lane].entries.isEmpty || !mailboxes[lane].inbox.push(entry) {
-            overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
-        }
+        if overflows[lane].entries.isEmpty, rings[lane].push(entry) { return true }
+        overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
+        return false
     }
 
     /// What librdkafka has heard with the last records that it fetched; nobody is asked.
@@ -325,9 +330,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func passDeliveryReports() {
         producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
-            precondition(lane < mailboxes.count, "a delivery report of no lane")
+            precondition(lane < rings.count, "a delivery report of no lane")
             let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), error: error)
-            let isTaken = mailboxes[lane].deliveryReports.push(report)
+            let isTaken = rings[lane].push(report)
             precondition(isTaken, "more delivery reports than a lane can have records")
             touchedLanes |= 1 << UInt64(lane & 63)
         }

@@ -16,6 +16,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     static let turnSpacingMicroseconds: Int64 = 4_000
     /// Records taken from the inbox in one turn: a bound on how long a turn lasts, and the span within which states are coalesced first.
     static let recordsPerTurnMax = 4_096
+    /// After so many records the results that are known are produced: most records are finished as soon as they are received, and this few
+    /// are still in the processor's cache then.
+    static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
     /// How often the committable offsets are told to the Kafka thread.
     static let offsetReportMilliseconds: Int64 = 100
@@ -222,6 +225,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
                 return
             }
             taken += 1
+            if taken % Self.recordsPerProduction == 0 { performProductions() }
         }
         // More is there, or may be when records settle: a settled record asks for a turn by itself.
         if delivery.canReceive { mailbox.wakeup.signal() }

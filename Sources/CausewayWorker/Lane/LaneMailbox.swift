@@ -87,3 +87,18 @@ final class LaneMailbox: Sendable {
 
     func takeNumbers() -> LaneNumbers? { numbers.withLock { $0.take() } }
 }
+
+/// The rings of a mailbox through which every record goes, for a thread that keeps the mailbox itself: it passes them hundreds of thousands
+/// of entries a second, and each would count a reference up and down.
+struct LaneRings {
+    private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
+    private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>
+
+    init(_ mailbox: LaneMailbox) {
+        inbox = .passUnretained(mailbox.inbox)
+        deliveryReports = .passUnretained(mailbox.deliveryReports)
+    }
+
+    func push(_ entry: InboxEntry) -> Bool { inbox._withUnsafeGuaranteedRef { $0.push(entry) } }
+    func push(_ report: DeliveryReport) -> Bool { deliveryReports._withUnsafeGuaranteedRef { $0.push(report) } }
+}

@@ -19,13 +19,17 @@ struct LanePartitions {
     }
 
     private(set) var entries: [Entry] = []
-    /// By topic, then by partition: the position in `entries`, or -1.
-    private var positions: [[Int]] = [[], []]
+    /// By partition, then by topic: the position in `entries`, or -1.
+    private var positions: [Int] = []
+
+    private static func place(_ topic: Int32, _ partition: Int32) -> Int {
+        Int(partition) * Intake.topicCount + Int(topic)
+    }
 
     func position(topic: Int32, partition: Int32) -> Int? {
-        let row = positions[Int(topic)]
-        guard partition >= 0, Int(partition) < row.count, row[Int(partition)] >= 0 else { return nil }
-        return row[Int(partition)]
+        let place = Self.place(topic, partition)
+        guard place >= 0, place < positions.count, positions[place] >= 0 else { return nil }
+        return positions[place]
     }
 
     /// How long after its assignment a partition of which nothing has been heard is taken for one that is far behind.
@@ -50,22 +54,21 @@ struct LanePartitions {
     }
 
     mutating func insert(_ entry: Entry) {
-        let topic = Int(entry.topic)
-        let partition = Int(entry.partition)
-        if positions[topic].count <= partition {
-            positions[topic].append(contentsOf: repeatElement(-1, count: partition + 1 - positions[topic].count))
+        let place = Self.place(entry.topic, entry.partition)
+        if positions.count <= place {
+            positions.append(contentsOf: repeatElement(-1, count: place + 1 - positions.count))
         }
-        precondition(positions[topic][partition] < 0, "a partition was assigned twice")
-        positions[topic][partition] = entries.count
+        precondition(positions[place] < 0, "a partition was assigned twice")
+        positions[place] = entries.count
         entries.append(entry)
     }
 
     mutating func remove(at position: Int) {
         let entry = entries[position]
-        positions[Int(entry.topic)][Int(entry.partition)] = -1
+        positions[Self.place(entry.topic, entry.partition)] = -1
         let last = entries.removeLast()
         guard position < entries.count else { return }
         entries[position] = last
-        positions[Int(last.topic)][Int(last.partition)] = position
+        positions[Self.place(last.topic, last.partition)] = position
     }
 }
