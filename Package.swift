@@ -38,12 +38,13 @@ let package = Package(
         .systemLibrary(name: "CRdkafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
         .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CProcessor"),
         .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
 
         .target(name: "LiveActivity", swiftSettings: settings),
-        .target(name: "Delivery", dependencies: ["LiveActivity"], swiftSettings: settings),
+        .target(name: "Delivery", dependencies: ["CProcessor", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
-        .target(name: "Kafka", dependencies: ["CRdkafka", "Reactor"], swiftSettings: settings),
+        .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
         .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
         .target(

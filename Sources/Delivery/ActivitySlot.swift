@@ -45,6 +45,8 @@ struct ActivitySlot: BitwiseCopyable {
     /// A command with an alert that was overtaken by one that another worker admitted: it waits for that one to be read here, to ride on
     /// with it. Or `.max`.
     var riderToBe: UInt32 = .max
+    /// The record whose alert was last carried on, as a hint: it may be gone.
+    var lastRider: UInt32 = .max
     var riderWaitsUntilMilliseconds: Int64 = 0
     /// Monotonic time before which no push may go; Redis has the last word.
     var restsUntilMilliseconds: Int64 = 0

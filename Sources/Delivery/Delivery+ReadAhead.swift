@@ -30,7 +30,8 @@ extension Delivery {
     /// it does not matter.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
-            partition.pointee.topic == .commands else {
+            partition.pointee.topic == .commands
+        else {
             return
         }
         noteLag(of: partition, max(0, recordsBehind))

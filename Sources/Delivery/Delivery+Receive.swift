@@ -63,8 +63,9 @@ extension Delivery {
             }
             records[index].application = application
             records[index].policy = policy
+            let activity = expect(command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
-            enqueue(index, now: now)
+            enqueue(index, of: activity, now: now)
         } catch {
             reject(record, index, fault: error)
         }
@@ -180,7 +181,8 @@ extension Delivery {
             slot.pointee.environment = environment
             slot.pointee.suppliesToken = true
             slot.pointee.registeredAtMilliseconds =
-                slot.pointee.recordMilliseconds >= 0 ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
+                slot.pointee.recordMilliseconds >= 0
+                ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
             slot.pointee.setToken(registering: command.token, from: value)
         }
         let room = UnsafeMutableRawBufferPointer(start: content.remaining, count: command.bodyCount)

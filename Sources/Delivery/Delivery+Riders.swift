@@ -25,6 +25,7 @@ extension Delivery {
         finishRider(of: newer)
         records[source].carrier = newer
         records[newer].rider = source
+        activities[records[newer].activity].lastRider = source
         countAlertCarried()
         guard isCarrier else { return }
         // Were it settled now, its alert would count as done with, though the newer command may yet be let go with it.

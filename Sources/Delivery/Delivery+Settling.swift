@@ -56,6 +56,9 @@ extension Delivery {
         precondition(productions.popFirst() != nil)
     }
 
+    /// A delivery report of the record will be handed over soon.
+    public func expectReport(of production: Production) { records.prefetch(production.record) }
+
     /// A delivery report came.
     public mutating func produced(_ production: Production, _ report: ProductionReport, now: Moment) {
         switch report {

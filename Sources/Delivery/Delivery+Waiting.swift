@@ -7,8 +7,10 @@ import LiveActivity
 /// is admitted; merging here only spares it the calls.
 extension Delivery {
     /// Puts a command into its activity's list, or finishes it (or what it replaces) at once.
-    mutating func enqueue(_ record: UInt32, now: Moment) {
-        let activity = activityOf(record)
+    ///
+    /// - Parameter activity: the activity of `expect`; nil: it was not looked for yet.
+    mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
+        let activity = activity ?? activityOf(record)
         records[record].activity = activity
         let rider = activities[activity].riderToBe
         if rider != .max, records[rider].version == records[record].version {
@@ -23,8 +25,21 @@ extension Delivery {
     }
 
     private mutating func activityOf(_ record: UInt32) -> UInt32 {
-        let application = records[record].application
         let identifier = records[record].bytes(records[record].subject)
+        return activityOf(records[record].application, identifier)
+    }
+
+    /// Finds the activity of a command that is about to be laid out, and has what waits there fetched into the cache meanwhile.
+    /// - Returns: nil if its id has yet to be unescaped.
+    mutating func expect(_ command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32? {
+        guard !command.activity.isEscaped else { return nil }
+        let activity = activityOf(application, command.activity.range.bytes(in: value))
+        records.prefetch(activities[activity].tail)
+        records.prefetch(activities[activity].lastRider)
+        return activity
+    }
+
+    private mutating func activityOf(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: activitySeed, application: application, identifier: identifier)
         let known = table.find(hash) { index in
             activities[index].application == application && isEqual(activities[index].identifier, identifier)

@@ -71,7 +71,9 @@ struct PartitionTable: ~Copyable {
         Self.destroy(partition)
     }
 
-    subscript(_ place: UInt32) -> UnsafeMutablePointer<Partition>? { Int(place) < places.count ? places[Int(place)] : nil }
+    subscript(_ place: UInt32) -> UnsafeMutablePointer<Partition>? {
+        Int(place) < places.count ? places[Int(place)] : nil
+    }
 
     /// Whether a partition has records that are not settled over more than so many offsets.
     func spansMore(than offsets: Int) -> Bool {

@@ -1,3 +1,4 @@
+import CProcessor
 import CRdkafka
 import Glibc
 
@@ -80,6 +81,18 @@ public struct Message: ~Copyable {
 
     /// librdkafka's text, of a message that is an error.
     var errorText: String { String(cString: rd_kafka_message_errstr(pointer)) }
+
+    /// Has the processor fetch what librdkafka notes about a record that will be read soon.
+    public static func prefetch(_ pointer: Pointer) {
+        CProcessor_prefetch(pointer)
+        CProcessor_prefetch(UnsafeRawPointer(pointer) + 64)
+    }
+
+    /// Has it fetch the record's value, as far as it does not come by itself.
+    public static func prefetchValue(of pointer: Pointer) {
+        guard let start = UnsafeRawPointer(pointer.pointee.payload) else { return }
+        for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
+    }
 
     /// Nil if the record has none, which costs next to nothing to find out. Headers are parsed at the first call, which must not run on
     /// two threads at once.

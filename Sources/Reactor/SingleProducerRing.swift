@@ -77,6 +77,13 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
+    /// The element that so many others are before, on the consumer's thread. Nil: it is not known to be there.
+    @inlinable
+    public func peek(behind others: Int) -> Element? {
+        let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
+        return place < consumer.pointee.oppositeSeen ? elements[place & mask] : nil
+    }
+
     /// Elements inside, exact only while neither side moves: between 0 and the capacity.
     @inlinable
     public var count: Int {

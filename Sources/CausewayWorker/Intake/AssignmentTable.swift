@@ -47,7 +47,9 @@ struct AssignmentTable {
         return number
     }
 
-    mutating func remove(_ partition: TopicPartition) { change(partition.topic.index, partition.partition) { $0 = nil } }
+    mutating func remove(_ partition: TopicPartition) {
+        change(partition.topic.index, partition.partition) { $0 = nil }
+    }
 
     mutating func removeAll() { entries = [] }
 

@@ -20,6 +20,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// are still in the processor's cache then.
     static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
+    /// How many reports ahead a record is looked for: as many as are taken while memory answers.
+    static let reportsExpected = 6
     /// How often the committable offsets are told to the Kafka thread.
     static let offsetReportMilliseconds: Int64 = 100
 
@@ -219,6 +221,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         while taken < Self.recordsPerTurnMax, delivery.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
+            expectRecords()
             if partitions.position(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
@@ -229,6 +232,16 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
         // More is there, or may be when records settle: a settled record asks for a turn by itself.
         if delivery.canReceive { mailbox.wakeup.signal() }
+    }
+
+    /// Has memory fetch what comes next while this record is worked on: another thread wrote it.
+    private func expectRecords() {
+        if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
+            Message.prefetch(pointer)
+        }
+        if let entry = mailbox.inbox.peek(behind: 0), let pointer = Message.Pointer(bitPattern: entry.message) {
+            Message.prefetchValue(of: pointer)
+        }
     }
 
     /// - Returns: false if the record's partition has no room yet; the entry is still whole then.
@@ -263,6 +276,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         var taken = 0
         while taken < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
             taken += 1
+            // It was produced a while ago, and its record has left the cache.
+            if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
+                let production = Production(tag: next.tag)
+            {
+                delivery.expectReport(of: production)
+            }
             guard let production = Production(tag: report.tag) else { continue }
             if report.error == 0 { countAcknowledged(production) }
             delivery.produced(production, Self.productionReport(of: report.error), now: now)

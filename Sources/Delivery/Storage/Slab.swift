@@ -1,28 +1,35 @@
+import CProcessor
+
 /// Records of one trivial type, named by index: a free list over raw memory that grows to `limit` and never moves an index.
 ///
 /// The index of a freed record is given out again, so whoever keeps an index across a free is wrong; the core frees a record only when
 /// nothing outside names it any more.
 struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    private var storage: UnsafeMutablePointer<Element>
-    private var nextFree: UnsafeMutablePointer<UInt32>
+    /// Each element lies at the beginning of a line of the processor's cache if it is larger than one, and in front of it the index of the
+    /// next free element, or `inUse`, which is looked at whenever the element is.
+    private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
     private var everUsed = 0
     private(set) var count = 0
     let limit: Int
 
-    init(limit: Int) {
-        precondition(limit > 0 && limit < Int(UInt32.max))
-        self.limit = limit
-        capacity = min(limit, 1024)
-        storage = .allocate(capacity: capacity)
-        nextFree = .allocate(capacity: capacity)
+    private static var lineBytes: Int { 64 }
+    private static var elementOffset: Int { 8 }
+    private static var strideBytes: Int {
+        let bytes = elementOffset + MemoryLayout<Element>.size
+        let unit = bytes > lineBytes ? lineBytes : 16
+        return (bytes + unit - 1) / unit * unit
     }
 
-    deinit {
-        storage.deallocate()
-        nextFree.deallocate()
+    init(limit: Int) {
+        precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffset)
+        self.limit = limit
+        capacity = min(limit, 1024)
+        storage = .allocate(byteCount: capacity * Self.strideBytes, alignment: Self.lineBytes)
     }
+
+    deinit { storage.deallocate() }
 
     var isFull: Bool { count == limit }
     /// One above the largest index that was ever given out: the bound for a walk over all records.
@@ -34,59 +41,79 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         let index: UInt32
         if firstFree != .max {
             index = firstFree
-            firstFree = nextFree[Int(index)]
+            firstFree = mark(of: index)
         } else {
             if everUsed == capacity { grow() }
             index = UInt32(everUsed)
             everUsed += 1
         }
-        nextFree[Int(index)] = Self.inUse
-        (storage + Int(index)).initialize(to: element)
+        setMark(of: index, to: Self.inUse)
+        place(of: index).initialize(to: element)
         return index
     }
 
     mutating func free(_ index: UInt32) {
         precondition(isInUse(index), "a record was freed twice")
-        nextFree[Int(index)] = firstFree
+        setMark(of: index, to: firstFree)
         firstFree = index
         count -= 1
     }
 
-    func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && nextFree[Int(index)] == Self.inUse }
+    func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
+
+    private func mark(of index: UInt32) -> UInt32 {
+        storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
+    }
+
+    private func setMark(of index: UInt32, to mark: UInt32) {
+        storage.storeBytes(of: mark, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
+    }
+
+    private func place(of index: UInt32) -> UnsafeMutablePointer<Element> {
+        (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffset)).assumingMemoryBound(to: Element.self)
+    }
+
+    /// Has the processor fetch the first lines of an element that will be looked at soon; the index may be any.
+    func prefetch(_ index: UInt32) {
+        guard Int(index) < everUsed else { return }
+        let start = storage + Int(index) &* Self.strideBytes
+        CProcessor_prefetch(start)
+        CProcessor_prefetch(start + Self.lineBytes)
+        CProcessor_prefetch(start + 2 * Self.lineBytes)
+    }
 
     subscript(_ index: UInt32) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
-            return UnsafePointer(storage + Int(index))
+            return UnsafePointer(place(of: index))
         }
         unsafeMutableAddress {
             precondition(isInUse(index))
-            return storage + Int(index)
+            return place(of: index)
         }
     }
 
     /// Valid until the next allocation.
     func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
-        return UnsafePointer(storage + Int(index))
+        return UnsafePointer(place(of: index))
     }
 
     /// Valid until the next allocation.
     mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
-        return storage + Int(index)
+        return place(of: index)
     }
 
     private mutating func grow() {
         let larger = min(limit, capacity * 2)
-        let newStorage = UnsafeMutablePointer<Element>.allocate(capacity: larger)
-        let newNextFree = UnsafeMutablePointer<UInt32>.allocate(capacity: larger)
-        newStorage.update(from: storage, count: everUsed)
-        newNextFree.update(from: nextFree, count: everUsed)
+        let newStorage = UnsafeMutableRawPointer.allocate(
+            byteCount: larger * Self.strideBytes,
+            alignment: Self.lineBytes
+        )
+        newStorage.copyMemory(from: storage, byteCount: everUsed * Self.strideBytes)
         storage.deallocate()
-        nextFree.deallocate()
         storage = newStorage
-        nextFree = newNextFree
         capacity = larger
     }
 
