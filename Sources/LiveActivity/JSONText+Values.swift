@@ -70,7 +70,13 @@ extension JSONText {
     private func scalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
         switch peek(position) {
         case UInt8(ascii: "\""): return try string(position, field).next
-        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return try number(position, field)
+        case UInt8(ascii: "1")...UInt8(ascii: "9"):
+            // Most numbers are a few digits: not worth a call.
+            var end = position &+ 1
+            while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
+            let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
+            return isWhole ? end : try number(position, field)
+        case UInt8(ascii: "-"), UInt8(ascii: "0"): return try number(position, field)
         case UInt8(ascii: "t"): return try literal("true", position, field)
         case UInt8(ascii: "f"): return try literal("false", position, field)
         case UInt8(ascii: "n"): return try literal("null", position, field)

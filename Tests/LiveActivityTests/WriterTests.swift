@@ -79,6 +79,13 @@ struct JSONWriterTests {
             writer.integer(UInt64(value))
             #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
         }
+        // The last eight digits of a large number are written together, four by four.
+        for four in 0..<10_000 as Range<UInt64> {
+            let value = 1_790_000_000_000 + four * 10_000 + (9_999 - four)
+            writer.reset()
+            writer.integer(value)
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == String(value))
+        }
     }
 
     @Test("escapes what must be, wherever it stands")

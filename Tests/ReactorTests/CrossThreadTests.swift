@@ -56,6 +56,18 @@ extension ReactorTests {
             }
         }
 
+        @Test func `what is known to come next is seen without being taken`() {
+            let ring = SingleProducerRing<Int>(capacity: 4)
+            for element in 0..<4 { #expect(ring.push(element)) }
+            #expect(ring.pop() == 0)
+            #expect((0..<4).map { ring.peek(behind: $0) } == [1, 2, 3, nil])
+            #expect(ring.push(4))
+            #expect(ring.pop() == 1)
+            #expect(ring.peek(behind: 0) == 2 && ring.peek(behind: 1) == 3)
+            #expect(ring.peek(behind: 2) == nil, "it came since the ring was last looked into")
+            #expect([ring.pop(), ring.pop(), ring.pop(), ring.pop()] == [2, 3, 4, nil])
+        }
+
         @Test func `millions of elements pass between two threads, each once, whole and in order`() throws {
             let ring = SingleProducerRing<Element>(capacity: 256)
             let count = 3_000_000
