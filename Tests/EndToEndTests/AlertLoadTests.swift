@@ -18,10 +18,10 @@ struct AlertLoadTests {
             history.add(try run.awaitMetrics("no lag") { $0.sum("causeway_consumer_lag_records") == 0 }, minutes: 15)
             history.expect()
             try run.stage.takeRedisAway()
-            try traffic.flood(1_200)
+            try traffic.floodOnePartition(activities: 0..<1_200)
             let some = try run.awaitMetrics("a lag") { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200 }
             history.add(some, minutes: 9)
-            try traffic.flood(600)
+            try traffic.floodOnePartition(activities: 1_200..<1_800)
             let old = try run.awaitMetrics("commands that are a minute old", seconds: 90) {
                 ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 60
                     && ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800
@@ -87,7 +87,7 @@ struct AlertLoadTests {
             // A result counts as behind as soon as its command is sent: the worker is never more than some thousand behind.
             let busy = try run.awaitMetrics(
                 "a busy lane",
-                turn: { try traffic.flood(1_000, keys: 1_000, membersInPayload: 150) }
+                turn: { try traffic.flood(1_000, membersInPayload: 150) }
             ) {
                 ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85
             }
@@ -233,10 +233,28 @@ struct AlertLoadTests {
 extension Traffic {
     /// So many updates of the activity; whatever becomes of them.
     ///
-    /// - Parameters:
-    ///   - keys: of how many record keys: one means one partition.
-    ///   - membersInPayload: makes records larger.
-    func flood(_ count: Int, keys: Int = 1, membersInPayload members: Int = 0) throws {
+    /// - Parameter membersInPayload: makes records larger.
+    func flood(_ count: Int, membersInPayload members: Int = 0) throws {
+        var command = flooding
+        if members > 0 {
+            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
+        }
+        let value = try JSONSerialization.data(withJSONObject: command)
+        for number in 0..<count { try run.send(value, key: "flood-\(number)") }
+        try run.turn(milliseconds: 1)
+    }
+
+    /// An update of each of so many activities that nobody knows, all in one partition: none takes another's place.
+    func floodOnePartition(activities: Range<Int>) throws {
+        var command = flooding
+        for number in activities {
+            command["activity"] = "flood-\(number)"
+            try run.send(JSONSerialization.data(withJSONObject: command), key: "flood")
+        }
+        try run.turn(milliseconds: 1)
+    }
+
+    private var flooding: JSONObject {
         var command = update
         var aps = update["aps"] as? JSONObject ?? [:]
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
@@ -244,11 +262,6 @@ extension Traffic {
         command["activity"] = activity
         command["sequence"] = 1_000_000
         command["expiration"] = nil
-        if members > 0 {
-            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
-        }
-        let value = try JSONSerialization.data(withJSONObject: command)
-        for number in 0..<count { try run.send(value, key: "flood-\(number % keys)") }
-        try run.turn(milliseconds: 1)
+        return command
     }
 }
