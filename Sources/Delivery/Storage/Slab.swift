@@ -42,6 +42,8 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .max {
             index = firstFree
             firstFree = mark(of: index)
+            // It is the next to be given out, and its line has left the cache long ago.
+            prefetch(firstFree)
         } else {
             if everUsed == capacity { grow() }
             index = UInt32(everUsed)
