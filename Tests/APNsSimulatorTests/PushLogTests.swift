@@ -61,7 +61,10 @@ import Testing
         #expect(pipe(&ends) == 0)
         defer { close(ends[0]) }
         for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
-        let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: try EventLoop())
+        let loop = try EventLoop()
+        let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
+        // It holds the log until then.
+        defer { loop.turn(waitMilliseconds: 0) }
         let lineBytes = 1_000
         // More than a pipe takes.
         let appended = 200

@@ -174,6 +174,8 @@ final class HostileFixture {
     deinit {
         pool.close()
         server.stop()
+        // The loop holds what waits for its turn's end, and a stream that waits holds the loop.
+        loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
 

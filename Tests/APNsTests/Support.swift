@@ -178,6 +178,8 @@ final class Fixture {
     deinit {
         pool.close()
         server.stop()
+        // The loop holds what waits for its turn's end, and a stream that waits holds the loop.
+        loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
 

@@ -1,0 +1,65 @@
+import Glibc
+import Testing
+
+@testable import APNsSimulator
+@testable import Reactor
+
+/// What a connection that is left half open does with its stream.
+@Suite struct SilenceTests {
+    private func withConnection(_ body: (ServerConnection, Stream) throws -> Void) throws {
+        let loop = try EventLoop()
+        let setup = ServiceSetup(
+            keys: [],
+            environment: .production,
+            limits: SimulatorConfiguration.Limits(),
+            tls: nil,
+            world: World(model: DeviceModel(environment: .production, seed: 1), isShared: false),
+            bell: RegistrationBell(),
+            pushLogFile: nil
+        )
+        let owner = try ServerLoop(
+            loop: loop,
+            setup: setup,
+            mailbox: Mailbox(),
+            plan: FaultPlan(Faults()),
+            seed: 1
+        )
+        var ends: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        defer { close(ends[1]) }
+        let connection = try #require(ServerConnection(ends[0], owner: owner))
+        defer {
+            connection.abandon()
+            owner.shutDown()
+        }
+        for _ in 0..<100 where connection.state != .serving { loop.turn(waitMilliseconds: 10) }
+        #expect(connection.state == .serving)
+        try body(connection, try #require(connection.stream))
+    }
+
+    @Test func whatDrainsIsReadAgain() throws {
+        try withConnection { connection, stream in
+            stream.pauseReading()
+            connection.streamDrained(stream)
+            #expect(!stream.isReadingPaused)
+        }
+    }
+
+    @Test func whatMayNotBeReadStaysUnreadThoughItDrains() throws {
+        try withConnection { connection, stream in
+            stream.pauseReading()
+            connection.fallSilent(stopsReading: true)
+            connection.streamDrained(stream)
+            #expect(stream.isReadingPaused)
+        }
+    }
+
+    @Test func whatIsSilentOnlyIsReadOn() throws {
+        try withConnection { connection, stream in
+            stream.pauseReading()
+            connection.fallSilent(stopsReading: false)
+            connection.streamDrained(stream)
+            #expect(!stream.isReadingPaused)
+        }
+    }
+}
