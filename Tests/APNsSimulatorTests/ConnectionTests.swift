@@ -1,8 +1,9 @@
 import APNsSimulator
 import Foundation
+import Testbed
 import Testing
 
-@Suite struct ConnectionTests {
+@Suite(.ownThread) struct ConnectionTests {
     @Test func oneStreamUntilAuthenticated() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
@@ -150,7 +151,7 @@ import Testing
     }
 }
 
-@Suite struct FaultTests {
+@Suite(.ownThread) struct FaultTests {
     /// 200 pushes on one connection, and what became of them.
     private func outcomes(_ scene: Scene, _ faults: Faults) async throws -> [String: Int] {
         let client = try scene.connect()

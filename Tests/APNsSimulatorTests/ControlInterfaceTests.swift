@@ -1,10 +1,11 @@
 import APNsSimulator
 import Foundation
 import FoundationNetworking
+import Testbed
 import Testing
 
 /// The HTTP interface over real sockets, by a client that others wrote.
-@Suite struct ControlInterfaceTests {
+@Suite(.ownThread) struct ControlInterfaceTests {
     private typealias Object = [String: Any]
 
     private func call(

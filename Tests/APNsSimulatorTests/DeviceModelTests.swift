@@ -1,10 +1,11 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import APNsSimulator
 
 /// ActivityKit's rules, with time as an argument: no service, no sockets.
-@Suite struct DeviceModelTests {
+@Suite(.ownThread) struct DeviceModelTests {
     private static let hour: Int64 = 3_600
     /// UNIX seconds at which every scene begins, and the timestamp of what its activity shows.
     private static let birth: Int64 = 1_790_000_000

@@ -1,9 +1,10 @@
 import APNsSimulator
 import Foundation
+import Testbed
 import Testing
 
 /// Trouble on demand that is more than a share of Apple's answers: what each fault is on the wire, and what is written down of it.
-@Suite struct OddFaultTests {
+@Suite(.ownThread) struct OddFaultTests {
     /// A client that may have a thousand streams, and the faults that are in force from then on.
     private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try scene.connect()

@@ -1,10 +1,11 @@
 import APNsSimulator
 import Foundation
 import Glibc
+import Testbed
 import Testing
 
 /// Clients that others wrote.
-@Suite(.serialized) struct ForeignClientTests {
+@Suite(.serialized, .ownThread) struct ForeignClientTests {
     @Test func curl() async throws {
         try await Scene.run { scene in
             var arguments = ["--http2", "-sS", "-i", "--cacert", scene.caFile, "-d", scene.update(home: 3)]

@@ -1,8 +1,9 @@
 import APNsSimulator
 import Glibc
+import Testbed
 import Testing
 
-@Suite struct ProviderTokenTests {
+@Suite(.ownThread) struct ProviderTokenTests {
     private func expect(
         _ reason: Reason,
         _ token: String,

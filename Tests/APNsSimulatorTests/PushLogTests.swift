@@ -1,12 +1,13 @@
 import Foundation
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNsSimulator
 
 /// What the log says of each push, over TLS and HTTP/2.
-@Suite struct PushLogTests {
+@Suite(.ownThread) struct PushLogTests {
     private typealias Line = [String: Any]
 
     /// Runs a scene with a log, and gives the log's lines.

@@ -1,9 +1,10 @@
 import APNsSimulator
 import Foundation
+import Testbed
 import Testing
 
 /// Every reason of Apple's table that a request can provoke, over TLS and HTTP/2.
-@Suite struct ReasonTests {
+@Suite(.ownThread) struct ReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String
         var changes: [String: String?] = [:]

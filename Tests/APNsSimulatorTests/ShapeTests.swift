@@ -1,10 +1,11 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import APNsSimulator
 
 /// Shapes against what they stand for: `Codable` structs, decoded by Foundation's decoder with default strategies.
-@Suite struct ShapeTests {
+@Suite(.ownThread) struct ShapeTests {
     private enum Status: String, Decodable { case driverEnRoute, completed }
 
     private struct Place: Decodable {

@@ -1,10 +1,11 @@
 import CNghttp2
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// What answers of every shape come to.
-@Suite struct AnswerTests {
+@Suite(.ownThread) struct AnswerTests {
     /// Apple's table for `/3/device`, with what the reference says to do about each row.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),

@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import APNs
 
-@Suite struct BreakerTests {
+@Suite(.ownThread) struct BreakerTests {
     private func feed(_ breaker: inout Breaker, _ sample: BreakerSample, _ count: Int, at now: Int64 = 0) -> [Breaker
         .Transition]
     {

@@ -1,11 +1,12 @@
 import CNghttp2
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// What connections do when the server, or the network, does something else than answer.
-@Suite struct ConnectionTests {
+@Suite(.ownThread) struct ConnectionTests {
     @Test func goAwayInTheMiddle() throws {
         let fixture = try Fixture()
         fixture.warmUp()

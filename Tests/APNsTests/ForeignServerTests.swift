@@ -1,9 +1,10 @@
 import APNs
 import Reactor
+import Testbed
 import Testing
 
 /// Against nghttp2's own server, which is not ours: what it makes of our frames, and we of its.
-@Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed")) struct ForeignServerTests {
+@Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"), .ownThread) struct ForeignServerTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let options: [String]
         let status: UInt16
@@ -60,7 +61,7 @@ import Testing
 }
 
 /// Against Go's HTTP/2 server, as Caddy runs it. It answers without having read a body, and ends its connections in two steps.
-@Suite(.enabled(if: Caddy.path != nil, "caddy is not installed")) struct GoServerTests {
+@Suite(.enabled(if: Caddy.path != nil, "caddy is not installed"), .ownThread) struct GoServerTests {
     @Test func everyPushIsAnsweredAsTheServerMeantIt() throws {
         let server = try Caddy.start()
         defer { server.kill() }

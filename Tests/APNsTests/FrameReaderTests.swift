@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// The framing layer by itself.
-@Suite struct FrameReaderTests {
+@Suite(.ownThread) struct FrameReaderTests {
     private struct Seen: Equatable {
         var type: UInt8
         var flags: UInt8

@@ -1,10 +1,11 @@
 import CNghttp2
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// Our HPACK against nghttp2's, in both directions.
-@Suite struct HeaderCompressionTests {
+@Suite(.ownThread) struct HeaderCompressionTests {
     @Test func huffmanCodeIsNghttp2s() throws {
         var generator = Generator(seed: 1)
         let inflater = try Inflater()

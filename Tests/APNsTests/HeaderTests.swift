@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// What the server sees of a request.
-@Suite struct HeaderTests {
+@Suite(.ownThread) struct HeaderTests {
     @Test(arguments: [64, 160, 200])
     func requestCarriesWhatAppleAsksFor(deviceTokenBytes: Int) throws {
         let fixture = try Fixture(deviceTokenBytes: deviceTokenBytes)

@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// What a server may not do, and what becomes of the pushes when it does.
-@Suite struct HostileServerTests {
+@Suite(.ownThread) struct HostileServerTests {
     struct Attack: Sendable, CustomTestStringConvertible {
         let name: String
         let bytes: [UInt8]

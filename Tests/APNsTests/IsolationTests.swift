@@ -1,11 +1,12 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// Several apps on one loop, as a lane has them: what befalls the one is nothing to the other.
-@Suite struct IsolationTests {
+@Suite(.ownThread) struct IsolationTests {
     enum Trouble: CaseIterable, Sendable {
         /// Nobody listens.
         case refusedConnection

@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// When connections are opened: one by one, never all at a moment.
-@Suite struct OpeningTests {
+@Suite(.ownThread) struct OpeningTests {
     private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> Opening {
         var configuration = try Fixture.configuration(port: 443)
         configuration.openSpacingMilliseconds = 2_000

@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// What a server allows, down to nothing and up to the end of what HTTP/2 has.
-@Suite struct PeerLimitTests {
+@Suite(.ownThread) struct PeerLimitTests {
     /// A server that is slow to read while no push is late: the line is full, and that is all.
     @Test func serverThatReadsLateIsWaitedFor() throws {
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 3_000 }

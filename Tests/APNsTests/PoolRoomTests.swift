@@ -1,12 +1,13 @@
 import Glibc
 import Synchronization
+import Testbed
 import Testing
 
 @testable import APNs
 @testable import Reactor
 
 /// Connections that a pool wants and may not have, and those that it has and does not want.
-@Suite struct PoolRoomTests {
+@Suite(.ownThread) struct PoolRoomTests {
     /// The longest that anything here takes. A failure that was counted would stand for at least 10 s.
     private static let soonMilliseconds: Int64 = 8_000
 

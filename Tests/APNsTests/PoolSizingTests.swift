@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// How many connections a pool keeps.
-@Suite struct PoolSizingTests {
+@Suite(.ownThread) struct PoolSizingTests {
     private func sizing(min: Int = 1, max: Int = 4, shrinkMilliseconds: Int64 = 3_000) throws -> PoolSizing {
         var configuration = try Fixture.configuration(port: 1)
         configuration.connectionsMax = max

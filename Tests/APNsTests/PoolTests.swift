@@ -1,9 +1,10 @@
 import Glibc
+import Testbed
 import Testing
 
 @testable import APNs
 
-@Suite struct PoolTests {
+@Suite(.ownThread) struct PoolTests {
     @Test func acceptedPushComesBackWithItsTag() throws {
         let fixture = try Fixture()
         var request: ServedRequest?

@@ -1,11 +1,12 @@
 import COpenSSL
 import Glibc
+import Testbed
 import Testing
 
 @testable import APNs
 
 /// One token for a fleet: who signs, what is taken, and what is not; and what Redis gets to see of it.
-@Suite struct ProviderTokenSharingTests {
+@Suite(.ownThread) struct ProviderTokenSharingTests {
     private let now: Int64 = 1_800_000_000
 
     private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenSharing.Found {

@@ -1,11 +1,12 @@
 import COpenSSL
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 @testable import APNs
 
-@Suite struct ProviderTokenTests {
+@Suite(.ownThread) struct ProviderTokenTests {
     @Test func tokenIsSignedAsAppleAsks() throws {
         let source = try Shared.tokens()
         let token = try #require(source.current(unixSeconds: 1_790_000_000))

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 @testable import causeway
