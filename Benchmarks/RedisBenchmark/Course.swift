@@ -35,6 +35,8 @@ final class Course: RedisHandler {
     func connect(over transport: RedisServerProcess.Transport, admissionsPerCommandMax: Int) throws {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.admissionsPerCommandMax = admissionsPerCommandMax
+        // The machine may be busy with other work for longer than a worker would wait.
+        configuration.responseDeadlineMilliseconds = 120_000
         let connection = RedisConnection(loop: loop, configuration: configuration, handler: self)
         self.connection?.close()
         self.connection = connection
@@ -96,7 +98,7 @@ final class Course: RedisHandler {
 
     func memoryUsage() -> String {
         let identifier = String(decoding: Self.identifier(activities / 2), as: UTF8.self)
-        return server.ask("MEMORY", "USAGE", "{com.example.match:\(identifier)}").text.filter(\.isNumber)
+        return server.ask("MEMORY", "USAGE", "{com.example.match=\(identifier)}").text.filter(\.isNumber)
     }
 
     private func sendEach(_ timestamp: UInt64, high: Bool) throws -> Int {

@@ -1,4 +1,4 @@
-/// What an activity's hash says. Times are UNIX milliseconds by the server's clock. For people: it allocates.
+/// What an activity's value says. Times are UNIX milliseconds by the server's clock. For people: it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum State: Sendable, CaseIterable {
@@ -51,24 +51,24 @@ public struct ActivityInspection: Sendable, Equatable {
     private var doublings: Int64 = 0
     private var limitedAtMilliseconds: Int64?
 
-    /// - Parameter fields: what HGETALL answers, in pairs. Unknown ones are left aside.
-    public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
-        let hash = InspectedHash(fields)
-        guard var record = hash.reader("r") else { return }
-        let alertIsHeld = try takeNewest(&record)
-        let kind = try takePace(&record, hash)
+    /// - Parameter value: what GET answers; empty if there is nothing.
+    public init(value: [UInt8]) throws(InspectionError) {
+        if value.isEmpty { return }
+        var record = InspectedField(name: "record", bytes: value[...])
+        let letter = try takeNewest(&record)
+        let kind = try takePace(&record)
+        let tokenCount = Int(try record.number(bytes: 2))
         registeredAtMilliseconds = try record.recordMilliseconds()
-        token = try hash.token(kind & 7, beginning: record.rest, in: record)
+        token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if var record = hash.reader("h") {
-            held = Held(version: try record.version(), command: record.rest, carriesAlert: alertIsHeld)
-        }
+        try takeRarerParts(&record, kind)
+        try takeHeld(record.named("held"), letter)
     }
 
     /// Takes the record's first 31 bytes.
     ///
-    /// - Returns: what is held carries an alert.
-    private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> Bool {
+    /// - Returns: the state's letter.
+    private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
         let sequence = try record.number(bytes: 8)
         let version = ScriptVersion(timestampSeconds: try record.recordSeconds(), sequence: sequence)
         let assigned = try record.recordSeconds()
@@ -83,28 +83,44 @@ public struct ActivityInspection: Sendable, Equatable {
         if at > 0 { sent = Sent(timestampSeconds: assigned, atMilliseconds: at) }
         let digest = try record.number(bytes: StoredDigest.bytes)
         if digest > 0 { shownDigest = digest }
-        return [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
+        return letter
     }
 
-    /// Takes the record's bytes 32 to 42, and what is written of a 429.
+    /// Takes the record's bytes 32 to 42.
     ///
     /// - Returns: byte 38.
-    private mutating func takePace(
-        _ record: inout InspectedField,
-        _ hash: InspectedHash
-    ) throws(InspectionError) -> UInt8 {
+    private mutating func takePace(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
         fullAtMilliseconds = try record.recordMilliseconds()
         let kind = try record.byte()
         allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
         let lifeEndSeconds = Int64(try record.number(bytes: 4))
         if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
-        if kind & StoredRecord.Flag.limited != 0 {
-            guard var limit = hash.reader("l") else { throw InspectionError(field: "l") }
-            doublings = Int64(try limit.byte())
-            limitedAtMilliseconds = try limit.recordMilliseconds()
-            guard limit.rest.isEmpty else { throw limit.error }
-        }
         return kind
+    }
+
+    /// Takes what is written of a 429 and of a start.
+    private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
+        if kind & StoredRecord.Flag.limited != 0 {
+            record = record.named("limit")
+            doublings = Int64(try record.byte())
+            limitedAtMilliseconds = try record.recordMilliseconds()
+        }
+        if kind & StoredRecord.Flag.started != 0 {
+            let claimBytes = kind & StoredRecord.Flag.claimed == 0 ? 0 : 14
+            _ = try record.part("start", count: StoredVersion.bytes + claimBytes)
+        }
+    }
+
+    private mutating func takeHeld(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
+        var part = part
+        let carriesAlert =
+            [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
+        if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
+            held = Held(version: try part.version(), command: part.rest, carriesAlert: carriesAlert)
+            if part.rest.isEmpty { throw part.error }
+        } else if !part.rest.isEmpty {
+            throw part.error
+        }
     }
 
     // MARK: - By a policy's numbers

@@ -1,16 +1,18 @@
-/// Updates and ends on their way into one command: a key for each, one argument with all of them, and the paces that they go by.
+/// Updates, ends and settlements of activities on their way into one command: a key for each, one argument with all of them, and the
+/// paces that they go by.
 ///
-/// | bytes | of an update or an end |
-/// | --- | --- |
-/// | 1–13 | its version, as ``StoredVersion`` writes it |
-/// | 14–18 | its timestamp once more: what is sent stands so in the record, which is made of pieces |
-/// | 19 | bits: the request's three, 8 for an end, 16 if a token is registered with it |
-/// | 20 | its pace: the number of the argument |
-/// | 21–26 | the digest, see ``StoredDigest`` |
-/// | 27–28 | with a token: the count of its bytes |
-/// | 29–34 | when it was registered, milliseconds |
-/// | 35 | its ``TokenForm`` |
-/// | 36– | the token |
+/// | bytes | of an update or an end | of a settlement |
+/// | --- | --- | --- |
+/// | 1–13 | its version, as ``StoredVersion`` writes it | likewise; zeros without one |
+/// | 14–18 | its timestamp once more: what is sent stands so in the record, which is made of pieces | likewise |
+/// | 19 | bits: the request's three, 8 for an end, 16 if a token is registered with it | the ``SettlementNumber`` and 32, 16 if a token is retired |
+/// | | 64 if its key stands in the command already: it is read again | likewise |
+/// | 20 | its pace: the number of the argument | likewise, of a 429; else 0 |
+/// | 21–26 | the digest, see ``StoredDigest`` | likewise |
+/// | 27–28 | with a token: the count of its bytes | likewise |
+/// | 29–34 | when it was registered, milliseconds | before when it must have been registered |
+/// | 35 | its ``TokenForm`` | likewise |
+/// | 36– | the token | likewise |
 ///
 /// The memory is made once.
 struct AdmissionBatch: ~Copyable {
@@ -24,6 +26,8 @@ struct AdmissionBatch: ~Copyable {
     private(set) var count = 0
     private let keys: UnsafeMutableRawBufferPointer
     private var keyByteCount = 0
+    /// Of the keys that are in it.
+    private let fingerprints: UnsafeMutableBufferPointer<UInt64>
     private let arguments: UnsafeMutableRawBufferPointer
     private var argumentByteCount = 0
     private let paces: UnsafeMutableRawBufferPointer
@@ -35,12 +39,14 @@ struct AdmissionBatch: ~Copyable {
         precondition((1...Self.callsMax).contains(capacity))
         self.capacity = capacity
         keys = .allocate(byteCount: capacity * Self.keyBytesMax, alignment: 1)
+        fingerprints = .allocate(capacity: capacity)
         arguments = .allocate(byteCount: capacity * CommandWriter.admissionBytesMax, alignment: 1)
         paces = .allocate(byteCount: Self.pacesMax * PaceArguments.bytes, alignment: 1)
     }
 
     deinit {
         keys.deallocate()
+        fingerprints.deallocate()
         arguments.deallocate()
         paces.deallocate()
     }
@@ -62,15 +68,44 @@ struct AdmissionBatch: ~Copyable {
         _ request: PushRequest,
         _ registration: TokenRegistration?
     ) {
-        precondition(takes(pace), "a batch has room for whatever is put into it")
+        let paceNumber = number(of: pace)
+        let isAgain = appendKey(key)
+        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        writer.admission(event, request, isAgain: isAgain, paceNumber: paceNumber, version, digest, registration)
+        argumentByteCount = writer.count
+    }
+
+    /// - Parameters:
+    ///   - key: within its limit.
+    ///   - version: nil: only the token is retired.
+    ///   - pace: of a 429; there is room for it.
+    ///   - retirement: within its limit.
+    mutating func append(
+        _ key: HashKey,
+        _ number: SettlementNumber,
+        _ version: ScriptVersion?,
+        _ digest: UInt64,
+        _ pace: PaceArguments?,
+        _ retirement: TokenRetirement?
+    ) {
+        let paceNumber = pace.map { self.number(of: $0) } ?? 0
+        let isAgain = appendKey(key)
+        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        writer.settlement(number, isAgain: isAgain, paceNumber: paceNumber, version, digest, retirement)
+        argumentByteCount = writer.count
+    }
+
+    /// - Returns: the key may be in it already. It is if this is false never, and if it is true nearly always: then it is only read again.
+    private mutating func appendKey(_ key: HashKey) -> Bool {
+        precondition(count < capacity, "a batch has room for whatever is put into it")
         var writer = CommandWriter(keys, continuingAt: keyByteCount)
         writer.argument(key)
         keyByteCount = writer.count
-        let paceNumber = Self.firstPaceNumber + UInt8(place(pace))
-        writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.admission(event, request, paceNumber: paceNumber, version, digest, registration)
-        argumentByteCount = writer.count
+        let fingerprint = KeyFingerprint(key).value
+        let isAgain = fingerprints[..<count].contains(fingerprint)
+        fingerprints.initializeElement(at: count, to: fingerprint)
         count += 1
+        return isAgain
     }
 
     /// What `write` needs beside the prefix, at most.
@@ -112,6 +147,12 @@ struct AdmissionBatch: ~Copyable {
         return nil
     }
 
+    /// The number of the argument that the pace is.
+    private mutating func number(of pace: PaceArguments) -> UInt8 {
+        precondition(takes(pace), "a batch has room for whatever is put into it")
+        return Self.firstPaceNumber + UInt8(place(pace))
+    }
+
     /// Where the pace is, from now on.
     private mutating func place(_ pace: PaceArguments) -> Int {
         if let known = position(of: pace) {
@@ -124,4 +165,11 @@ struct AdmissionBatch: ~Copyable {
         }
         return lastPace
     }
+}
+
+/// What a settlement says, as the script is told it.
+enum SettlementNumber: UInt8 {
+    case accepted, notShown, unknown, limited
+    /// Nothing but that a token is dead.
+    case retirement
 }

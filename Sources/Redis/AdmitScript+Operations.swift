@@ -21,11 +21,6 @@ extension AdmitScript {
           call('PEXPIRE', key, lifetime)
         end
 
-        -- The record, or that of an activity of which nothing is known.
-        local function known(r)
-          return r or string.rep('\\0', 18) .. 'n' .. string.rep('\\0', 29)
-        end
-
         -- Whether the version at the beginning of one value is newer than that of another.
         local function isNewer(left, right)
           local high, low, timestamp = read('>I4I4I5', left)
@@ -42,106 +37,98 @@ extension AdmitScript {
           return state, false, drawn
         end
 
-        if operation == 's' then
-          local version, claim = ARGV[2], ARGV[3]
-          local r, b = unpack(call('HMGET', key, 'r', 'b'))
-          r, b = known(r), b or ''
-          local last, stateByte, kind = read('>I5BxxxxxxxxxxxxxxxxxxB', r, 14)
-          local state, ended = taken(stateByte)
-          local hasToken = kind % 8 > 0
-          if b ~= '' then
-            if sub(b, 1, 13) == version then
-              if sub(b, 20) ~= claim then return byte(b, 14) == 97 and 'unknown' or 'duplicate' end
-              -- In state `b` the start is the newest version itself, and a token is one of the life before.
-              if ended or state ~= 98 and hasToken then return 'superseded' end
-              return 'send' .. sub(b, 15, 19)
-            end
-            if isNewer(b, version) then return 'superseded' end
-          end
-          local timestamp, newest = read('>I5', version, 9), version .. 'b'
-          local changes = {'b', '', 'r', ''}
-          if state ~= 110 and not isNewer(version, r) then
-            if not ended and sub(r, 1, 13) == version and (state == 115 or state == 102) then return 'duplicate' end
-            if ended or hasToken or last >= timestamp then return 'superseded' end
-            newest = sub(r, 1, 13) .. char(state)
-          else
-            if hasToken then changes[5], changes[6] = 't', '' end
-            if kind % 128 >= 64 then changes[7], changes[8] = 'u', '' end
-            if state >= 104 and state <= 108 or state >= 120 then
-              changes[#changes + 1] = 'h'
-              changes[#changes + 1] = ''
-            end
-          end
-          if kind % 32 >= 16 then
-            changes[#changes + 1] = 'l'
-            changes[#changes + 1] = ''
-          end
-          local now, seconds = serverTime()
-          local assigned = pack('>I5', timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp)
-          changes[2] = version .. 'a' .. assigned .. claim
-          changes[4] = sub(newest, 1, 13) .. assigned .. sub(newest, 14)
-            .. pack('>I6I6I6BI4', now, 0, 0, 32, seconds + UPDATES_SECONDS) .. sub(r, 43, 48)
-          write(changes, ACTIVITY_LIFETIME)
-          return 'send' .. assigned
-        end
-
-        local suffix = ARGV[2]
-
-        if suffix == '' then
-          local r, h = unpack(call('HMGET', key, 'r', 'h'))
-          local isKnown = r
-          r = known(r)
-          local stateByte, kind, lifeEnd, registeredAt = read('>BxxxxxxxxxxxxxxxxxxBI4I6', r, 19)
+        if operation == 's' or ARGV[2] == '' then
+          local value = call('GET', key) or UNKNOWN
+          if #value < 50 then return MALFORMED end
+          local last, stateByte, kind, lifeEnd, length, registeredAt = read('>I5BxxxxxxxxxxxxxxxxxxBI4I2I6', value, 14)
           local state, ended, kept = taken(stateByte)
-          local isLong = kind % 128 >= 64
+          local form, frequent = kind % 8, kind % 16 - kind % 8
+          local limitAt = 51 + length
+          local startAt = kind % 32 >= 16 and limitAt + 7 or limitAt
+          local heldAt = startAt
+          if kind >= 64 then heldAt = startAt + (kind % 64 >= 32 and 27 or 13) end
+          local token, limit = sub(value, 51, limitAt - 1), sub(value, limitAt, startAt - 1)
+          local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
+          local holds = state >= 104 and (state <= 108 or state >= 120)
+          local behind = #value + 1 - heldAt
+          if kind >= 128 or kind % 64 >= 32 and kind < 64 or (holds and behind <= 30) or (not holds and behind ~= 0) then
+            return MALFORMED
+          end
+
+          -- All of it; `head` is the record's first 37 bytes.
+          local function store(head)
+            local flags = form + frequent + (limit ~= '' and 16 or 0) + (start ~= '' and 64 or 0) + (#start > 13 and 32 or 0)
+            local value = head .. pack('>BI4I2I6', flags, lifeEnd, #token, registeredAt) .. token .. limit .. start .. held
+            call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+          end
+
+          if operation == 's' then
+            local version, claim = ARGV[2], ARGV[3]
+            if start ~= '' then
+              if sub(start, 1, 13) == version then
+                if sub(start, 20) ~= claim then return byte(start, 14) == 97 and 'unknown' or 'duplicate' end
+                -- In state `b` the start is the newest version itself, and a token is one of the life before.
+                if ended or state ~= 98 and form > 0 then return 'superseded' end
+                return 'send' .. sub(start, 15, 19)
+              end
+              if isNewer(start, version) then return 'superseded' end
+            end
+            local timestamp, newest, letter = read('>I5', version, 9), version, 'b'
+            if state ~= 110 and not isNewer(version, value) then
+              newest, letter = sub(value, 1, 13), char(state)
+              if not ended and newest == version and (state == 115 or state == 102) then return 'duplicate' end
+              if ended or form > 0 or last >= timestamp then return 'superseded' end
+            else
+              form, token, held = 0, '', ''
+            end
+            local now, seconds = serverTime()
+            local assigned = pack('>I5', timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp)
+            frequent, limit, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
+            store(newest .. assigned .. letter .. pack('>I6I6I6', now, 0, 0))
+            return 'send' .. assigned
+          end
 
           if operation == 'h' then
-            if state == 110 or sub(r, 1, 13) ~= ARGV[6] then return 'superseded' end
+            if state == 110 or sub(value, 1, 13) ~= ARGV[6] then return 'superseded' end
             if state == 115 or state == 102 then return 'duplicate' end
-            if kind % 8 > 0 then return 'retry' end
-            local letter = ARGV[5] == '1' and 105 or 104
-            write({'r', sub(r, 1, 18) .. char(letter + kept) .. sub(r, 20), 'h', ARGV[3] .. ARGV[4]}, ACTIVITY_LIFETIME)
+            if form > 0 then return 'retry' end
+            held = ARGV[3] .. ARGV[4]
+            store(sub(value, 1, 18) .. char((ARGV[5] == '1' and 105 or 104) + kept) .. sub(value, 20, 37))
             return 'held'
           end
 
           if operation == 'r' then
-            local at, form = read('>I6B', ARGV[3])
+            local at, formThen = read('>I6B', ARGV[3])
             if at < registeredAt then return 'stale' end
-            local token, reply, letter = sub(ARGV[3], 8), 'registered', state
-            local changes = {'r', '', 't', sub(token, 17, 80)}
-            if isLong or #token > 80 then changes[5], changes[6] = 'u', sub(token, 81) end
-            if h and h ~= '' and state >= 104 and state <= 108 then
-              if sub(h, 1, 30) > ARGV[4] then
-                reply = reply .. h
+            local reply, letter = 'registered', state
+            if held ~= '' and state <= 108 then
+              if sub(held, 1, 30) > ARGV[4] then
+                reply = reply .. held
               else
-                changes[#changes + 1] = 'h'
-                changes[#changes + 1] = ''
-                letter = state <= 105 and 115 or 97
+                held, letter = '', state <= 105 and 115 or 97
               end
             end
             if lifeEnd == 0 then
               local _, seconds = serverTime()
               lifeEnd = seconds + UPDATES_SECONDS
             end
-            kind = form + (ARGV[5] == '1' and 8 or 0) + (kind % 64 - kind % 16) + (#token > 80 and 64 or 0)
-            changes[2] = sub(r, 1, 18) .. char(letter + kept) .. sub(r, 20, 37) .. pack('>BI4', kind, lifeEnd)
-              .. sub(ARGV[3], 1, 6) .. sub(token, 1, 16)
-            write(changes, ACTIVITY_LIFETIME)
+            form, token, registeredAt, frequent = formThen, sub(ARGV[3], 8), at, ARGV[5] == '1' and 8 or 0
+            store(sub(value, 1, 18) .. char(letter + kept) .. sub(value, 20, 37))
             return reply
           end
 
           if operation == 'x' then
             local at = ARGV[3] + 0
             if at < registeredAt then return 'stale' end
-            local changes = {'r', sub(r, 1, 37) .. char(kind % 64 - kind % 8) .. sub(r, 39, 42) .. pack('>I6', at)}
-            if kind % 8 > 0 then changes[3], changes[4] = 't', '' end
-            if isLong then changes[5], changes[6] = 'u', '' end
-            write(changes, ACTIVITY_LIFETIME)
+            form, token, registeredAt = 0, '', at
+            store(sub(value, 1, 37))
             return 'unregistered'
           end
 
           return redis.error_reply('ERR unknown operation')
         end
+
+        local suffix = ARGV[2]
 
         if operation == 'h' then
           local version = ARGV[3]

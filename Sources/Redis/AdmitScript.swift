@@ -1,21 +1,27 @@
-/// The script `admit`: decides what becomes of a command, a held command, a registration or a look-up of an address.
+/// The script `admit`: decides what becomes of a command, a held command, a registration or a look-up of an address, and writes down how
+/// an activity's version ended.
 ///
-/// Every operation first reads, decides, and then writes all that changes with one HSET, followed by at most one PEXPIRE, so
-/// that a server out of memory refuses all of it or nothing. Time is the server's (`TIME`): one clock for all workers. `KEYS[1]` is
-/// the hash.
+/// Every operation first reads, decides, and then writes all that changes with one SET or SETRANGE (of a device one HSET, followed by at
+/// most one PEXPIRE), so that a server out of memory refuses all of it or nothing. Time is the server's (`TIME`): one clock for all
+/// workers. `KEYS[1]` is the key.
 ///
-/// ``StoredRecord`` says how an activity stands in its hash. The reply is one string: a word, and with some words what ``RedisConnection``
-/// reads behind it; with `send` that is the priority, what is left of the bucket, and the record and the token as they stand.
+/// ``StoredRecord`` says how an activity stands in its value. The reply is one string: a word, and with some words what ``RedisConnection``
+/// reads behind it; with `send` that is the priority, what is left of the bucket, the version and the timestamp that is sent, and the
+/// value as it was read, without what stands behind the token.
 ///
-/// Updates and ends come by many in one call, since a call costs nearly as much as an admission: then the reply is an array, in
-/// the order of the keys. Each is decided and written by itself, one after the other, and fails by itself, for which reason errors
-/// of Redis are taken as replies there; only the clock is read once for all of them. `KEYS` are the hashes, `ARGV` is all admissions in
-/// one (see ``AdmissionBatch``) and then the paces. A call's replies can hold only so much of held commands: who would be told of one
-/// too many is told to `wait` a millisecond instead. All other operations are one a call, and their first argument is a letter.
+/// Updates, ends and settlements come by many in one call, since a call costs nearly as much as an admission: then the reply is an array,
+/// in the order of the keys. All values are read by one MGET; each is decided and written by itself, one after the other, and fails by
+/// itself, for which reason errors of Redis are taken as replies there; only the clock is read once for all of them. `KEYS` are the keys,
+/// `ARGV` is all calls in one (see ``AdmissionBatch``) and then the paces. A key that comes a second time says so, and is read again. A
+/// call's replies can hold only so much of held commands: who would be told of one too many is told to `wait` a millisecond
+/// instead. All other operations are one a call, and their first argument is a letter.
 ///
-/// What is slow in Lua here: a call of Redis, a call of a function, a string that did not exist, text made of a number or read as
-/// one. Hence the one long loop without functions of its own, numbers in place of letters (`a` is 97, `n` 110, `s` 115, `x` 120; an
-/// upper-case letter is 32 less), and pieces of strings that are copied as they are.
+/// What changes an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
+/// overwrites the record's beginning, which keeps the expiry, but for once in a thousand seconds; so does a settlement that frees nothing.
+///
+/// What is slow in Lua here: a call of Redis, a call of a function, a string that did not exist (eight instructions a byte of it), text
+/// made of a number or read as one. Hence the one long loop without functions of its own, numbers in place of letters (`a` is 97, `n`
+/// 110, `s` 115, `x` 120; an upper-case letter is 32 less), and pieces of strings that are copied as they are.
 ///
 /// A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
 /// start. A record asks only while it has sent nothing, so its own verdict is repeated, with its timestamp and without a
@@ -45,81 +51,117 @@
 /// - `x` `y` as `w` `a`, and an older command with an alert is still held: `x` to `y` by a send verdict
 /// - `s` settled; `f` settled without having been shown: an end in this state may be followed by a newer end
 enum AdmitScript {
-    static var body: String { "\(admissions)\n\(operations)" }
+    static var body: String { "\(beginning)\(settlements)\(admissions)\n\(operations)" }
 
-    /// Updates and ends; beneath its end stand all other operations.
-    private static let admissions: StaticString = """
+    /// Takes the calls of a batch apart, one after the other.
+    private static let beginning: StaticString = """
         local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
         local read, pack = struct.unpack, struct.pack
         -- 24 hours and more than the 1,000 seconds during which a send verdict does not set the expiry again
-        local ACTIVITY_LIFETIME = 90000000
+        local ACTIVITY_LIFETIME = '90000000'
         local UPDATES_SECONDS = 28800
+        -- The value of an activity of which nothing is known.
+        local UNKNOWN = string.rep('\\0', 18) .. 'n' .. string.rep('\\0', 31)
+        local MALFORMED = {err = 'ERR the value is not an activity of Causeway'}
         local operation = ARGV[1]
 
         if #operation > 1 then
           -- What all replies together may bring of held commands: one of any length, or several shorter ones.
           local HELD_BYTES = 131072
-          local keys, admissions, position, heldBytes = KEYS, operation, 1, 0
+          local keys, calls, position, heldBytes = KEYS, operation, 1, 0
           local count = #keys
+          local values = call('MGET', unpack(keys))
+          if values.err then return values end
           -- Read once for all keys, and only if one needs it.
           local now, seconds, sinceThousand, sentNow, drawnNow
           -- What was read last of the paces: most often the next goes by it too.
           local paceNumber, pace, leastSpacing, paceBucket, interval, pushes, reserved, allLeft
 
+          local function readClock()
+            local time = call('TIME')
+            seconds = time[1] + 0
+            local microseconds = time[2] + 0
+            now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
+            sinceThousand = now % 1000000
+            local sentAt = pack('>I6xxxxxx', now)
+            sentNow, drawnNow = 'a' .. sentAt, '\\225' .. sentAt
+          end
+
           for index = 1, count do
             local key, start = keys[index], position
-            local timestamp, request, numberOfPace, digest = read('>I5BBI6', admissions, start + 13)
+            local value, reply, settles, token, tokenAt, form = values[index], nil, nil, nil, nil, nil
+            local timestamp, request, numberOfPace, digest = read('>I5BBI6', calls, start + 13)
             position = start + 26
-            local r, reply = call('HGET', key, 'r'), nil
+            if request >= 16 then
+              if request >= 64 then
+                -- A call before this one may have written it.
+                request = request - 64
+                value = call('GET', key)
+              end
+              if request >= 32 then request, settles = request - 32, true end
+              if request >= 16 then
+                request = request - 16
+                local tokenLength
+                tokenLength, tokenAt, form = read('>I2I6B', calls, position)
+                token = sub(calls, position + 9, position + 8 + tokenLength)
+                position = position + 9 + tokenLength
+              end
+            end
             repeat
-              if not r then
-                r = string.rep('\\0', 18) .. 'n' .. string.rep('\\0', 29)
-              elseif #r < 48 then
-                -- An error is a table without elements. What is wrong with one key is that key's error alone.
-                reply = r.err and r or {err = 'ERR the field r is too short'}
-                if request >= 16 then position = start + 35 + read('>I2', admissions, start + 26) end
+              local isNew = not value
+              if isNew then
+                value = UNKNOWN
+              elseif #value < 50 then
+                reply = value.err and value or MALFORMED
                 break
               end
-              local newest, last, state, sent, shown, full, kind, lifeEnd = read('>I5I5BI6I6I6BI4', r, 9)
-              local isEnd, registers, t, u = false, false, nil, nil
-              if request >= 8 then
-                if request >= 16 then
-                  local length, registeredAt, form = read('>I2I6B', admissions, start + 26)
-                  position = start + 35 + length
-                  request = request - 16
-                  registers = registeredAt >= read('>I6', r, 43)
-                  if registers then
-                    local token = sub(admissions, start + 35, position - 1)
-                    t, u = sub(token, 17, 80), sub(token, 81)
-                    if u == '' and kind % 128 < 64 then u = nil end
-                    kind = kind - kind % 8 - (kind % 128 >= 64 and 64 or 0) + form + (#token > 80 and 64 or 0)
-                    r = sub(r, 1, 37) .. char(kind) .. sub(r, 39, 42) .. sub(admissions, start + 28, start + 33)
-                      .. sub(token, 1, 16)
-                  end
-                end
-                isEnd = request >= 8
-                if isEnd then request = request - 8 end
-              end
-
-              local isLimited, isLong, isFrequent = false, false, false
-              if kind >= 16 then
-                isLong = kind >= 64
-                kind = kind % 32
-                isLimited = kind >= 16
-                if isLimited then kind = kind - 16 end
-              end
-              if kind >= 8 then isFrequent, kind = true, kind - 8 end
+              local newest, last, state, sent, shown, full, kind, lifeEnd, length = read('>I5I5BI6I6I6BI4I2', value, 9)
               local hasDrawn, ended = false, false
               if state >= 128 then hasDrawn, state = true, state - 128 end
               if state < 97 then ended, state = true, state + 32 end
-              local newer, same = timestamp > newest or state == 110, false
-              if timestamp == newest and not newer then
-                same = sub(r, 1, 8) == sub(admissions, start, start + 7)
-                if not same then
-                  local high, low = read('>I4I4', admissions, start)
-                  local newestHigh, newestLow = read('>I4I4', r)
-                  newer = high > newestHigh or high == newestHigh and low > newestLow
+              local limitAt, startAt, heldAt = 51 + length, nil, nil
+              if kind >= 16 or #value ~= limitAt - 1 then
+                startAt = kind % 32 >= 16 and limitAt + 7 or limitAt
+                heldAt = startAt
+                if kind >= 64 then heldAt = startAt + (kind % 64 >= 32 and 27 or 13) end
+                local held = #value + 1 - heldAt
+                local holds = state >= 104 and (state <= 108 or state >= 120)
+                if kind >= 128 or kind % 64 >= 32 and kind < 64 or (holds and held <= 30) or (not holds and held ~= 0) then
+                  reply = MALFORMED
+                  break
                 end
+              elseif state >= 104 and (state <= 108 or state >= 120) then
+                reply = MALFORMED
+                break
+              end
+              local same = timestamp == newest and sub(value, 1, 8) == sub(calls, start, start + 7) and state ~= 110
+
+
+        """
+
+    /// Updates and ends; beneath the end of the loop stand all operations that come one a call.
+    private static let admissions: StaticString = """
+              local registers, whole, isEnd = false, isNew or state == 110, request >= 8
+              if isEnd then request = request - 8 end
+              if token and tokenAt >= read('>I6', value, 45) then
+                registers, whole = true, true
+                value = sub(value, 1, 37) .. char(kind - kind % 8 + form) .. sub(value, 39, 42)
+                  .. pack('>I2I6', #token, tokenAt) .. token .. sub(value, limitAt)
+                kind = kind - kind % 8 + form
+                limitAt = limitAt + #token - length
+                if heldAt then heldAt = heldAt + #token - length end
+              end
+              local isLimited, isFrequent = false, false
+              if kind >= 16 then
+                isLimited = kind % 32 >= 16
+                kind = kind % 16
+              end
+              if kind >= 8 then isFrequent, kind = true, kind - 8 end
+              local newer = timestamp > newest or state == 110
+              if timestamp == newest and not newer and not same then
+                local high, low = read('>I4I4', calls, start)
+                local newestHigh, newestLow = read('>I4I4', value)
+                newer = high > newestHigh or high == newestHigh and low > newestLow
               end
               if ended or isEnd or not newer then
                 local settled = state == 115 or state == 102
@@ -144,21 +186,12 @@ enum AdmitScript {
                 if reply and not registers then break end
               end
 
-              if not now then
-                local time = call('TIME')
-                seconds = time[1] + 0
-                local microseconds = time[2] + 0
-                now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-                sinceThousand = now % 1000000
-                local sentAt = pack('>I6xxxxxx', now)
-                sentNow, drawnNow = 'a' .. sentAt, '\\225' .. sentAt
-              end
+              if not now then readClock() end
               if lifeEnd == 0 then
                 lifeEnd = seconds + UPDATES_SECONDS
-                r = sub(r, 1, 38) .. pack('>I4', lifeEnd) .. sub(r, 43)
+                value = sub(value, 1, 38) .. pack('>I4', lifeEnd) .. sub(value, 43)
               end
-              local letter, drops, sends
-              local expires = registers or state == 110
+              local letter, drops, sends, record
 
               if not reply then
                 local holds, holdsAlert = false, false
@@ -169,13 +202,9 @@ enum AdmitScript {
                 if not isEnd and seconds > lifeEnd then
                   reply = 'tooOld'
                 elseif holdsAlert and request < 4 and (kind > 0 or not same or not holds) then
-                  local h = call('HGET', key, 'h') or ''
+                  local h = sub(value, heldAt)
                   heldBytes = heldBytes + #h
-                  if #h <= 30 then
-                    reply = {err = 'ERR the field h is too short'}
-                  else
-                    reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
-                  end
+                  reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
                 elseif shown == digest and not isEnd then
                   reply, letter, drops = 'unchanged', 115, holds or holdsAlert
                 else
@@ -195,10 +224,8 @@ enum AdmitScript {
                       allLeft = sub(pace, bucket + 6, bucket + 7)
                     end
                     local since, spacing = now - sent, leastSpacing
-                    -- The last was not in the same thousand seconds.
-                    if since > sinceThousand or since < sinceThousand - 999999 then expires = true end
                     if isLimited then
-                      local doublings, limitedAt = read('>BI6', call('HGET', key, 'l'))
+                      local doublings, limitedAt = read('>BI6', value, limitAt)
                       local longest, recovery = read('>I3I3', pace, 21)
                       local limited = now - limitedAt
                       doublings = limited < 0 and 0 or doublings - math.floor(limited / recovery)
@@ -209,6 +236,8 @@ enum AdmitScript {
                       if not same then letter = holdsAlert and 120 or 119 end
                     else
                       letter, sends = 97, true
+                      -- The last was not in the same thousand seconds.
+                      if since > sinceThousand or since < sinceThousand - 999999 then whole = true end
                       if holdsAlert then
                         letter = same and holds and 108 or 121
                       elseif holds and same then
@@ -224,13 +253,13 @@ enum AdmitScript {
                 if not same then hasDrawn = false end
               end
               if sends then
-                local head = sub(admissions, start, start + 17)
+                local head = sub(calls, start, start + 17)
                 if same and (state == 97 or state == 107 or state == 108 or state == 121) then
-                  if last ~= timestamp then head = sub(head, 1, 13) .. sub(r, 14, 18) end
+                  if last ~= timestamp then head = sub(head, 1, 13) .. sub(value, 14, 18) end
                 elseif timestamp <= last then
                   head = sub(head, 1, 13) .. pack('>I5', math.min(last + 1, 9999999999))
                 end
-                local left, leftBytes, priority, rest = pushes, allLeft, 'sendf', nil
+                local left, leftBytes, priority, drawn = pushes, allLeft, 'sendf', nil
                 if full > now then
                   local missing = full - now - 1
                   left = pushes - (missing - missing % interval) / interval - 1
@@ -241,45 +270,42 @@ enum AdmitScript {
                     priority = 'sendt'
                   elseif left > (request % 4 >= 2 and 0 or reserved) then
                     priority, hasDrawn, left = 'sendt', true, left - 1
-                    rest = pack('>I6', (full > now and full or now) + interval) .. sub(r, 38)
+                    drawn = pack('>I6', (full > now and full or now) + interval)
                   else
                     priority = 'sendd'
                   end
                 end
                 if left ~= pushes then leftBytes = char((left - left % 256) / 256, left % 256) end
-                if not registers then
-                  t = #r >= 64 and call('HGET', key, 't') or ''
-                  if isLong then u = call('HGET', key, 'u') end
-                end
                 local mark = hasDrawn and drawnNow or sentNow
                 if letter ~= 97 then mark = char(hasDrawn and letter + 128 or letter) .. sub(mark, 2) end
-                r = head .. mark .. (rest or sub(r, 32))
-                reply = u and priority .. leftBytes .. r .. t .. u or priority .. leftBytes .. r .. t
+                record = drawn and head .. mark .. drawn or head .. mark
+                reply = priority .. leftBytes .. head .. (heldAt and sub(value, 1, limitAt - 1) or value)
               elseif letter then
-                expires = true
                 if hasDrawn then letter = letter + 128 end
+                whole = true
                 if same then
-                  r = sub(r, 1, 18) .. char(letter) .. sub(r, 20)
+                  record = sub(value, 1, 18) .. char(letter)
                 else
-                  r = sub(admissions, start, start + 12) .. sub(r, 14, 18) .. char(letter) .. sub(r, 20)
+                  record = sub(calls, start, start + 12) .. sub(value, 14, 18) .. char(letter)
                 end
               end
 
-              local written
-              if registers then
-                local changes = {'r', r, 't', t}
-                if u then changes[5], changes[6] = 'u', u end
-                if letter and drops then changes[#changes + 1], changes[#changes + 2] = 'h', '' end
-                written = call('HSET', key, unpack(changes))
-              elseif letter and drops then
-                written = call('HSET', key, 'r', r, 'h', '')
-              elseif letter then
-                written = call('HSET', key, 'r', r)
-              end
-              if written and written ~= 0 and type(written) == 'table' then
-                reply = written
-              elseif expires and written then
-                call('PEXPIRE', key, ACTIVITY_LIFETIME)
+              if letter or registers then
+                local written
+                if whole or drops then
+                  if record then value = record .. sub(value, #record + 1, drops and heldAt - 1 or -1) end
+                  if isNew then
+                    -- Of what is no string, too, MGET says that it is not there.
+                    written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
+                      or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
+                  else
+                    written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+                  end
+                  if written.err then reply = written end
+                else
+                  written = call('SETRANGE', key, '0', record)
+                  if written ~= #value then reply = written end
+                end
               end
             until true
             keys[index] = reply

@@ -129,21 +129,6 @@ struct CommandWriter {
         }
     }
 
-    /// A token's form and the token, and the time before which it must have been registered, as an activity's record has them: two
-    /// arguments.
-    mutating func recordArguments(_ retirement: TokenRetirement) {
-        Self.withForm(retirement.token, retirement.environment) { form, token in
-            lengthLine(UInt8(ascii: "$"), 1 + token.count)
-            byte(form.rawValue)
-            verbatim(token)
-            lineEnd()
-        }
-        guard let before = retirement.invalidAtMilliseconds else { return emptyArgument() }
-        lengthLine(UInt8(ascii: "$"), StoredRecord.millisecondsBytes)
-        milliseconds(before)
-        lineEnd()
-    }
-
     /// A version as an activity's record has it.
     mutating func recordArgument(_ version: ScriptVersion) {
         lengthLine(UInt8(ascii: "$"), StoredVersion.bytes)
@@ -151,29 +136,12 @@ struct CommandWriter {
         lineEnd()
     }
 
-    /// How a version ended: the outcome and what goes with it, one argument.
-    mutating func outcomeArgument(_ outcome: SettledOutcome, _ version: ScriptVersion, _ digest: UInt64) {
-        lengthLine(UInt8(ascii: "$"), 1 + StoredVersion.bytes + StoredDigest.bytes)
-        byte(outcome.rawValue)
-        recordVersion(version)
-        self.digest(digest)
-        lineEnd()
-    }
-
-    /// The same for a device's hash, where only the version counts.
+    /// How a start ended that waited for a device's token.
     mutating func outcomeArgument(_ outcome: SettledOutcome, _ version: ScriptVersion) {
         lengthLine(UInt8(ascii: "$"), 1 + ScriptVersion.textBytes)
         byte(outcome.rawValue)
         version.write(to: base + count)
         count += ScriptVersion.textBytes
-        lineEnd()
-    }
-
-    mutating func outcomeArgument(_ outcome: SettledOutcome, _ pace: PaceArguments) {
-        lengthLine(UInt8(ascii: "$"), 1 + PaceArguments.bytes)
-        byte(outcome.rawValue)
-        pace.write(to: base + count)
-        count += PaceArguments.bytes
         lineEnd()
     }
 
@@ -235,7 +203,7 @@ struct CommandWriter {
         }
     }
 
-    /// The most that `admission` writes.
+    /// The most that `admission` or `settlement` writes.
     static let admissionBytesMax =
         StoredVersion.bytes + StoredRecord.secondsBytes + 2 + StoredDigest.bytes + 2 + StoredRecord.millisecondsBytes
         + TokenText.bytesMax
@@ -244,6 +212,7 @@ struct CommandWriter {
     mutating func admission(
         _ event: CommandEvent,
         _ request: PushRequest,
+        isAgain: Bool,
         paceNumber: UInt8,
         _ version: ScriptVersion,
         _ digest: UInt64,
@@ -251,13 +220,47 @@ struct CommandWriter {
     ) {
         recordVersion(version)
         bigEndian(version.timestampSeconds, bytes: StoredRecord.secondsBytes)
-        byte(request.bits + (event == .end ? 8 : 0) + (registration == nil ? 0 : 16))
+        byte(request.bits + (event == .end ? 8 : 0) + (registration == nil ? 0 : 16) + (isAgain ? 64 : 0))
         byte(paceNumber)
         self.digest(digest)
         guard let registration else { return }
-        Self.withForm(registration.token, registration.environment) { form, token in
+        tokenPart(
+            registration.token,
+            registration.environment,
+            StoredTime.stored(registration.registeredAtMilliseconds)
+        )
+    }
+
+    /// A settlement, likewise.
+    mutating func settlement(
+        _ number: SettlementNumber,
+        isAgain: Bool,
+        paceNumber: UInt8,
+        _ version: ScriptVersion?,
+        _ digest: UInt64,
+        _ retirement: TokenRetirement?
+    ) {
+        if let version {
+            StoredVersion.write(version, to: base + count)
+            count += StoredVersion.bytes
+        } else {
+            bigEndian(0, bytes: 8)
+            bigEndian(0, bytes: StoredVersion.bytes - 8)
+        }
+        bigEndian(version?.timestampSeconds ?? 0, bytes: StoredRecord.secondsBytes)
+        byte(number.rawValue + 32 + (retirement == nil ? 0 : 16) + (isAgain ? 64 : 0))
+        byte(paceNumber)
+        self.digest(digest)
+        guard let retirement else { return }
+        // Whenever it was registered: before a time that no registration has.
+        let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
+        tokenPart(retirement.token, retirement.environment, before)
+    }
+
+    private mutating func tokenPart(_ token: UnsafeRawBufferPointer, _ environment: TokenEnvironment, _ time: UInt64) {
+        Self.withForm(token, environment) { form, token in
             bigEndian(UInt64(token.count), bytes: 2)
-            milliseconds(registration.registeredAtMilliseconds)
+            bigEndian(time, bytes: StoredRecord.millisecondsBytes)
             byte(form.rawValue)
             verbatim(token)
         }

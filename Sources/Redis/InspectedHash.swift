@@ -1,4 +1,4 @@
-/// A field of a hash that does not hold what the scripts write.
+/// A field of a device's hash, or a part of an activity's value, that does not hold what the scripts write.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     public var field: String
 
@@ -10,6 +10,27 @@ public struct InspectedToken: Sendable, Equatable {
     /// As it was registered.
     public var token: [UInt8]
     public var environment: TokenEnvironment
+
+    init(token: [UInt8], environment: TokenEnvironment) {
+        self.token = token
+        self.environment = environment
+    }
+
+    /// The token of an activity's value, beside the number of its form; nil if there is none.
+    init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
+        let stored = part.rest
+        if form == 0 && stored.isEmpty { return nil }
+        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+        let decoded = memory.withUnsafeMutableBytes { memory in
+            stored.withUnsafeBytes { stored in
+                memory.baseAddress.flatMap { start in
+                    TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
+                }
+            }
+        }
+        guard let decoded else { throw part.error }
+        self.init(token: Array(memory[..<decoded.count]), environment: decoded.environment)
+    }
 }
 
 /// What is left of a bucket.
@@ -59,23 +80,6 @@ struct InspectedHash {
         return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
     }
 
-    /// The token whose form and beginning stand in an activity's record, and the rest in `t` and `u`.
-    func token(_ form: UInt8, beginning: [UInt8], in record: InspectedField) throws(InspectionError) -> InspectedToken?
-    {
-        if form == 0 { return nil }
-        let stored = beginning + (fields["t"] ?? []) + (fields["u"] ?? [])
-        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
-        let decoded = memory.withUnsafeMutableBytes { memory in
-            stored.withUnsafeBytes { stored in
-                memory.baseAddress.flatMap { start in
-                    TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
-                }
-            }
-        }
-        guard let decoded else { throw record.error }
-        return InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment)
-    }
-
     /// Of a device's hash: what follows the colon of a field's name.
     func attributesTypes() -> [String] {
         Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
@@ -95,6 +99,17 @@ struct InspectedField {
 
     var rest: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
+
+    /// The rest, as a part by a name of its own.
+    func named(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
+
+    /// Takes a part of so many bytes.
+    mutating func part(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
+        let part = InspectedField(name: name, bytes: bytes.prefix(count))
+        guard part.bytes.count == count else { throw part.error }
+        bytes = bytes.dropFirst(count)
+        return part
+    }
 
     mutating func byte() throws(InspectionError) -> UInt8 {
         guard let byte = bytes.popFirst() else { throw error }

@@ -3,7 +3,7 @@ import Reactor
 extension RedisConnection {
     /// Longest command that can be held: it has to come back in one reply.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
-    /// The most updates and ends that one command carries.
+    /// The most updates, ends and settlements of activities that one command carries.
     public static let admissionsPerCommandMax = AdmissionBatch.callsMax
     /// Longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
@@ -27,7 +27,7 @@ extension RedisConnection {
 
     /// Decides what becomes of an update or an end. See ``AdmitReply`` for what it can come to.
     ///
-    /// Those that are issued one after the other, without another call between them, leave as one command: at the turn's end, or before
+    /// Those that are issued one after the other, settlements of activities among them and without another call between them, leave as one command: at the turn's end, or before
     /// the next other call. Each succeeds or fails by itself, except that the command may fail as a whole.
     ///
     /// - Parameters:
@@ -49,14 +49,19 @@ extension RedisConnection {
         guard key.kind == .activity, registration?.isWithinBounds ?? true else { return .outOfBounds }
         if let obstacle = obstacle(key) { return obstacle }
         if !batch.takes(pace) { flushAdmissions() }
-        scheduleTurnEnd()
         batch.append(key, event, version, digest, pace, request, registration)
-        append(event == .update ? .update : .end, tag: tag, batchCount: 0)
-        if batch.count == configuration.admissionsPerCommandMax { flushAdmissions() }
+        collected(event == .update ? .update : .end, tag: tag)
         return .issued
     }
 
-    /// Writes the updates and ends that were collected, as one command. To be called before anything else is written.
+    /// A call was put into the batch.
+    private func collected(_ kind: CallKind, tag: UInt64) {
+        scheduleTurnEnd()
+        append(kind, tag: tag, batchCount: 0)
+        if batch.count == configuration.admissionsPerCommandMax { flushAdmissions() }
+    }
+
+    /// Writes the updates, ends and settlements that were collected, as one command. To be called before anything else is written.
     func flushAdmissions() {
         guard batch.count > 0, let stream else { return }
         let room = stream.reserve(ScriptPrefixes.bytes + batch.commandBytesMax)
@@ -183,22 +188,33 @@ extension RedisConnection {
     ) -> CallIssue {
         precondition(outcome != .limited || pace != nil, "a 429 is settled with the pace")
         guard scope.isWithinBounds(key), retirement?.isWithinBounds ?? true else { return .outOfBounds }
-        let isActivity = key.kind == .activity
-        let count = retirement == nil ? isActivity ? 1 : 2 : isActivity ? 4 : 5
-        let bytes = 96 + scope.count + PaceArguments.bytes + (retirement == nil ? 0 : TokenText.bytesMax)
+        if key.kind == .device { return settleStart(key, scope, version, outcome, retirement, tag: tag) }
+        if let obstacle = obstacle(key) { return obstacle }
+        let number = SettlementNumber(version, outcome)
+        if let pace, number == .limited, !batch.takes(pace) { flushAdmissions() }
+        batch.append(key, number, version, digest, number == .limited ? pace : nil, retirement)
+        collected(.settle, tag: tag)
+        return .issued
+    }
+
+    private func settleStart(
+        _ key: HashKey,
+        _ scope: RegistrationScope,
+        _ version: ScriptVersion?,
+        _ outcome: SettledOutcome,
+        _ retirement: TokenRetirement?,
+        tag: UInt64
+    ) -> CallIssue {
+        let count = retirement == nil ? 2 : 5
+        let bytes = 96 + scope.count + (retirement == nil ? 0 : TokenText.bytesMax)
         return issue(.settle, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
-            if outcome == .limited, let pace {
-                writer.outcomeArgument(outcome, pace)
-            } else if let version, isActivity {
-                writer.outcomeArgument(outcome, version, digest)
-            } else if let version {
+            if let version, outcome != .limited {
                 writer.outcomeArgument(outcome, version)
             } else {
                 writer.argument(letter: outcome.rawValue)
             }
-            if !isActivity || retirement != nil { writer.argument(scope) }
-            guard let retirement else { return }
-            if isActivity { writer.recordArguments(retirement) } else { writer.arguments(retirement) }
+            writer.argument(scope)
+            if let retirement { writer.arguments(retirement) }
         }
     }
 
@@ -237,6 +253,18 @@ extension RedisConnection {
             stream.pendingOutputBytes < Stream.highWaterBytes
         else { return .full }
         return nil
+    }
+}
+
+extension SettlementNumber {
+    fileprivate init(_ version: ScriptVersion?, _ outcome: SettledOutcome) {
+        switch outcome {
+        case .limited: self = .limited
+        case _ where version == nil: self = .retirement
+        case .accepted: self = .accepted
+        case .notShown: self = .notShown
+        case .unknown: self = .unknown
+        }
     }
 }
 

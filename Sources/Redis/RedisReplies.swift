@@ -15,13 +15,20 @@ extension RedisConnection {
             noteSuccess()
             handler?.settled(tag: call.tag, tokenRetired: reply.integer == 1)
         case .admit:
-            guard let admitReply = admitReply(reply, of: call.kind) else { return violated(call, handler) }
-            noteSuccess()
-            handler?.admitted(tag: call.tag, reply: admitReply)
+            switch admitReply(reply, of: call.kind) {
+            case .violation:
+                violated(call, handler)
+            case .malformedContent:
+                let error = RedisError(.unknown, "what Redis holds under a key is not what Causeway writes")
+                handler?.failed(tag: call.tag, script: script, error: error)
+            case .reply(let admitReply):
+                noteSuccess()
+                handler?.admitted(tag: call.tag, reply: admitReply)
+            }
         }
     }
 
-    /// Takes the reply to the `count` oldest outstanding calls, which are updates and ends that left as one command.
+    /// Takes the reply to the `count` oldest outstanding calls, which left as one command.
     func take(_ reply: Reply, ofBatch count: Int, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         if reply.kind == .error { return takeError(RedisError(reply: reply.bytes), ofBatch: count, handler) }
         let isWhole = reply.kind == .array(count: count)
@@ -39,7 +46,7 @@ extension RedisConnection {
         for _ in 0..<count {
             guard reader === self.reader, let call = outstanding.removeOldest() else { return }
             followsReload = call.followsReload
-            handler?.failed(tag: call.tag, script: .admit, error: error)
+            if let script = call.kind.script { handler?.failed(tag: call.tag, script: script, error: error) }
         }
         guard reader === self.reader else { return }
         if error.endsConnection || error.code == .noScript && followsReload { lose(error) }
@@ -64,55 +71,69 @@ extension RedisConnection {
         lose(error)
     }
 
-    /// Nil if it is not a reply that a call of this kind can have.
-    private func admitReply(_ reply: Reply, of kind: CallKind) -> AdmitReply? {
+    private enum AdmitReading {
+        case reply(AdmitReply)
+        /// It is a reply to such a call, but what the script has passed on out of Redis is not what the scripts write.
+        case malformedContent
+        /// It is not a reply that a call of this kind can have.
+        case violation
+    }
+
+    private func admitReply(_ reply: Reply, of kind: CallKind) -> AdmitReading {
         guard reply.kind == .string, let verdict = Verdict(beginning: reply.bytes, among: kind.verdicts) else {
-            return nil
+            return .violation
         }
         var result = AdmitReply(verdict: verdict)
         let rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
         switch verdict {
         case .wait:
-            guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return nil }
+            guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
             result.waitMilliseconds = wait
+        case .send where kind == .start:
+            guard rest.count == StoredRecord.secondsBytes, takeTimestamp(rest, into: &result) else { return .violation }
         case .send:
-            guard takeSend(rest, isStart: kind == .start, into: &result) else { return nil }
+            guard let value = takeSend(rest, into: &result) else { return .violation }
+            if !takeToken(ofValue: value, into: &result) { return .malformedContent }
         case .address:
-            if !takeToken(rest, into: &result) { return nil }
+            if !takeToken(rest, into: &result) { return .malformedContent }
         case .alertHeld,
             .registered where rest.count > 0:
             guard rest.count > ScriptVersion.textBytes,
                 let version = ScriptVersion(text: UnsafeRawBufferPointer(rebasing: rest[..<ScriptVersion.textBytes]))
-            else { return nil }
+            else { return .malformedContent }
             result.held = (version, UnsafeRawBufferPointer(rebasing: rest[ScriptVersion.textBytes...]))
         default:
-            guard rest.count == 0 else { return nil }
+            guard rest.count == 0 else { return .violation }
         }
-        return result
+        return .reply(result)
     }
 
-    /// Takes the timestamp of a start; of all others priority, budget, the record as it stands now, and the token's rest.
-    private func takeSend(_ rest: UnsafeRawBufferPointer, isStart: Bool, into result: inout AdmitReply) -> Bool {
-        if isStart { return rest.count == StoredRecord.secondsBytes && takeTimestamp(rest, into: &result) }
+    /// Takes priority, budget, the version and the timestamp of an update or an end.
+    ///
+    /// - Returns: the value as it was before; nil if there is none.
+    private func takeSend(_ rest: UnsafeRawBufferPointer, into result: inout AdmitReply) -> UnsafeRawBufferPointer? {
         let budgetBytes = 2
-        let record = UnsafeRawBufferPointer(rebasing: rest.dropFirst(1 + budgetBytes))
-        guard record.count > StoredRecord.token, let memory = tokenMemory.baseAddress,
-            let letter = PriorityLetter(rawValue: rest[0]),
-            let form = TokenForm(rawValue: record[StoredRecord.kind] & 7),
-            takeTimestamp(
-                UnsafeRawBufferPointer(rebasing: record[StoredRecord.timestamp...].prefix(StoredRecord.secondsBytes)),
-                into: &result
-            )
-        else { return false }
+        let timestampStart = 1 + budgetBytes + StoredVersion.bytes
+        let valueStart = timestampStart + StoredRecord.secondsBytes
+        guard rest.count >= valueStart + StoredRecord.token, let letter = PriorityLetter(rawValue: rest[0]),
+            takeTimestamp(UnsafeRawBufferPointer(rebasing: rest[timestampStart..<valueStart]), into: &result)
+        else { return nil }
         let budget = BigEndian.read(rest[1...budgetBytes])
-        let registeredAt = BigEndian.read(record[StoredRecord.registeredAt..<StoredRecord.token])
-        let stored = UnsafeRawBufferPointer(rebasing: record[StoredRecord.token...])
-        guard registeredAt <= TokenRegistration.registeredAtMillisecondsMax, budget <= BucketNumbers.pushesMax,
-            let token = TokenText.decode(form, stored, to: memory)
-        else { return false }
+        guard budget <= BucketNumbers.pushesMax else { return nil }
         result.budgetLeft = Int(budget)
         result.priority = letter == .ten ? 10 : 5
         result.isDemoted = letter == .demoted
+        return UnsafeRawBufferPointer(rebasing: rest[valueStart...])
+    }
+
+    private func takeToken(ofValue value: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
+        let registeredAt = BigEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
+        let count = BigEndian.read(value[StoredRecord.tokenCount..<StoredRecord.registeredAt])
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...])
+        guard registeredAt <= TokenRegistration.registeredAtMillisecondsMax, count == UInt64(stored.count),
+            let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
+            let token = TokenText.decode(form, stored, to: memory)
+        else { return false }
         result.token = UnsafeRawBufferPointer(start: memory, count: token.count)
         result.environment = token.environment
         result.registeredAtMilliseconds = Int64(registeredAt)

@@ -89,13 +89,13 @@ public struct TokenRetirement {
     }
 }
 
-/// Names a hash. The bytes are borrowed for the duration of a call.
+/// Names what is kept of an activity or a device. The bytes are borrowed for the duration of a call.
 ///
-/// An activity's key is `{app:activity}`, a device's `{app/device}`: a bundle identifier has neither sign, so the two
-/// cannot meet, and the braces keep keys that belong together in one slot.
+/// An activity's key is `{app=activity}`, a device's `{app/device}`: a bundle identifier has neither sign, so the two
+/// cannot meet, and the braces keep keys that belong together in one slot. `{app:activity}` was an activity's hash in earlier builds.
 public struct HashKey {
     public enum Kind: UInt8, Sendable {
-        case activity = 0x3A  // ":"
+        case activity = 0x3D  // "="
         case device = 0x2F  // "/"
     }
     /// The longest key, in bytes.

@@ -1,40 +1,39 @@
-/// How an activity stands in its hash.
+/// How an activity stands in its value.
 ///
-/// A script's time goes into its calls of Redis and into the strings that it makes. So all that an admission reads or changes is one
-/// binary record, the field `r`: it is read by one HGET, and written by one HSET from pieces that are at hand. The token, which
-/// only a send verdict needs, begins in it and goes on in a second field. No value but `h` is above 64 bytes
-/// (`hash-max-listpack-value`), which would cost the hash its compact encoding; a token of 160 hexadecimal digits fills both to the
-/// last byte. Numbers are big-endian. An absent field and an empty one mean the same.
+/// A script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string: many are read by one
+/// MGET, what a send verdict or a settlement changes lies at the beginning and is overwritten in place (SETRANGE, which keeps length
+/// and expiry), and the reply to whoever sends is the value as it was read. What few activities have stands behind the token.
+/// Numbers are big-endian.
 ///
-/// | field | bytes | meaning |
-/// | --- | --- | --- |
-/// | `r` | 1–13 | the newest admitted version, see ``StoredVersion`` |
-/// | | 14–18 | the last assigned timestamp, seconds |
-/// | | 19 | the newest version's state, a letter (see ``AdmitScript``); and 128 if that version has drawn on the bucket |
-/// | | 20–25 | the time of the last send verdict, server milliseconds |
-/// | | 26–31 | digest of what is shown, see ``StoredDigest``; 0 while that is not known |
-/// | | 32–37 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | | 38 | the token's ``TokenForm``, 0 if there is none; and the bits of ``Flag`` |
-/// | | 39–42 | the last second of the eight hours after the activity's birth; 0 if nothing was heard of it but an unregistration |
-/// | | 43–48 | when the token was registered, unregistered or retired, milliseconds |
-/// | | 49–64 | the token's beginning |
-/// | `t` | | what follows of the token, up to 64 bytes |
-/// | `u` | | the rest of a longer one |
-/// | `l` | 1 | how often the spacing was doubled when APNs last limited the token |
-/// | | 2–7 | when that was, server milliseconds |
-/// | `h` | 1–30 | version of the held command, in digits |
-/// | | 31– | the held command |
-/// | `b` | 1–13 | version of the newest start that was given a send verdict; once that was accepted, nothing more |
-/// | | 14 | `a` until it is settled, then `s` |
-/// | | 15–19 | the timestamp that it was assigned, seconds |
-/// | | 20–27 | the claim of the record that it was given to |
+/// | bytes | meaning |
+/// | --- | --- |
+/// | 1–13 | the newest admitted version, see ``StoredVersion`` |
+/// | 14–18 | the last assigned timestamp, seconds |
+/// | 19 | the newest version's state, a letter (see ``AdmitScript``); and 128 if that version has drawn on the bucket |
+/// | 20–25 | the time of the last send verdict, server milliseconds |
+/// | 26–31 | digest of what is shown, see ``StoredDigest``; 0 while that is not known |
+/// | 32–37 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
+/// | 38 | the token's ``TokenForm``, 0 if there is none; and the bits of ``Flag`` |
+/// | 39–42 | the last second of the eight hours after the activity's birth; 0 if nothing was heard of it but an unregistration |
+/// | 43–44 | the count of the token's bytes |
+/// | 45–50 | when the token was registered, unregistered or retired, milliseconds |
+/// | 51– | the token |
+///
+/// Behind it, in this order, what there is of:
+///
+/// | bytes | meaning |
+/// | --- | --- |
+/// | the last 429 | how often the spacing was doubled when APNs last limited the token (1), and when that was (6, server milliseconds) |
+/// | the start | version of the newest start that was given a send verdict (13); until it is accepted, also `a`, or `s` once it is settled (1), the timestamp that it was assigned (5) and the claim of the record that it was given to (8) |
+/// | what is held | version of the held command, in digits (30), and the command; there is one in the states `h` to `l`, `x` and `y` |
 enum StoredRecord {
     // Where things begin, counted from 0.
     static let timestamp = 13
     static let state = 18
     static let kind = 37
-    static let registeredAt = 42
-    static let token = 48
+    static let tokenCount = 42
+    static let registeredAt = 44
+    static let token = 50
     /// Of timestamps in seconds, and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
@@ -42,12 +41,12 @@ enum StoredRecord {
     /// Bits of byte 38.
     enum Flag {
         static let frequentUpdates: UInt8 = 8
-        /// There is `l`.
+        /// The last 429 is there.
         static let limited: UInt8 = 16
-        /// There is `b`, with a claim.
-        static let started: UInt8 = 32
-        /// There is `u`.
-        static let longToken: UInt8 = 64
+        /// A start is there, with its claim.
+        static let claimed: UInt8 = 32
+        /// A start is there.
+        static let started: UInt8 = 64
     }
 }
 

@@ -109,7 +109,7 @@ struct InspectTests {
         let scene = try #require(InspectScene.current)
         let before = try scene.contents()
         #expect(before.count == 3)
-        let allowed = ["+hgetall", "+scan", "+time"]
+        let allowed = ["+get", "+hgetall", "+scan", "+time"]
         _ = try scene.redisCommand(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*"] + allowed)
         let monitor = scene.redisClient(["MONITOR"])
         let output = Pipe()
@@ -138,9 +138,9 @@ struct InspectTests {
         let commands = String(decoding: seen, as: UTF8.self)
             .matches(of: /\] "([A-Za-z]+)"/)
             .map { $0.1.lowercased() }
-        let reads: Set = ["auth", "hgetall", "scan", "time", "echo", "command"]
+        let reads: Set = ["auth", "get", "hgetall", "scan", "time", "echo", "command"]
         #expect(Set(commands).isSubset(of: reads), "\(commands)")
-        #expect(Set(commands).isSuperset(of: ["hgetall", "scan", "time"]))
+        #expect(Set(commands).isSuperset(of: ["get", "hgetall", "scan", "time"]))
         #expect(try scene.contents() == before)
     }
 
@@ -155,10 +155,10 @@ struct InspectTests {
                 "causeway inspect: Redis knows no device nobody of com.example.ride"
             ]
         )
-        _ = try scene.redisCommand(["COPY", "{\(InspectScene.app):\(InspectScene.started)}", "kept"])
-        _ = try scene.redisCommand(["DEL", "{\(InspectScene.app):\(InspectScene.started)}"])
+        _ = try scene.redisCommand(["COPY", "{\(InspectScene.app)=\(InspectScene.started)}", "kept"])
+        _ = try scene.redisCommand(["DEL", "{\(InspectScene.app)=\(InspectScene.started)}"])
         let forgotten = try scene.inspect(InspectScene.started)
-        _ = try scene.redisCommand(["RENAME", "kept", "{\(InspectScene.app):\(InspectScene.started)}"])
+        _ = try scene.redisCommand(["RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.started)}"])
         #expect(forgotten.exitCode == 1)
         #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
     }

@@ -229,7 +229,7 @@ struct InspectTextTests {
             policyName: "b",
             policies: [Policy(name: "a"), Policy(name: "b")]
         )
-        #expect(app.activityKey("x:{y}") == Array("{com.example.match:x:{y}}".utf8))
+        #expect(app.activityKey("x:{y}") == Array("{com.example.match=x:{y}}".utf8))
         #expect(app.activity(ofKey: app.activityKey("x:{y}")) == "x:{y}")
         #expect(app.deviceKey("d") == Array("{com.example.match/d}".utf8))
         #expect(app.policy(named: nil).name == "b")

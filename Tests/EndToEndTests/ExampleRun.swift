@@ -167,7 +167,7 @@ final class ExampleRun {
     private func memory(of activity: String, app: String) throws -> Data {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
-        process.arguments = ["-p", String(stage.redisPort), "HGETALL", "{\(app):\(activity)}"]
+        process.arguments = ["-p", String(stage.redisPort), "GET", "{\(app)=\(activity)}"]
         let output = Pipe()
         process.standardOutput = output
         try process.run()

@@ -1,10 +1,11 @@
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// That no alert is lost between two commands of which Redis sees one at a time.
-@Suite(.serialized) struct AlertTests {
+@Suite(.serialized, .ownThread) struct AlertTests {
     private let token = ModelToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 
     private func command(

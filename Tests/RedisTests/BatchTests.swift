@@ -1,11 +1,12 @@
 import Reactor
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Updates and ends that leave as one command, on a real server.
-@Suite(.serialized) struct BatchTests {
+@Suite(.serialized, .ownThread) struct BatchTests {
     private func update(_ timestamp: UInt64, pace: PaceNumbers = .spaced(0), alert: Bool = false) -> AdmitCall {
         .command(
             event: .update,
@@ -98,7 +99,8 @@ import Testing
                 .settled(6, false), .admitted(7, ModelReply(.duplicate)), .admitted(8, ModelReply(.superseded)),
             ]
         )
-        #expect(server.calls("evalsha") == 5)
+        // What stands before the registration is one command, and so is all that stands behind it, the settlement among it.
+        #expect(server.calls("evalsha") == 3)
         lane.connection.close()
     }
 
@@ -132,22 +134,23 @@ import Testing
         lane.connection.close()
     }
 
-    @Test func `What is wrong with one hash is that call's error alone`() throws {
+    @Test func `What is wrong with one value is that call's error alone`() throws {
         let (server, lane) = try connected()
-        server.command("SET", TestKey.activity("3").text, "not a hash")
-        server.command("HSET", TestKey.activity("5").text, "r", String(repeating: "9", count: 47))
+        server.command("HSET", TestKey.activity("3").text, "not", "an activity")
+        server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
+        server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
         for tag in 0..<8 as Range<UInt64> {
             #expect(lane.connection.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         #expect(lane.turn { lane.connection.outstandingCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> Lane.Event in
-                tag == 3 || tag == 5 ? .failed(tag, .admit, .unknown) : .admitted(tag, ModelReply(.noToken))
+                tag == 3 || tag == 5 || tag == 6 ? .failed(tag, .admit, .unknown) : .admitted(tag, ModelReply(.noToken))
             }
         #expect(lane.events == expected)
         #expect(lane.reasons.first?.contains("WRONGTYPE") == true)
         #expect(server.calls("evalsha") == 1)
-        for index in 0..<8 where index != 3 && index != 5 {
+        for index in 0..<8 where index != 3 && index != 5 && index != 6 {
             #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.token)
         }
         #expect(lane.connection.isReady)

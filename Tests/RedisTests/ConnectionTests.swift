@@ -1,12 +1,13 @@
 import Glibc
 import Reactor
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Real servers: all the ways to reach one, and all the ways to lose it.
-@Suite(.serialized) struct ConnectionTests {
+@Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 
     private func update(_ timestamp: UInt64, digest: UInt64 = 1) -> AdmitCall {
@@ -43,8 +44,7 @@ import Testing
     @Test func `A user with a password, and no more rights than it takes`() throws {
         let server = try RedisServer([
             "--user", "default", "off", "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load",
-            "+hmget",
-            "+hget", "+hgetall", "+hset", "+pexpire", "+time",
+            "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
         ])
         let lane = try Lane("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(lane.turnUntilReady())

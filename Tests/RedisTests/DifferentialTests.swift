@@ -2,6 +2,7 @@ import CHiredis
 import Glibc
 import Reactor
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
@@ -11,7 +12,7 @@ import Testing
 ///
 /// A history is some operations on one key; those of a round go side by side through one pipeline. Time comes from the
 /// histories: the scripts are loaded with the server's clock replaced by a list of times, one for each call.
-@Suite(.serialized) struct DifferentialTests {
+@Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesOfRound = 1_000
     /// How many histories there are to be; a million take some minutes in a release build.
     static let histories =
@@ -122,13 +123,13 @@ private final class DifferentialStage {
     private func compare(_ histories: [History], _ operations: [History.Operation], _ model: ScriptModel) throws {
         let keys = histories.indices.map { histories[$0].key(at: $0) }
         for key in keys {
-            withArguments(["HGETALL", key.text]) { count, pointers, lengths in
+            withArguments([key.kind == .activity ? "GET" : "HGETALL", key.text]) { count, pointers, lengths in
                 _ = redisAppendCommandArgv(context, count, pointers, lengths)
             }
         }
         let expiry = server.hash("expiry")
         for (index, key) in keys.enumerated() {
-            let found = nextHash()
+            let found = nextState()
             let expected: [String: [UInt8]]
             let expiresAt: Int64?
             switch key.kind {
@@ -164,11 +165,14 @@ private final class DifferentialStage {
 
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private func nextHash() -> [String: [UInt8]] {
+    private func nextState() -> [String: [UInt8]] {
         var raw: UnsafeMutableRawPointer?
         guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [:] }
         defer { freeReplyObject(raw) }
         let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
+        if reply.type == REDIS_REPLY_STRING {
+            return activityParts(Array(UnsafeRawBufferPointer(start: reply.str, count: Int(reply.len))))
+        }
         var fields: [String: [UInt8]] = [:]
         for index in stride(from: 0, to: Int(reply.elements) - 1, by: 2) {
             guard let name = reply.element[index], let value = reply.element[index + 1] else { continue }
@@ -239,15 +243,14 @@ extension ActivityState {
         return ended ? Character(letter.uppercased()) : letter
     }
 
-    /// The fields that are not empty.
+    /// The parts of its value.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
         let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []
         let rest = stored.dropFirst()
         var fields: [String: [UInt8]] = [:]
-        fields["r"] = record(tokenForm: stored.first, isLong: rest.count > 80) + rest.prefix(16)
-        if rest.count > 16 { fields["t"] = Array(rest.dropFirst(16).prefix(64)) }
-        if rest.count > 80 { fields["u"] = Array(rest.dropFirst(80)) }
+        fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
+        if !rest.isEmpty { fields["t"] = Array(rest) }
         if let held { fields["h"] = text(held.version) + held.command }
         if let pace, let limitedAt = pace.limitedAtMilliseconds {
             fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
@@ -262,12 +265,12 @@ extension ActivityState {
         return fields
     }
 
-    private func record(tokenForm: UInt8?, isLong: Bool) -> [UInt8] {
+    private func record(tokenForm: UInt8?, tokenCount: Int) -> [UInt8] {
         var kind = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
         if pace?.allowsFrequentUpdates ?? false { kind += 8 }
         if pace?.limitedAtMilliseconds != nil { kind += 16 }
         if start?.claim != nil { kind += 32 }
-        if isLong { kind += 64 }
+        if start != nil { kind += 64 }
         let state = version == nil ? "n" : letter
         let newest = version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
         var record = newest
@@ -278,6 +281,7 @@ extension ActivityState {
         record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
         record += bytes(kind, 1)
         record += bytes(pace?.endSeconds ?? 0, 4)
+        record += bytes(tokenCount, 2)
         record += bytes(registeredAtMilliseconds ?? 0, 6)
         return record
     }

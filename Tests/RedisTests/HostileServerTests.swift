@@ -1,11 +1,12 @@
 import Reactor
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// A server that answers late, wrongly or not at all: each call still comes to exactly one end, in order.
-@Suite(.serialized) struct HostileServerTests {
+@Suite(.serialized, .ownThread) struct HostileServerTests {
     private let update = AdmitCall.command(
         event: .update,
         version: ScriptVersion.at(7, 0),
@@ -14,11 +15,13 @@ import Testing
         registration: nil
     )
     private let settle = SettleCall(
+        attributesType: "Game",
         version: ScriptVersion(timestampSeconds: 7, sequence: 0),
         outcome: .accepted,
         digest: 1
     )
     private let key = TestKey.activity("one")
+    private let phone = TestKey.device("phone")
 
     /// A lane that is ready on a fake server, with a short deadline.
     private func connected(deadlineMilliseconds: Int64 = 300) throws -> (Lane, FakeRedis) {
@@ -42,8 +45,9 @@ import Testing
         token: String = "\u{01}\u{02}\u{03}"
     ) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
-        let record = zeros(13) + timestamp + "a" + zeros(18) + kind + zeros(4) + registeredAt + token
-        let reply = "send\(priority)\(budget)\(record)"
+        let count = "\0" + String(UnicodeScalar(UInt8(token.utf8.count & 0x7F)))
+        let value = zeros(18) + "a" + zeros(18) + kind + zeros(4) + count + registeredAt + token
+        let reply = "send\(priority)\(budget)\(zeros(13))\(timestamp)\(value)"
         return "$\(reply.utf8.count)\r\n\(reply)\r\n"
     }
 
@@ -54,16 +58,13 @@ import Testing
         "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
         send(timestamp: "\u{02}\u{54}\u{0C}\0\0"), send(priority: "x"), send(budget: "\u{27}\u{11}"),
-        send(kind: "\u{05}"),
-        send(kind: "\u{08}"), send(registeredAt: "\u{09}\u{18}\u{4E}\u{73}\0\0"), send(token: ""),
-        "$7\r\nsendf\0\0\r\n", "$5\r\nsendf\r\n", "$9\r\nalertHeld\r\n",
-        "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        "$7\r\nsendf\0\0\r\n", "$5\r\nsendf\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
         let (lane, fake) = try connected()
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
         #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
         // Whether the call that the reply was taken for fails before or after the loss is told, it is the first to fail.
@@ -72,11 +73,27 @@ import Testing
         lane.connection.close()
     }
 
+    @Test(arguments: [
+        send(kind: "\u{05}"), send(kind: "\u{08}"), send(registeredAt: "\u{09}\u{18}\u{4E}\u{73}\0\0"), send(token: ""),
+        send(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)), "$9\r\nalertHeld\r\n",
+        "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
+    ])
+    func `What somebody else has written into a value is that call's error alone`(reply: String) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
+        fake.send(reply + ":0\r\n")
+        #expect(lane.turn { lane.connection.outstandingCount == 0 })
+        #expect(lane.events == [.failed(1, .admit, .unknown), .settled(2, false)])
+        lane.connection.close()
+    }
+
     @Test func `Replies that are shifted by one are noticed`() throws {
         let (lane, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.connection.issue(update, key: key, tag: tag * 2) == .issued)
-            #expect(lane.connection.issue(settle, key: key, tag: tag * 2 + 1) == .issued)
+            #expect(lane.connection.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
         }
         fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n:0\r\n")
         #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
@@ -101,7 +118,7 @@ import Testing
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 4) == .issued)
         fake.send(reply)
         #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
         let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
@@ -115,7 +132,7 @@ import Testing
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
         #expect(lane.turn { lane.connection.outstandingCount == 0 })
         var wait = ModelReply(.wait)
@@ -142,7 +159,7 @@ import Testing
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.connection.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.connection.issue(settle, key: key, tag: 4) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
         #expect(lane.turn { lane.connection.outstandingCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { Lane.Event.failed($0, .admit, code) }
@@ -191,7 +208,7 @@ import Testing
     @Test func `No answer in time ends the connection, and it comes back`() throws {
         let (lane, _) = try connected(deadlineMilliseconds: 100)
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         #expect(lane.turn { lane.events.count == 4 })
         #expect(
             lane.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
@@ -245,7 +262,7 @@ import Testing
     func `An error that every call would get gives the connection up`(reply: String, code: RedisError.Code) throws {
         let (lane, fake) = try connected()
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n")
         #expect(lane.turn { lane.connection.isReady && lane.events.last == .ready })
         #expect(lane.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
@@ -259,7 +276,7 @@ import Testing
     func `An error of one call fails that call alone`(reply: String, code: RedisError.Code) throws {
         let (lane, fake) = try connected()
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
         #expect(lane.turn { lane.events.count == 2 })
         #expect(lane.events == [.failed(1, .admit, code), .settled(2, true)])
@@ -281,7 +298,7 @@ import Testing
     @Test func `Closing fails what is outstanding, and is the end`() throws {
         let (lane, fake) = try connected()
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         lane.connection.close()
         lane.connection.close()
         #expect(lane.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
@@ -346,7 +363,7 @@ import Testing
         ]
         for (call, key) in wrong { #expect(lane.connection.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.connection.issue(settle, key: key, tag: 2) == .issued)
+        #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         #expect(lane.connection.issue(update, key: key, tag: 3) == .full)
         fake.send("$9\r\nduplicate\r\n")
         #expect(lane.turn { lane.connection.outstandingCount == 1 })

@@ -1,10 +1,11 @@
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// What is read out of the hashes for people, on hashes that the scripts wrote.
-@Suite(.serialized) struct InspectionTests {
+@Suite(.serialized, .ownThread) struct InspectionTests {
     private static let now: Int64 = 1_760_000_400_000
     private let token = ModelToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
     private let pace = PaceNumbers(
@@ -30,9 +31,11 @@ import Testing
         stage.server.hash(stage.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
     }
 
+    private func value(_ stage: ScriptStage) -> [UInt8] { stage.server.command("GET", stage.key.text).first ?? [] }
+
     @Test func `An activity's whole life is shown`() throws {
         let stage = try ScriptStage(nowMilliseconds: Self.now)
-        func activity() throws -> ActivityInspection { try ActivityInspection(fields: fields(stage)) }
+        func activity() throws -> ActivityInspection { try ActivityInspection(value: value(stage)) }
         #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).left == 3)
 
         #expect(stage.verdict(command(100, alert: true)) == .noToken)
@@ -92,33 +95,36 @@ import Testing
     }
 
     /// Whatever stands there, it is shown or refused.
-    @Test func `A hash that others wrote is refused, by the field`() throws {
+    @Test func `A value that others wrote is refused, by the part`() throws {
         let stage = try ScriptStage(nowMilliseconds: Self.now)
-        #expect(stage.verdict(command(100)) == .noToken)
+        #expect(stage.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = AdmitCall.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        let hold = AdmitCall.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
         #expect(stage.verdict(register) == .registered)
-        #expect(stage.verdict(command(100)) == .send)
-        let whole = fields(stage)
-        for (index, (field, value)) in whole.enumerated() {
-            for length in 1..<value.count {
-                var broken = whole
-                broken[index].value = Array(value[..<length])
-                let name = String(decoding: field, as: UTF8.self)
-                // The token may be shorter.
-                let isWhole = name == "r" && length > 48
-                do throws(InspectionError) {
-                    _ = try ActivityInspection(fields: broken)
-                    #expect(isWhole, "\(name), \(length) bytes")
-                } catch {
-                    #expect(error.field == name && !isWhole)
-                }
+        stage.settle(SettleCall(version: nil, outcome: .limited, digest: 0, pace: pace))
+        let whole = value(stage)
+        let parts = activityParts(whole)
+        #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])
+        let ends = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
+        for length in 1..<whole.count {
+            let part = ends.first { length < $0.0 }?.1 ?? ""
+            #expect(throws: InspectionError(field: part), "\(length) bytes") {
+                try ActivityInspection(value: Array(whole[..<length]))
             }
         }
-        // A timestamp, the last assigned, the state and the token's form.
-        for (position, byte) in [(8, 0xFF), (13, 0xFF), (18, 0xFF), (37, 7)] as [(Int, UInt8)] {
+        // A timestamp, the last assigned, the state; the token's form, and its count.
+        for (position, byte, part) in [
+            (8, 0xFF, "record"), (13, 0xFF, "record"), (18, 0xFF, "record"), (37, 127, "token"), (42, 0xFF, "token"),
+        ] as [(Int, UInt8, String)] {
             var broken = whole
-            broken[0].value[position] = byte
-            #expect(throws: InspectionError(field: "r")) { try ActivityInspection(fields: broken) }
+            broken[position] = byte
+            #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
         }
+        // Of a settled version nothing is held.
+        var broken = whole
+        broken[18] = UInt8(ascii: "s")
+        #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }
     }
 }

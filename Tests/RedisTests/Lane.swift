@@ -269,7 +269,7 @@ struct TestKey: Hashable {
     static func device(_ identifier: String) -> TestKey { TestKey(kind: .device, identifier: identifier) }
 
     /// As the server names it, and the model.
-    var text: String { "{app\(kind == .activity ? ":" : "/")\(identifier)}" }
+    var text: String { "{app\(kind == .activity ? "=" : "/")\(identifier)}" }
 
     func withHashKey<Value>(_ body: (HashKey) -> Value) -> Value {
         Array("app".utf8)

@@ -1,10 +1,11 @@
 import ScriptModel
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// What the scripts do over time: spacing and its stretching, the bucket of priority 10, an activity's life, starts of a device.
-@Suite(.serialized) struct PaceTests {
+@Suite(.serialized, .ownThread) struct PaceTests {
     private static let noon: Int64 = 1_760_000_400_000
     private static let hour: Int64 = 3_600_000
 

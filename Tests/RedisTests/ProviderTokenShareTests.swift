@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// What a fleet's processes leave for each other, on a real server.
-@Suite(.serialized) struct ProviderTokenShareTests {
+@Suite(.serialized, .ownThread) struct ProviderTokenShareTests {
     private let name = "TEAM123456/KEY1234567"
 
     private func share(_ server: RedisServer) throws -> ProviderTokenShare {

@@ -2,6 +2,8 @@ import CHiredis
 import Glibc
 import Reactor
 
+@testable import Redis
+
 /// A redis-server of the test's own: nothing on disk, reached by a Unix socket or an ephemeral port on the loopback.
 final class RedisServer {
     enum Failure: Error {
@@ -98,7 +100,9 @@ final class RedisServer {
         return Self.run(context, arguments)
     }
 
+    /// A hash's fields that are not empty, or the parts of an activity's value.
     func hash(_ key: String) -> [String: [UInt8]] {
+        if command("TYPE", key) == [Array("string".utf8)] { return activityParts(command("GET", key)[0]) }
         let flat = command("HGETALL", key)
         var fields: [String: [UInt8]] = [:]
         for index in stride(from: 0, to: flat.count - 1, by: 2) where !flat[index + 1].isEmpty {
@@ -132,4 +136,21 @@ final class RedisServer {
             return [Array(UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)))]
         }
     }
+}
+
+/// What stands in an activity's value: its record `r`, the token `t`, the last 429 `l`, the start `b` and what is held `h`.
+func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
+    let kind = value[StoredRecord.kind]
+    var rest = value[...]
+    var parts: [String: [UInt8]] = [:]
+    func take(_ name: String, _ count: Int) {
+        if count > 0 { parts[name] = Array(rest.prefix(count)) }
+        rest = rest.dropFirst(count)
+    }
+    take("r", StoredRecord.token)
+    take("t", Int(BigEndian.read(value[StoredRecord.tokenCount..<StoredRecord.registeredAt])))
+    if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
+    if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
+    take("h", rest.count)
+    return parts
 }

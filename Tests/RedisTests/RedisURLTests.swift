@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import Redis
 
-struct RedisURLTests {
+@Suite(.ownThread) struct RedisURLTests {
     @Test(
         arguments: [
             ("redis://localhost", "redis://localhost:6379/0", nil, nil),

@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// What the parser takes, and that nothing a peer can send gets past its limits.
-struct ReplyReaderTests {
+@Suite(.ownThread) struct ReplyReaderTests {
     enum Parsed: Equatable {
         case value(Reply.Kind, Int64, [UInt8])
         case array([Parsed])

@@ -69,6 +69,14 @@ final class ScriptStage {
 }
 
 extension RedisServer {
+    private static let set = """
+        local function set(key, value, _, lifetime, condition)
+          redis.call('HSET', 'expiry', key, TIME .. '+' .. lifetime)
+          if condition then return redis.pcall("SET", key, value, condition) end
+          return redis.pcall("SET", key, value)
+        end
+
+        """
     private static let nextTime = "if index > 1 then TIME, now = redis.call('LPOP', 'times'), nil end "
 
     /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds, and so does
@@ -78,9 +86,10 @@ extension RedisServer {
         for (kind, body) in [(ScriptKind.admit, AdmitScript.body), (.settle, "\(SettleScript.body)")] {
             let seconds = "string.sub(TIME, 1, 10)"
             let microseconds = "tostring(tonumber(string.sub(TIME, 11)))"
-            let timed = "local TIME = redis.call('LPOP', 'times')\n\(body)"
+            let timed = "local TIME = redis.call('LPOP', 'times')\n\(Self.set)\(body)"
                 .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
                 .replacing("local key, start =", with: Self.nextTime + "local key, start =")
+                .replacing("call('SET', key, ", with: "set(key, ")
                 .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
             let digest = try #require(command("SCRIPT", "LOAD", timed).first)
             #expect(digest.withUnsafeBytes { connection.scripts.setDigest($0, of: kind) })

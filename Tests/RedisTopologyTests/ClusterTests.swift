@@ -1,11 +1,12 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Real clusters on the loopback: what the client makes of them, and of what happens to them.
-@Suite(.serialized) struct ClusterTests {
+@Suite(.serialized, .ownThread) struct ClusterTests {
     /// Everybody's claim of the first round, and that of the second: who is told `send` in the second round has met a server that
     /// forgot the first.
     private let first: UInt64 = 1

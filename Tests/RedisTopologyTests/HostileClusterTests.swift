@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Nodes that say no, or something wrong: each call comes to its answer all the same, once there is one.
-@Suite(.serialized) struct HostileClusterTests {
+@Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
         return try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster), loop: loop)

@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Where keys belong, and what servers say about it.
-struct KeyPlaceTests {
+@Suite(.ownThread) struct KeyPlaceTests {
     @Test func `The slot of a key is what a server says it is`() throws {
         let server = try ServerProcess([
             "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
@@ -20,7 +21,7 @@ struct KeyPlaceTests {
             #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(KeyPlace.slot(of: Array(key.utf8)))], "\(key)")
             // A key of ours, whatever is in the identifier.
             for kind in [HashKey.Kind.activity, .device] {
-                let whole = "{com.example\(kind == .activity ? ":" : "/")\(key)}"
+                let whole = "{com.example\(kind == .activity ? "=" : "/")\(key)}"
                 let place = Array("com.example".utf8)
                     .withUnsafeBytes { app in
                         Array(key.utf8)

@@ -1,11 +1,12 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// What the control side reads, over each topology.
-@Suite(.serialized) struct QueriesTests {
+@Suite(.serialized, .ownThread) struct QueriesTests {
     private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
     private func isNow(_ milliseconds: Int64) -> Bool {
@@ -22,6 +23,8 @@ import Testing
         #expect(hash.map(\.field) == [bytes("s"), bytes("h")] && hash.map(\.value) == [bytes("1"), bytes("two")])
         #expect(try queries.hash(bytes("{app:none}")).isEmpty)
         #expect(throws: RedisError.self) { try queries.hash(bytes("{app:odd}")) }
+        #expect(try queries.values([bytes("{app:none}"), bytes("{app:odd}")]) == [[], bytes("text")])
+        #expect(throws: RedisError.self) { try queries.values([bytes("{app:one}")]) }
         #expect(try isNow(queries.serverTimeMilliseconds()))
         let app = try queries.scan(match: "{app:*}")
         #expect(Set(app.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && app.isComplete)

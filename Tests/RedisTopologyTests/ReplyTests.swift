@@ -1,9 +1,10 @@
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// Replies of the control side: read whole, within limits, and never trusted.
-struct ReplyTests {
+@Suite(.ownThread) struct ReplyTests {
     /// The values that the text holds; nil in the place of a violation.
     private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
         guard let reader = ValueReader() else { return [] }

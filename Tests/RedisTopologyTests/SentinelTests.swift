@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// A primary and its replica, watched by three Sentinels; all of them ask for a password.
-@Suite(.serialized) struct SentinelTests {
+@Suite(.serialized, .ownThread) struct SentinelTests {
     private let activities = 0..<2_000
 
     private final class Watched {

@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
 
 /// One server, by all the ways to reach one, and through what can happen to one.
-@Suite(.serialized) struct ServerTests {
+@Suite(.serialized, .ownThread) struct ServerTests {
     private func caller(
         _ url: String,
         tls: TLSContext? = nil,
@@ -81,8 +82,9 @@ import Testing
         let secure = try Secure([
             "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port",
             String(try Listener.unusedLoopbackPort()),
-            "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+hmget", "+hget", "+hgetall",
-            "+hset", "+hdel", "+pexpire", "+time", "+cluster|slots", "+asking", "+config|get", "+info",
+            "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+mget", "+get", "+set",
+            "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time", "+cluster|slots", "+asking",
+            "+config|get", "+info",
         ])
         secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeyPlace.slotCount - 1))
         try waitUntil([secure.server]) { $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true }

@@ -89,7 +89,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (reply, lifetime)
         }
         if !same || standing != .assigned { assignTimestamp(call.version) }
+        let heldBefore = held
         advance(to: call, .assigned)
+        if held != heldBefore { lifetime = .renewed }
         if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { lifetime = .renewed }
         lastSendMilliseconds = now
         digest = nil
@@ -217,23 +219,32 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (ModelReply(.unregistered), .renewed)
     }
 
-    mutating func settle(_ call: SettleCall, now: Int64) -> Bool {
+    /// True if the token was retired. Whatever changes what is kept beside the record renews the lifetime.
+    mutating func settle(_ call: SettleCall, now: Int64) -> (Bool, Lifetime) {
+        var lifetime = Lifetime.unchanged
+        let heldBefore = held
         if call.outcome == .limited {
-            if let numbers = call.pace { pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) }
+            if let numbers = call.pace, pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false {
+                lifetime = .renewed
+            }
         } else if let version = call.version {
             if self.version == version { settleNewest(call) }
-            if start?.version == version {
-                start?.isSettled = true
-                if call.outcome == .accepted { start?.claim = nil }
+            if let start, start.version == version, start.claim != nil {
+                lifetime = .renewed
+                self.start?.isSettled = true
+                if call.outcome == .accepted { self.start?.claim = nil }
             }
         }
-        guard let retirement = call.retirement, let token, token.isRetired(by: retirement) else { return false }
+        if held != heldBefore { lifetime = .renewed }
+        guard let retirement = call.retirement, let token, token.isRetired(by: retirement) else {
+            return (false, lifetime)
+        }
         self.token = nil
         registeredAtMilliseconds = min(
             token.registeredAtMilliseconds + 1,
             TokenRegistration.registeredAtMillisecondsMax
         )
-        return true
+        return (true, .renewed)
     }
 
     /// Of a digest 48 bits are kept, and 0 is none.

@@ -48,12 +48,15 @@ public struct Pace: Hashable, Sendable {
 
     /// A 429 has come: one doubling more, unless there are enough for the longest spacing. One push is one 429, however often it is
     /// told of.
-    mutating func limit(_ numbers: PaceNumbers, sentAt: Int64, at now: Int64) {
-        if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return }
+    ///
+    /// - Returns: it counts.
+    mutating func limit(_ numbers: PaceNumbers, sentAt: Int64, at now: Int64) -> Bool {
+        if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
         let before = doublings(numbers, at: now)
         let isLongest = spacing(numbers, at: now) >= numbers.throttledSpacingMaxMilliseconds
         doublings = isLongest || before == Self.doublingsMax ? before : before + 1
         limitedAtMilliseconds = now
+        return true
     }
 
     /// Doublings from a millisecond to over an hour.

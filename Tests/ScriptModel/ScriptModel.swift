@@ -58,8 +58,11 @@ public struct ScriptModel: Sendable {
             return live(&devices, key)?.expiresAtMilliseconds != nil
                 && devices[key, default: .init()].settle(type, call)
         }
-        return live(&activities, key)?.expiresAtMilliseconds != nil
-            && activities[key, default: .init()].settle(call, now: nowMilliseconds)
+        guard var activity = live(&activities, key), activity.expiresAtMilliseconds != nil else { return false }
+        let (isRetired, lifetime) = activity.settle(call, now: nowMilliseconds)
+        if lifetime == .renewed { activity.expiresAtMilliseconds = nowMilliseconds + Self.activityLifetimeMilliseconds }
+        activities[key] = activity
+        return isRetired
     }
 
     /// Gives back what `address` drew for a start that came to nothing.

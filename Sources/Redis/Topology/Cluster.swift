@@ -199,6 +199,8 @@ final class Cluster {
     }
 
     private func startTimer(_ milliseconds: Int64) {
+        // Whoever was told of a failure may have asked for the slots by then.
+        loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }
 

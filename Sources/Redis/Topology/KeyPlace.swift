@@ -8,7 +8,7 @@ struct KeyPlace: Equatable {
     /// A hash of the whole key. Never 0, which stands for no key.
     var fingerprint: UInt64
 
-    /// A key is `{app:identifier}`, so its hash tag begins with the first byte after the brace and ends at the first closing brace: the
+    /// A key is `{app=identifier}`, so its hash tag begins with the first byte after the brace and ends at the first closing brace: the
     /// key's own last byte, or one that the identifier holds. It is not empty: an app comes before anything that could be a brace.
     init(_ key: HashKey) {
         var checksum = CRC16()
@@ -18,11 +18,7 @@ struct KeyPlace: Equatable {
         checksum.take(UnsafeRawBufferPointer(rebasing: key.identifier[..<tagEnd]))
         slot = Int(checksum.value) % Self.slotCount
 
-        var hash = Fingerprint()
-        hash.take(key.app)
-        hash.take(UInt64(key.kind.rawValue))
-        hash.take(key.identifier)
-        fingerprint = hash.value
+        fingerprint = KeyFingerprint(key).value
     }
 
     /// The slot of any key, by the rule of the cluster specification: the hash tag if there is one and it is not empty, else all of it.
@@ -41,13 +37,19 @@ struct KeyPlace: Equatable {
 }
 
 /// Tells keys apart that are asked for at about the same time: eight bytes in one step, each step one multiplication.
-private struct Fingerprint {
+struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+
+    init(_ key: HashKey) {
+        take(key.app)
+        take(UInt64(key.kind.rawValue))
+        take(key.identifier)
+    }
 
     /// Never 0.
     var value: UInt64 { hash == 0 ? 1 : hash }
 
-    mutating func take(_ bytes: UnsafeRawBufferPointer) {
+    private mutating func take(_ bytes: UnsafeRawBufferPointer) {
         var offset = 0
         while bytes.count - offset >= 8 {
             take(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
@@ -62,7 +64,7 @@ private struct Fingerprint {
         take(rest ^ UInt64(bytes.count) << 56)
     }
 
-    mutating func take(_ word: UInt64) {
+    private mutating func take(_ word: UInt64) {
         let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
         hash = product.high ^ product.low
     }

@@ -61,6 +61,23 @@ public final class RedisQueries {
         return hashes
     }
 
+    /// The strings under many keys, in their order; empty where there is none.
+    public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
+        var values: [[UInt8]] = []
+        values.reserveCapacity(keys.count)
+        for start in stride(from: 0, to: keys.count, by: Self.pipelineMax) {
+            let batch = Array(keys[start..<min(start + Self.pipelineMax, keys.count)])
+            for reply in try ask(batch.map { (key: $0, command: [Array("GET".utf8), $0]) }) {
+                switch try Self.valid(reply) {
+                case .string(let value): values.append(value)
+                case .null: values.append([])
+                default: throw RedisError(.protocolViolation)
+                }
+            }
+        }
+        return values
+    }
+
     /// The keys that match a glob pattern, of all primaries, each once.
     ///
     /// A key that comes or goes meanwhile may be there or not; all others are.

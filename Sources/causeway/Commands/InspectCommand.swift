@@ -14,7 +14,7 @@ struct InspectCommand: ParsableCommand {
             its push-to-start tokens and how many starts it has left. Of an app: counts, and the busiest activities.
 
             Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
-            to Kafka, and no group is joined. A Redis user needs ~{* and +hgetall +scan +time (and +cluster|slots in a \
+            to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots in a \
             cluster); a Kafka user needs to read the results topic.
 
             Examples:
@@ -81,7 +81,7 @@ struct InspectCommand: ParsableCommand {
         } catch let error as RedisError {
             StandardStreams.printError("causeway inspect: \(error)")
             if error.code == .noPermission {
-                StandardStreams.printError("its Redis user needs +hgetall +scan +time ~{*")
+                StandardStreams.printError("its Redis user needs +get +hgetall +scan +time ~{*")
             }
             throw ExitCode.failure
         } catch let error as InspectionError {
@@ -108,16 +108,16 @@ struct InspectCommand: ParsableCommand {
         _ kafka: WorkerConfiguration.Kafka
     ) throws {
         let key = app.activityKey(activity)
-        let fields = try queries.hash(key)
+        let value = try queries.values([key])[0]
         let now = try queries.serverTimeMilliseconds(for: key)
         let tail =
             results == 0 ? nil : ResultSection(of: activity, app: app.bundleIdentifier, count: results, kafka: kafka)
-        if fields.isEmpty {
+        if value.isEmpty {
             if let tail, !json { print(tail.lines(now: now)) }
             throw unknown("activity", activity, of: app)
         }
         let report = ActivityReport(
-            try ActivityInspection(fields: fields),
+            try ActivityInspection(value: value),
             app: app,
             activity: activity,
             policy: app.policy(named: tail?.policyName),
@@ -147,8 +147,8 @@ struct InspectCommand: ParsableCommand {
         var overview = AppOverview()
         for start in stride(from: 0, to: found.keys.count, by: AppOverview.activitiesPerStep) {
             let keys = Array(found.keys[start..<min(start + AppOverview.activitiesPerStep, found.keys.count)])
-            for (key, fields) in zip(keys, try queries.hashes(keys)) where !fields.isEmpty {
-                guard let inspection = try? ActivityInspection(fields: fields) else {
+            for (key, value) in zip(keys, try queries.values(keys)) where !value.isEmpty {
+                guard let inspection = try? ActivityInspection(value: value) else {
                     overview.addUnreadable()
                     continue
                 }

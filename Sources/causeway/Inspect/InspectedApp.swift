@@ -12,12 +12,12 @@ struct InspectedApp {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }
 
-    func activityKey(_ activity: String) -> [UInt8] { Array("{\(bundleIdentifier):\(activity)}".utf8) }
+    func activityKey(_ activity: String) -> [UInt8] { Array("{\(bundleIdentifier)=\(activity)}".utf8) }
 
     func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
 
     /// A glob pattern for the keys of all activities: a bundle id has none of its special characters.
-    var activityPattern: String { "{\(bundleIdentifier):*}" }
+    var activityPattern: String { "{\(bundleIdentifier)=*}" }
 
     /// The activity of a key that matches the pattern.
     func activity(ofKey key: [UInt8]) -> String {
