@@ -59,7 +59,8 @@ import Testing
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            #expect(zone.lookUps == sent.connectionsOpened)
+            // One for each connection; of the last, some may be under way when the last answer comes.
+            #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
             var accepted: [Int] = []
             for service in services {
                 let statistics = try await service.statistics()
