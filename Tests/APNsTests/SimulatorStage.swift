@@ -158,7 +158,11 @@ struct SentPushes: Sendable {
     ) throws -> SentPushes {
         let sender = try Sender(count: count, port: port, token: token, adjust)
         sender.loop.lookUp = lookUp
-        defer { sender.pool.close() }
+        defer {
+            sender.pool.close()
+            // What waits for the end of a turn keeps its loop for as long.
+            sender.loop.turn(waitMilliseconds: 0)
+        }
         try sender.run()
         return SentPushes(
             answers: sender.recorder.outcomes,
