@@ -17,7 +17,7 @@ struct CapacityTests {
         // 150,000 x (7 + 22.6) µs.
         #expect(plan.coresHundredths == 444)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
-        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 5)
+        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
         // 9,000,000 x 330 B x 1.5 = 4,455,000,000 B.
         #expect(plan.redisMebibytes == 4_249)
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)

@@ -2,7 +2,7 @@
 public struct CapacityDemand: Sendable, Equatable {
     /// Pushes to phones at the peak, a minute. 1...6,000,000,000.
     public var updatesPerMinute: Int64
-    /// Live Activities that are alive, or ended less than a day ago: each has its hash in Redis. 1...10,000,000,000.
+    /// Live Activities that are alive, or ended less than a day ago: each has its value in Redis. 1...10,000,000,000.
     public var activities: Int64
     /// Activities that one command reaches. 1: each has a command of its own. 1...1,000,000,000.
     public var audience: Int64 = 1

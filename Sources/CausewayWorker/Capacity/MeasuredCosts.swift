@@ -17,12 +17,12 @@ public struct MeasuredCosts: Sendable, Equatable {
     /// Resident memory of a worker at work: 78 MiB at the season's peak, with room for 131,072 records a lane.
     public var workerMebibytes: Int64 = 128
 
-    /// Redis, script calls of one server, admissions and settlements in turn: 123,000 to 132,000 a second on the machine above, one
-    /// admission a command as in a cluster.
-    public var redisCallsPerSecond: Int64 = 120_000
+    /// Redis, script calls of one server, admissions and settlements in turn: 80,000 to 107,000 a second on a slow day of the machine
+    /// above, each a command of its own as in a cluster; 180,000 in batches.
+    public var redisCallsPerSecond: Int64 = 80_000
     /// A push is admitted and settled: two calls.
     public var redisCallsPerPush: Int64 = 2
-    /// An activity's hash with its token, the allocator's rounding and its share of all tables: 326 measured, 264 of them the hash.
+    /// An activity's value with its token, the allocator's rounding and its share of all tables: 326 measured, 264 of them the value.
     public var redisBytesPerActivity: Int64 = 330
     /// A device's hash with one push-to-start token; of the same kind.
     public var redisBytesPerDevice: Int64 = 400
@@ -56,12 +56,12 @@ public struct MeasuredCosts: Sendable, Equatable {
             ),
             (
                 "\(Numeral.grouped(redisCallsPerSecond)) script calls a second a Redis core",
-                "measured: 123,000 to 132,000"
+                "measured: 80,000 to 107,000, each a command"
             ),
             ("\(redisCallsPerPush) script calls a push", "admit and settle"),
             (
                 "\(redisBytesPerActivity) bytes an activity in Redis, times \(Exposition.number(redisOverheadPercent, divisor: 100))",
-                "measured: 326, 264 of them the hash"
+                "measured: 326, 264 of them the value"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
             ("\(roundTripMilliseconds) ms to APNs and back", "reported by others"),

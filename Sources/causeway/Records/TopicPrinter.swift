@@ -57,10 +57,15 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                flush()
+                if !follows, Clock.milliseconds > deadline { throw Self.silence }
+                guard buffer.isEmpty else {
+                    flush()
+                    // Whoever reads the output may have taken long; the brokers were not silent for that.
+                    deadline = Clock.milliseconds + Self.patienceMilliseconds
+                    continue
+                }
                 usleep(Self.pauseMicroseconds)
             }
-            if !follows, Clock.milliseconds > deadline { throw Self.silence }
         }
     }
 
