@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# The worker, and the rest of the program with it. `make image` builds it; `make image-check` takes the second stage's
+# The worker, and the rest of the program with it. `make image` builds it; `make image-check` takes the later stages'
 # steps in plain Debian roots, without a container engine.
 
 # The oldest C library that the image has to run with is the builder's: Debian 12's.
@@ -27,7 +27,7 @@ RUN --mount=type=cache,target=/causeway/.build \
 FROM scratch AS symbols
 COPY --from=build /image/causeway.symbols /
 
-FROM debian:${DEBIAN}
+FROM debian:${DEBIAN} AS debian
 # What the program is linked with, and Apple's authorities. In Debian 13 libcurl4 and libssl3 are provided by packages
 # whose names end in t64.
 ARG PACKAGES="ca-certificates libcurl4 libgcc-s1 libnghttp2-14 librdkafka1 libssl3 libstdc++6 zlib1g"
@@ -38,8 +38,14 @@ RUN apt-get update \
     && useradd --uid 65532 --gid 65532 --no-create-home --home-dir / --shell /usr/sbin/nologin causeway
 # Debian 13 has a later hiredis under another name; this one needs the C library alone.
 COPY --from=build /image/lib/ /usr/local/lib/
-RUN ldconfig
 COPY --from=build /image/bin/ /usr/local/bin/
+COPY .ci/image-files /
+RUN ldconfig && /image-files /image
+
+# Of that Debian, the files that the program needs. There is no shell, no package manager, and no program but this one.
+FROM scratch
+ENV PATH=/usr/local/bin
+COPY --from=debian /image/ /
 
 ARG VERSION=0.1.0
 ARG REVISION=
@@ -52,7 +58,7 @@ LABEL org.opencontainers.image.title="causeway" \
 USER 65532:65532
 EXPOSE 9464
 STOPSIGNAL SIGTERM
-# For Docker and Compose; Kubernetes has its own probes. The image has no curl: the program asks its own /livez.
+# For Docker and Compose; Kubernetes has its own probes. There is no curl: the program asks its own /livez.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
     CMD ["causeway", "health"]
 ENTRYPOINT ["causeway"]

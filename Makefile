@@ -95,7 +95,8 @@ chart-schema: ## Carry the keys of Config/causeway.yaml into the chart
 	@.ci/chart-schema
 
 image: ## Build the container image (needs Docker)
-	docker build --tag causeway:$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) .
+	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \
+	    --build-arg VERSION=$$version --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null) .
 
 image-check: deps ## Take the image's steps in plain Debian roots (as root), and run the program in them
 	@.ci/packages debootstrap binutils libcurl4-openssl-dev

@@ -35,6 +35,9 @@ def samples(worker, name):
     return found
 
 
+PAGES = ("/statusz", "/statusz?format=json", "/metrics")
+
+
 class Health:
     """Nothing is asked, and nothing found wrong, if the workers serve no HTTP."""
 
@@ -58,6 +61,13 @@ class Health:
         except Failure:
             raise Failure(f"{what}: after {TRUTH_SECONDS} s {last}") from None
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
+
+    def keep_pages(self, workers):
+        """Writes down what these workers show of themselves."""
+        for worker in workers if self._stage.has_http else []:
+            text = "".join(get(worker, path)[1] for path in PAGES)
+            with open(self._stage.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
+                file.write(text)
 
     def check_shared(self, what, workers):
         """These workers are alive and ready, and say that they read what the group gave them: every partition is in one place."""

@@ -34,6 +34,8 @@ class Load(threading.Thread):
         self.sent = 0
         self.last_states = {}
         """What each phone is to show in the end; of those that have ended nothing."""
+        self.tokens = []
+        """Every token that a phone has registered."""
         self.error = None
         self._rounds = [0] * activities
         self._next = 0
@@ -70,6 +72,7 @@ class Load(threading.Thread):
             for record in page["registrations"]:
                 self._produce(REGISTRATIONS, record["key"], json.dumps(record["value"]))
                 registered += "activity" in record["value"]
+                self.tokens.append(record["value"]["token"])
             cursor = page["next"]
         self._flush()
 

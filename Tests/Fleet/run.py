@@ -23,7 +23,7 @@ from load import Load  # noqa: E402
 from processes import Failure, wait_until  # noqa: E402
 from scenarios import ALL, Scene  # noqa: E402
 from stage import BUDGET, DRAIN_SECONDS, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
-from verdict import judge  # noqa: E402
+from verdict import judge, secrets  # noqa: E402
 from watch import Group, Results  # noqa: E402
 
 NEWER = str(pathlib.Path(__file__).resolve().parents[2] / ".build/fleet/librdkafka-2.16")
@@ -84,6 +84,7 @@ def play(name, kind, chosen, directory):
             scene.results.finish()
             write_history(scene)
         verdict = judge(stage, scene.load, allowance(scenario, kind, scene.load.sent))
+        secrets(stage, scene.load, verdict)
         return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
 
 
@@ -97,6 +98,7 @@ def finish(scene):
         scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
     running = [worker for worker in scene.stage.workers.values() if worker.process.is_running()]
     scene.health.check_caught_up("nothing is behind", running)
+    scene.health.keep_pages(running)
     stops = []
     for worker in running:
         code, seconds = worker.process.stop(DRAIN_SECONDS + 5)

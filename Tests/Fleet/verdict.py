@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from evidence import Evidence  # noqa: E402
 from laws import ALL  # noqa: E402
 
+from leaks import Secrets, look  # noqa: E402
 from stage import APP  # noqa: E402
 
 EXAMPLES = 5
@@ -42,6 +43,16 @@ def phones(stage, load, verdict):
         verdict.wrong.append(f"{backwards} pushes went back in time")
     verdict.figures["phones right"] = f"{right} of {len(names)}"
     verdict.figures["back in time"] = backwards
+
+
+def secrets(stage, load, verdict):
+    """No log, page or result of the run holds a token or a key."""
+    wanted = Secrets(load.tokens, [stage.simulator["keyFile"], stage.path("server-key.pem")])
+    read, found = look(stage.directory, wanted)
+    if len(load.tokens) < len(load.activities):
+        found.append(f"{len(load.tokens)} tokens are known, of {len(load.activities)} activities")
+    verdict.figures["secrets"] = f"{len(found)} of {len(wanted)} in {read} logs, pages and results"
+    verdict.wrong += [f"a secret: {one}" for one in found]
 
 
 def judge(stage, load, allowance):

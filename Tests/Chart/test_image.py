@@ -1,0 +1,54 @@
+"""The image as the Dockerfile describes it, and what the chart takes for granted of it. `make image-check` runs what comes out."""
+import json
+import re
+import unittest
+
+import chart
+
+text = re.sub(r"\\\n\s*", " ", (chart.root / "Dockerfile").read_text())
+lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+first_of_last_stage = max(number for number, line in enumerate(lines) if line.startswith("FROM "))
+last_stage = lines[first_of_last_stage:]
+chart_facts = chart.load((chart.chart / "Chart.yaml").read_text())
+
+
+def instruction(name):
+    (only,) = [line.removeprefix(name).strip() for line in last_stage if line.startswith(f"{name} ")]
+    return only
+
+
+class Image(unittest.TestCase):
+    def test_it_has_nothing_but_what_is_copied(self):
+        self.assertEqual(last_stage[0], "FROM scratch")
+        self.assertEqual(instruction("COPY"), "--from=debian /image/ /")
+        # Without a shell nothing can be run while it is built.
+        self.assertFalse([line for line in last_stage if line.startswith("RUN")])
+        # What copies it there must be sent to the builder.
+        ignored = (chart.root / ".dockerignore").read_text().splitlines()
+        self.assertGreater(ignored.index("!.ci/image-files"), ignored.index(".ci"))
+
+    def test_the_chart_runs_it_as_it_is_made(self):
+        found = chart.rendered("minimal")
+        context, container = chart.pod(found)["securityContext"], chart.container(found)
+        self.assertEqual(instruction("USER"), f"{context['runAsUser']}:{context['runAsGroup']}")
+        self.assertEqual(instruction("EXPOSE"), str(container["ports"][0]["containerPort"]))
+        self.assertEqual(json.loads(instruction("CMD")), container["args"])
+        self.assertEqual(json.loads(instruction("ENTRYPOINT")), ["causeway"])
+        self.assertNotIn("command", container)
+
+    def test_its_health_check_needs_no_shell(self):
+        self.assertEqual(json.loads(instruction("HEALTHCHECK").split(" CMD ")[1]), ["causeway", "health"])
+
+    def test_labels(self):
+        labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', instruction("LABEL")))
+        self.assertEqual(labels["title"], chart_facts["name"])
+        self.assertEqual(labels["description"], chart_facts["description"])
+        self.assertEqual((labels["version"], labels["revision"]), ("${VERSION}", "${REVISION}"))
+        self.assertTrue(labels["licenses"])
+        self.assertIn(f"ARG VERSION={chart_facts['appVersion']}", last_stage)
+
+    def test_debian_and_its_librdkafka_are_those_of_the_readme(self):
+        readme = (chart.chart / "README.md").read_text()
+        self.assertIn("ARG DEBIAN=trixie-slim", lines)
+        for fact in ("Debian 13", "librdkafka 2.8.0", "DEBIAN=bookworm-slim"):
+            self.assertIn(fact, readme)

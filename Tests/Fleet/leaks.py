@@ -1,0 +1,58 @@
+"""Looks for secrets in whatever a run has said: tokens of devices, provider tokens, the bytes of keys. Whoever may read logs, pages or
+results may not be able to push."""
+
+import base64
+import pathlib
+import re
+
+READ = ("*.log", "*.page", "results.jsonl")
+"""What a person, a log collector or a dashboard reads of a run."""
+HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
+BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
+PROVIDER_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
+EXAMPLES = 3
+
+
+class Secrets:
+    """What may stand nowhere."""
+
+    def __init__(self, tokens, key_files):
+        """Tokens in hexadecimal; key files as PEM."""
+        self._tokens = {token.lower() for token in tokens}
+        encoded = [base64.b64encode(bytes.fromhex(token)).decode() for token in self._tokens]
+        self._texts = {text.rstrip("=").translate(str.maketrans("-_", "+/")) for text in encoded}
+        for file in key_files:
+            lines = pathlib.Path(file).read_text().splitlines()
+            self._texts |= {line.rstrip("=") for line in lines if line and not line.startswith("-----")}
+
+    def __len__(self):
+        return len(self._tokens) + len(self._texts)
+
+    def found_in(self, text):
+        """What kinds of secrets stand in a text; never the secrets themselves."""
+        found = set()
+        if any(match in self._tokens for match in map(str.lower, HEXADECIMAL.findall(text))):
+            found.add("a device token")
+        plain = (match.rstrip("=").translate(str.maketrans("-_", "+/")) for match in BASE64.findall(text))
+        if any(match in self._texts for match in plain):
+            found.add("a token or a key in Base64")
+        if PROVIDER_TOKEN.search(text):
+            found.add("a provider token")
+        if "PRIVATE KEY" in text:
+            found.add("a private key")
+        return sorted(found)
+
+
+def look(directory, secrets):
+    """How many files of a run were read, and what was found in them."""
+    files = sorted({file for pattern in READ for file in pathlib.Path(directory).glob(pattern)})
+    wrong = []
+    for file in files:
+        seen = 0
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                found = secrets.found_in(line)
+                if found and seen < EXAMPLES:
+                    wrong.append(f"{file.name}:{number} holds {', '.join(found)}")
+                seen += bool(found)
+    return len(files), wrong
