@@ -25,8 +25,12 @@ def load(text):
     return yaml.load(text, Loader=loader)
 
 
+# Nothing here takes seconds of CPU, but a machine may be busy with much else.
+timeout_seconds = 600
+
+
 def run(command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
 
 
 def helm(*arguments):
