@@ -53,6 +53,8 @@ extension Delivery {
             self.call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            // What it was overtaken by may be held: then nobody reads it again, but its token sets it free.
+            if records[record].suppliesToken { return self.call(.register, record) }
             awaitCarrier(of: activity, now: now)
         case .held: finishCurrent(call, .held, now: now)
         case .unchanged: finishCurrent(call, .unchanged, now: now)
@@ -79,6 +81,7 @@ extension Delivery {
 
     /// The newer state that waits takes the current command's place.
     mutating func overtakeCurrent(of activity: UInt32, now: Moment) {
+        passToken(from: activities[activity].current, to: activities[activity].head)
         supersede(activities[activity].current, by: activities[activity].head, now: now)
         endTurn(activity, now: now)
     }

@@ -215,6 +215,7 @@ extension Delivery {
     mutating func abandonRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
+        passToken(from: record, to: activities[activity].head)
         supersede(record, by: activities[activity].head, now: now)
         activities[activity].current = .max
         wheel.clear(activity)

@@ -41,6 +41,8 @@ extension Delivery {
         case .address, .admit, .hold:
             records[call.record].setReason(reason)
             finishCurrent(call, .failed, now: now)
+        case .register where records[call.record].kind == .command:
+            registeredOvertaken(call.record, overtakenByHeld: false, now: now)
         case .register: finishSilently(call.record)
         case .unregisterActivity, .unregisterDevice: unregistered(call.record)
         case .limit: limited(call.record, now: now)
@@ -66,30 +68,5 @@ extension Delivery {
     /// A tombstone is done with the last of its calls.
     private mutating func unregistered(_ record: UInt32) {
         if records[record].acknowledgementsOutstanding == 0 { finishSilently(record) }
-    }
-
-    /// A token registered. What was held for it goes on as if it had come with the registration's record, which is settled with it.
-    private mutating func registered(_ record: UInt32, _ reply: ScriptReply, now: Moment) {
-        guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return finishSilently(record) }
-        // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
-        if isRevoked(record) { return abandon(record, now: now) }
-        do throws(Fault) {
-            let command = try Command.decode(reply.heldCommand)
-            let slot = records[record]
-            // A policy that is not configured any more is no reason to lose a state that was accepted once.
-            records[record].policy =
-                policy(of: command, of: slot.application, in: reply.heldCommand)
-                ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
-            fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
-            arena.free(slot.block)
-            arena.free(slot.content)
-            // The token that was held for is in Redis: the admission names it.
-            records[record].suppliesToken = false
-            enqueue(record, now: now)
-            endBatch(now: now)
-        } catch {
-            // Only a hand other than ours can have put it there; the registration itself stands.
-            finishSilently(record)
-        }
     }
 }

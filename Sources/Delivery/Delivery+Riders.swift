@@ -44,7 +44,7 @@ extension Delivery {
     }
 
     /// Whether a body can be sent with an alert of so many bytes, in place of the one that it has.
-    private func hasRoom(forAlertOf count: Int, in record: UInt32) -> Bool {
+    func hasRoom(forAlertOf count: Int, in record: UInt32) -> Bool {
         let slot = records.address(of: record)
         let body = UnsafeRawBufferPointer(slot.pointee.bodyBytes)
         return Body.count(body, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
@@ -60,7 +60,7 @@ extension Delivery {
     }
 
     /// Puts an alert, for which there is room, into a record's body, which moves into a block of its own for it.
-    private mutating func write(_ alert: UnsafeRawBufferPointer, intoBodyOf record: UInt32) {
+    mutating func write(_ alert: UnsafeRawBufferPointer, intoBodyOf record: UInt32) {
         let slot = records[record]
         let body = UnsafeRawBufferPointer(slot.bodyBytes)
         let count = Body.count(body, slot.layout, carryingAlertOf: alert.count)

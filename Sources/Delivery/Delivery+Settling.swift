@@ -9,6 +9,7 @@ extension Delivery {
         recordsFinished += 1
         records[record].outcome = outcome
         count(outcome)
+        if records[record].suppliesToken { noteToken(of: record, outcome) }
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
         if records[record].settlement != .none { call(.settle, record) }
@@ -17,7 +18,9 @@ extension Delivery {
             if records[record].settlement != .none { call(.settleDevice, record) }
         }
         finishRider(of: record)
-        if records[record].kind == .command, !records[record].retiresToken { freeContent(of: record) }
+        if records[record].kind == .command, !records[record].retiresToken, !records[record].registersToken {
+            freeContent(of: record)
+        }
     }
 
     /// A command that is replaced leaves its room to the next one, which finds it in the processor's cache.
@@ -84,6 +87,7 @@ extension Delivery {
 
     private mutating func settle(_ record: UInt32) {
         precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        if records[record].registersToken { return registerToken(of: record) }
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
             partition.pointee.ledger.settle(records[record].offset)
             partition.pointee.outstanding -= 1

@@ -107,13 +107,14 @@ extension Delivery {
 
     /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one
     /// brings a later one or is for another address: a token that came with a command counts as registered whatever becomes of it.
-    private mutating func passToken(from leaving: UInt32, to staying: UInt32) {
+    mutating func passToken(from leaving: UInt32, to staying: UInt32) {
         guard records[leaving].suppliesToken else { return }
         let (from, to) = (records[leaving], records[staying])
         guard (from.event == .start) == (to.event == .start),
             isEqual(from.bytes(from.device), to.bytes(to.device)),
             isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
         else { return }
+        records[leaving].suppliesToken = false
         if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
         records[staying].suppliesToken = true
         records[staying].setToken(from.tokenBytes)
@@ -183,6 +184,7 @@ extension Delivery {
         let current = activities[activity].current
         if isOvertaken(activity) {
             countCoalesced(of: current)
+            passToken(from: current, to: activities[activity].head)
             supersede(current, by: activities[activity].head, now: now)
         } else {
             replaceOlder(than: current, of: activity, now: now)

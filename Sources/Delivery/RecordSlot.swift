@@ -45,6 +45,10 @@ struct RecordSlot: BitwiseCopyable {
     var carrier: UInt32 = .max
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
+    /// Its outcome is known, and its token may have something that is held: the token is registered before the record is settled.
+    var registersToken = false
+    /// Results that the record has had before: what goes on in it was held, and set free by the token that came with it.
+    var resultsBefore: UInt8 = 0
     /// The token has to be taken out of the activity's (or the device's) hash, since APNs calls it dead.
     var retiresToken = false
     /// Index of its policy.
@@ -90,7 +94,8 @@ struct RecordSlot: BitwiseCopyable {
     var isTruncated = false
     /// APNs gave no time with it, so no registration can be later.
     var retiresTokenUnconditionally = false
-    var frequentUpdates = false
+    /// Of a registration; nil: it says nothing of them.
+    var frequentUpdates: Bool?
 
     /// Backs off since the retry budget is used up.
     var awaitsRetryBudget = false

@@ -24,8 +24,8 @@ public struct RecordView {
     public var isDemoted: Bool { slot.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
     public var budgetLeft: Int { Int(slot.budgetLeft) }
-    /// Of a registration.
-    public var frequentUpdates: Bool { slot.frequentUpdates }
+    /// Of a registration; nil: it came with a command, and says nothing of them.
+    public var frequentUpdates: Bool? { slot.frequentUpdates }
     public var attempts: UInt8 { slot.attempts }
     /// Of a push that was just handed out: it has been sent before.
     public var isRetry: Bool { slot.attempts > 1 }
@@ -55,6 +55,8 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
+    /// Results that the record has had before this one: of a command that brought a token, then of what was held for the token.
+    public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// The command brings its token, which counts as a registration.
     public var suppliesToken: Bool { slot.suppliesToken }
     /// The token was called dead: it is to leave the hash that it came from.

@@ -112,7 +112,8 @@ extension AdmitScript {
               local _, seconds = serverTime()
               lifeEnd = seconds + UPDATES_SECONDS
             end
-            form, token, registeredAt, frequent = formThen, sub(ARGV[3], 8), at, ARGV[5] == '1' and 8 or 0
+            form, token, registeredAt = formThen, sub(ARGV[3], 8), at
+            if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and 8 or 0 end
             store(sub(value, 1, 18) .. char(letter + kept) .. sub(value, 20, 37))
             return reply
           end

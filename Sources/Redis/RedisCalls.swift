@@ -101,13 +101,13 @@ extension RedisConnection {
     /// Registers a token: `registered`, with the command that waited for it, or `stale`.
     ///
     /// - Parameters:
-    ///   - frequentUpdates: the person allows them, and so the activity has the larger bucket. Of no account for a device.
+    ///   - frequentUpdates: the person allows them, and so the activity has the larger bucket; nil: as it was. Of no account for a device.
     ///   - shows: the version that the app displays already; what is held is given out only if it is newer.
     public func register(
         key: HashKey,
         scope: RegistrationScope,
         registration: TokenRegistration,
-        frequentUpdates: Bool,
+        frequentUpdates: Bool?,
         shows: ScriptVersion?,
         tag: UInt64
     ) -> CallIssue {
@@ -119,7 +119,11 @@ extension RedisConnection {
             writer.argument(scope)
             if key.kind == .activity { writer.recordArgument(registration) } else { writer.arguments(registration) }
             if let shows { writer.argument(shows) } else { writer.emptyArgument() }
-            writer.argument(letter: UInt8(ascii: frequentUpdates ? "1" : "0"))
+            switch frequentUpdates {
+            case true?: writer.argument(letter: UInt8(ascii: "1"))
+            case false?: writer.argument(letter: UInt8(ascii: "0"))
+            case nil: writer.emptyArgument()
+            }
         }
     }
 

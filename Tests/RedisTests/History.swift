@@ -136,7 +136,7 @@ struct History {
             let register = AdmitCall.register(
                 attributesType: nil,
                 registration: token(),
-                frequentUpdates: below(2) == 0,
+                frequentUpdates: pick([true, false, nil]),
                 shows: below(2) == 0 ? version() : nil
             )
             return .admit(register)

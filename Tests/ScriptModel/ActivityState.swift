@@ -194,13 +194,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     mutating func register(
         _ registration: ModelToken,
-        frequentUpdates: Bool,
+        frequentUpdates: Bool?,
         shows: ScriptVersion?,
         now: Int64
     ) -> (ModelReply, Lifetime) {
         guard takes(registration) else { return (ModelReply(.stale), .unchanged) }
         bear(at: now)
-        pace?.allowsFrequentUpdates = frequentUpdates
+        if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         var reply = ModelReply(.registered)
         guard let held, holdsNewest else { return (reply, .renewed) }
         if let shows, shows >= held.version {

@@ -28,7 +28,7 @@ public enum AdmitCall: Hashable, Sendable {
     case register(
         attributesType: String?,
         registration: ModelToken,
-        frequentUpdates: Bool,
+        frequentUpdates: Bool?,
         shows: ScriptVersion?
     )
     case unregister(attributesType: String?, atMilliseconds: Int64)

@@ -50,7 +50,7 @@ extension Simulation {
             }
         }
         let isUpdate = call.kind == .admit && !view.isStart
-        if isUpdate, view.suppliesToken {
+        if isUpdate && view.suppliesToken || call.kind == .register && reply.verdict == .registered {
             let token = String(decoding: view.token, as: UTF8.self)
             if let since = unregisteredTokens[token], at >= since { unregisteredTokens[token] = nil }
         }

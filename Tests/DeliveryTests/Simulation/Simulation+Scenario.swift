@@ -14,6 +14,7 @@ extension Simulation {
         if swarm.frequent > 0, random.chance(swarm.frequent) { frequent.insert(activity) }
         let byServer = random.chance(500)
         let isSilent = swarm.silentApp > 0 && !byServer && random.chance(swarm.silentApp)
+        let isLate = isSilent && swarm.lateToken > 0 && random.chance(swarm.lateToken)
         var time = now + Int64(random.number(0...500))
         let birth = time
         var sequence: UInt64 = 0
@@ -42,10 +43,31 @@ extension Simulation {
             if isLast {
                 finals[activity] = (Version(timestamp: time / 1_000, sequence: sequence), content, ends)
             }
-            let supplies = isSilent && (number == 1 || random.chance(swarm.suppliedToken))
+            let supplies = isSilent && !isLate && (number == 1 || random.chance(swarm.suppliedToken))
             let event = ends ? Event.end : .update
             send(activity, event, sequence: sequence, content: content, suppliesToken: supplies, at: time)
         }
+        if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
+    }
+
+    /// A command that was sent is sent again, with the token that is known now.
+    private func bringToken(_ activity: String, among commands: Int, at time: Int64) {
+        let identifier = "\(activity)#\(random.number(1...commands))"
+        script.append(
+            (
+                time,
+                { [self] in
+                    // What has not been sent yet brings the token when it has.
+                    guard let value = written[identifier] else {
+                        return bringToken(activity, among: commands, at: now + 1_000)
+                    }
+                    guard let token = phones[activity]?.token else { return }
+                    appended[identifier, default: 0] += 1
+                    let supplied = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
+                    _ = log.append(topic: 0, key: activity, value: supplied, at: now)
+                }
+            )
+        )
     }
 
     private func send(
@@ -94,6 +116,7 @@ extension Simulation {
                             value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
                         }
                         appended[identifier, default: 0] += 1
+                        written[identifier] = value
                         _ = log.append(topic: 0, key: activity, value: value, at: time)
                     }
                 )

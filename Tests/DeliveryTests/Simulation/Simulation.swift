@@ -33,6 +33,8 @@ final class Simulation {
     var commandsSent = 0
     /// By command: how many records of it were written.
     var appended: [String: Int] = [:]
+    /// By command: its record.
+    var written: [String: String] = [:]
     var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
     var violations: [String] = []
     var wasWiped = false

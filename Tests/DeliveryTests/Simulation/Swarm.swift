@@ -60,6 +60,8 @@ struct Swarm {
     var silentApp = 0
     /// Per mille of a silent app's commands that bring the token, beside the first.
     var suppliedToken = 0
+    /// Per mille of silent apps that know their token late: it comes with a command that is sent again, mostly one of the past.
+    var lateToken = 0
     /// Per mille of 100 ms steps.
     var tombstone = 0
 
@@ -105,7 +107,11 @@ struct Swarm {
         clockSkew = [0, 0, 600_000][random.number(0...2)]
         switch kind {
         case .plain: break
-        case .tokens: drawTokens(&random)
+        case .tokens:
+            drawTokens(&random)
+            // From a copy, so that the seeds without late tokens stay the runs that they were.
+            var copy = random
+            if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
         case .pace:
             if random.chance(300) { drawTokens(&random) }
             drawPace(&random)

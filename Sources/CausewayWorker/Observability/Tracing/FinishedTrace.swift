@@ -28,12 +28,12 @@ struct FinishedTrace: BitwiseCopyable, Equatable {
     ///   - trace: as it came with the record, or was begun here.
     ///   - seed: of the lane. A record whose result is produced a second time has the same spans as the first time.
     init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
-        let span =
-            trace.isBegunHere
-            ? trace.context.span
-            : Self.span(seed ^ trace.context.span, UInt64(truncatingIfNeeded: view.offset))
+        // What a record's token set free is another part of the same trace.
+        let isRoot = trace.isBegunHere && view.resultsBefore == 0
+        let number = UInt64(truncatingIfNeeded: view.offset) ^ UInt64(view.resultsBefore) << 56
+        let span = isRoot ? trace.context.span : Self.span(seed ^ trace.context.span, number)
         context = trace.context.child(span: span)
-        parent = trace.isBegunHere ? nil : trace.context.span
+        parent = isRoot ? nil : trace.context.span
         topic = view.topic
         partition = view.partition
         offset = view.offset

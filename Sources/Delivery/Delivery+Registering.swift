@@ -1,0 +1,111 @@
+import LiveActivity
+
+/// Tokens that are registered, and what was held for them.
+///
+/// A token also comes with a command. The admission registers it, whatever becomes of the command; but what is held for it comes back with
+/// a registration only. A command that goes no further is therefore followed, when its outcome is acknowledged, by the registration of
+/// its token, in the same record, which is not settled before.
+extension Delivery {
+    /// What a record that brought a token comes to is known: whether something may still be held for the token.
+    mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
+        switch outcome {
+        case .superseded, .duplicate, .ended, .expired: records[record].registersToken = true
+        // It was the newest itself, or Redis has a later word on the token.
+        case .accepted, .unchanged, .held, .invalid, .unregistered, .failed, .unknown: return
+        }
+    }
+
+    /// A record that has its outcome becomes the registration of the token that came with it.
+    mutating func registerToken(of record: UInt32) {
+        recordsFinished -= 1
+        let slot = records[record]
+        var registration = RecordSlot(
+            kind: .registration,
+            topic: slot.topic,
+            partition: slot.partition,
+            epoch: slot.epoch,
+            offset: slot.offset,
+            partitionNumber: slot.partitionNumber,
+            recordMilliseconds: slot.recordMilliseconds,
+            receivedMilliseconds: slot.receivedMilliseconds
+        )
+        registration.application = slot.application
+        registration.environment = slot.environment
+        registration.registeredAtMilliseconds = slot.registeredAtMilliseconds
+        registration.block = slot.block
+        registration.content = slot.content
+        registration.token = slot.token
+        registration.subject = slot.subject
+        registration.device = slot.device
+        registration.attributesType = slot.attributesType
+        registration.trace = slot.trace
+        registration.reason = slot.reason
+        registration.carryUnsentAlert(of: slot)
+        registration.resultsBefore = slot.resultsBefore &+ 1
+        records[record] = registration
+        call(.register, record)
+    }
+
+    /// A token registered. What was held for it goes on as if it had come with the registration's record, which is settled with it.
+    mutating func registered(_ record: UInt32, _ reply: ScriptReply, now: Moment) {
+        if records[record].kind == .command {
+            return registeredOvertaken(record, overtakenByHeld: reply.heldCommand.count > 0, now: now)
+        }
+        guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return finishSilently(record) }
+        // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
+        if isRevoked(record) { return abandon(record, now: now) }
+        do throws(Fault) {
+            let command = try Command.decode(reply.heldCommand)
+            let slot = records[record]
+            // A policy that is not configured any more is no reason to lose a state that was accepted once.
+            records[record].policy =
+                policy(of: command, of: slot.application, in: reply.heldCommand)
+                ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
+            fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
+            takeAlert(of: slot, to: record, now: now)
+            arena.free(slot.block)
+            arena.free(slot.content)
+            // The token that was held for is in Redis: the admission names it.
+            records[record].suppliesToken = false
+            enqueue(record, now: now)
+            endBatch(now: now)
+        } catch {
+            // Only a hand other than ours can have put it there; the registration itself stands.
+            finishSilently(record)
+        }
+    }
+
+    /// The token of a command is registered that has an alert and was overtaken. If it was by what is held, that one carries the alert:
+    /// it is asked for once more when this command has its outcome. Else a lane will read what it was overtaken by.
+    mutating func registeredOvertaken(_ record: UInt32, overtakenByHeld: Bool, now: Moment) {
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .admitting && activities[activity].current == record)
+        if overtakenByHeld {
+            finish(record, .superseded)
+            return endTurn(activity, now: now)
+        }
+        records[record].suppliesToken = false
+        awaitCarrier(of: activity, now: now)
+    }
+
+    /// What was held takes over the alert of the older command that brought the token, if it has none and room for it.
+    private mutating func takeAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
+        let isGood = older.expiration < 0 || older.expiration >= now.wallSeconds
+        guard !older.layout.alert.isAbsent, isGood, records[record].event != .start, !records[record].hasAlert,
+            older.version < records[record].version,
+            hasRoom(forAlertOf: Int(older.layout.alert.count), in: record)
+        else { return }
+        write(older.alert, intoBodyOf: record)
+        records[record].priority = max(records[record].priority, older.priority)
+        countAlertCarried()
+    }
+}
+
+extension RecordSlot {
+    /// Of a command that was overtaken, whose alert nobody has been told of: of any other it is done with.
+    fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) {
+        guard slot.event != .start, slot.outcome == .superseded else { return }
+        (version, expiration, priority) = (slot.version, slot.expiration, slot.priority)
+        (body, layout) = (slot.body, slot.layout)
+    }
+}

@@ -1,0 +1,177 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A token that comes with a command which is refused: what is held for it goes out, as after a registration.
+@Suite struct CarriedTokenTests {
+    private static func bringing(_ token: String = "ABCDEF0123456789") -> String {
+        #""token":"\#(token)","environment":"production","#
+    }
+
+    private static let verdicts: [(ScriptReply.Verdict, String)] = [
+        (.superseded, "superseded"), (.duplicate, "duplicate"), (.ended, "ended"), (.tooOld, "ended"),
+    ]
+
+    @Test(arguments: verdicts)
+    func whatIsHeldGoesOutWhenTheCommandThatBroughtTheTokenIsRefused(verdict: ScriptReply.Verdict, outcome: String) {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(verdict)
+        #expect(core.outcomes == ["u1 \(outcome)"])
+        #expect(core.waiting == [], "not before the outcome is acknowledged")
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+        #expect(core.committableOffset == 0)
+        core.reply(.registered, held: .update(2))
+        #expect(core.waiting == ["admit u2"])
+        core.carry()
+        #expect(core.outcomes == ["u1 \(outcome)", "u2 accepted"])
+        core.acknowledgeAll()
+        #expect(core.waiting == [], "its token is not asked for again")
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func theTokenIsRegisteredAsItCameAndNothingIsSaidOfFrequentUpdates() throws {
+        let core = CoreHarness()
+        let record = CommandText.update(1, beside: Self.bringing())
+        core.receiveOne(record, partition: core.commands, recordMilliseconds: TokenTests.startMilliseconds - 70)
+        core.endBatch()
+        core.reply(.duplicate)
+        core.acknowledgeAll()
+        let view = try core.calledView
+        #expect(String(decoding: view.token, as: UTF8.self) == "abcdef0123456789")
+        #expect(view.environment == .production)
+        #expect(view.registeredAtMilliseconds == TokenTests.startMilliseconds - 70)
+        #expect(view.frequentUpdates == nil && view.shows == nil)
+        #expect(view.resultsBefore == 1)
+    }
+
+    @Test(arguments: [ScriptReply.Verdict.registered, .stale])
+    func aCommandForWhoseTokenNothingIsHeldIsSettled(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        core.reply(verdict)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test(arguments: [ScriptReply.Verdict.unchanged, .held])
+    func nothingIsAskedForACommandThatWasTheNewest(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(verdict)
+        core.acknowledgeAll()
+        #expect(core.waiting == [])
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aCommandThatExpiredHasRegisteredItsToken() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing() + #""expiration":1789999999,"#))
+        #expect(core.outcomes == ["u1 expired"])
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+    }
+
+    @Test func aTokenThatIsHandedOnIsAskedForOnce() {
+        let core = CoreHarness()
+        core.receive(
+            .update(1, beside: Self.bringing("00112233445566AA")),
+            .update(2, beside: Self.bringing("00112233445566BB")),
+            .update(3)
+        )
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+        core.reply(.registered)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 3)
+        #expect(core.waiting == [])
+    }
+
+    @Test func whatIsHeldIsLeftToTheNextOwnerOfAPartitionThatGoesAway() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        core.beginRevoking(core.commands)
+        core.reply(.registered, held: .update(2))
+        #expect(core.waiting == [])
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 0, "the next owner asks again")
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aPartitionThatIsLostBeforeTheOutcomeIsAcknowledgedTakesNothingWithIt() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(.superseded)
+        core.release(core.commands)
+        core.acknowledgeAll()
+        core.reply(.registered, held: .update(2))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aRegistrationThatRedisRefusesSettlesTheCommand() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.bringing()))
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        core.refuse("NOPERM")
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.committableOffset == 1)
+    }
+
+    // MARK: - With an alert
+
+    @Test func whatIsHeldTakesTheAlertOfTheCommandThatItOvertook() {
+        let core = CoreHarness()
+        core.receive(.alert(1, beside: Self.bringing()))
+        core.reply(.overtaken)
+        #expect(core.waiting == ["register u1"])
+        core.reply(.registered, held: .update(2))
+        #expect(core.outcomes == ["u1 superseded"])
+        core.acknowledgeAll()
+        core.reply(.registered, held: .update(2))
+        core.reply(.send)
+        let push = core.push()
+        #expect(push?.command == "u2")
+        #expect(push?.body.contains(#""alert":\#(CommandText.alert(1))"#) ?? false)
+        #expect(push?.priority == 10)
+    }
+
+    @Test func anAlertThatWasToldOfIsNotTakenAgain() {
+        let core = CoreHarness()
+        core.receive(.alert(1, beside: Self.bringing()))
+        core.reply(.duplicate)
+        core.acknowledgeAll()
+        core.reply(.registered, held: .update(2))
+        core.reply(.send)
+        #expect(core.push()?.body.contains("alert") == false)
+    }
+
+    @Test(arguments: [false, true])
+    func withNothingHeldAnAlertWaitsForTheStateThatOvertookIt(isRefused: Bool) {
+        let core = CoreHarness()
+        core.receive(.alert(1, beside: Self.bringing()))
+        core.reply(.overtaken)
+        if isRefused { core.refuse("NOPERM") } else { core.reply(.registered) }
+        #expect(core.outcomes == [])
+        core.receive(.update(2))
+        core.reply(.send)
+        let push = core.push()
+        #expect(push?.command == "u2")
+        #expect(push?.body.contains("Goal") ?? false)
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
+        #expect(core.waiting == [])
+        #expect(core.committableOffset == 2)
+    }
+}
