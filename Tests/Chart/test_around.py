@@ -205,10 +205,16 @@ class Notes(unittest.TestCase):
         for topic in ("commands", "registrations", "results", "invalidations", "dead-letters"):
             self.assertRegex(notes, rf"causeway\.{topic} +\d+ ")
         self.assertIn("compact", notes)
-        self.assertIn("causeway-apns", notes)
+        self.assertRegex(notes, r"causeway-apns +AuthKey_F6G7H8I9J0\.p8\n")
+        self.assertIn(": 2 workers, group causeway, apps match.", notes)
         self.assertNotIn("<no value>", notes)
 
     def test_they_speak_of_what_was_chosen(self):
         self.assertIn("the Job has made the topics", re.sub(r"\s+", " ", self.notes("topics")))
+        self.assertIn(": 2 to 24 workers by keda, group push,", self.notes("keda"))
+        self.assertRegex(self.notes("keda"), r"TriggerAuthentication for KEDA: kafka-scaler\.")
+        self.assertRegex(self.notes("topics"), r"kafka-admin +client\.properties")
+        self.assertRegex(self.notes("apps"), r"apns-match +production\.p8, sandbox\.p8\n")
+        self.assertRegex(self.notes("secrets"), r"causeway-redis +ca\.crt, tls\.crt, password, tls\.key\n")
         self.assertIn("serviceMonitor.enabled", self.notes("minimal"))
         self.assertNotIn("serviceMonitor.enabled", self.notes("monitoring"))

@@ -1,4 +1,5 @@
 """What may be said in values, and that the program, its file and the chart know the same keys."""
+import copy
 import importlib.machinery
 import importlib.util
 import json
@@ -25,6 +26,23 @@ def chart_schema():
     loader.exec_module(module)
     return module
 
+
+APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
+
+# Texts that are right or wrong, by the key that they are for.
+TEXTS = {
+    "kafka.bootstrapServers": [
+        "kafka", "kafka:9092", "a:1,b:65535", "[::1]:9092", "::1:9092", "[::1]", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",
+        "a b:1", "kafka:0", "a:9092,",
+    ],
+    "kafka.topics.commands": ["push", "push.commands-1_a", "a" * 249, "a" * 250, "push commands", "päckchen", "a/b"],
+    "redis.url": ["redis://a", "rediss://user@a:6380/3", "unix:///run/redis.sock", "http://a", "a:6379", "redis:", "redis://", "REDIS://a"],
+    "redis.sentinelURL": ["redis://a", "rediss://:@a,b:1", "unix:///a", "a:26379"],
+    "apns.production.host": ["api.push.apple.com", "17.0.0.1", "::1", "https://a", "a b", ""],
+    "apps.match.bundleId": ["com.example.match", "a", "a_b", "com.example/match", ""],
+    "apps.match.teamId": ["A1B2C3D4E5", "ABCDEFGHIJ", "0123456789", "a1b2c3d4e5", "A1B2C3D4E", "A1B2C3D4E5F"],
+    "tracing.endpoint": ["http://otel:4318/v1/traces", "http://otel", "otel:4318", "grpc://otel"],
+}
 
 # Values over the minimal ones, and what Helm's answer must name.
 WRONG = [
@@ -61,7 +79,7 @@ WRONG = [
     ({"secrets": {"apns": {"match": {"secretName": ""}}}}, "/secrets/apns/match/secretName"),
     ({"secrets": {"apns": {"other": {"secretName": "x"}}}}, "secrets.apns.other"),
     ({"secrets": {"apns": {"match": None}}}, "/secrets/apns/match"),
-    ({"config": {"apps": {"ride": {"bundleId": "a", "teamId": "b", "keyId": "c"}}}}, "secrets.apns.ride: is required"),
+    ({"config": {"apps": {"ride": APP}}}, "secrets.apns.ride: is required"),
     ({"secrets": {"redis": {"passwordKey": "password"}}}, "secrets.redis.secretName"),
     ({"secrets": {"kafka": {"secretName": "kafka"}}}, "secrets.kafka"),
     ({"secrets": {"files": [{"secretName": "a", "key": "b", "path": "../c"}]}}, "/secrets/files/0/path"),
@@ -77,7 +95,12 @@ WRONG = [
     ({"config": {"apps": {"match": {"environments": ["prod"]}}}}, "/config/apps/match/environments/0"),
     ({"config": {"apps": {"match": {"environments": []}}}}, "/config/apps/match/environments"),
     ({"config": {"apps": {"match": {"teamId": None}}}}, "teamId"),
-    ({"config": {"apps": {"Match": {"bundleId": "a", "teamId": "b", "keyId": "c"}}}}, "Match"),
+    ({"config": {"apps": {"Match": APP}}}, "Match"),
+    ({"config": {"apps": {"match": {"teamId": "a1b2c3d4e5"}}}}, "/config/apps/match/teamId"),
+    ({"config": {"apps": {"match": {"keyId": "AuthKey_F6G7H8I9J0"}}}}, "/config/apps/match/keyId"),
+    ({"config": {"apps": {"match": {"policy": "sport"}}, "policies": {"sports": {}}}}, "config.apps.match.policy: config.policies has no sport"),
+    ({"config": {"redis": {"url": "redis:6379"}}}, "/config/redis/url"),
+    ({"config": {"kafka": {"bootstrapServers": "kafka:9092, kafka:9093"}}}, "/config/kafka/bootstrapServers"),
     ({"config": {"apps": {"match": None}}}, "/config/apps"),
     ({"config": {"policies": {"sports": {"budget": {"pushes": 0}}}}}, "/config/policies/sports/budget/pushes"),
     # A ConfigMap is no place for secrets.
@@ -197,6 +220,36 @@ class Keys(unittest.TestCase):
         module = chart_schema()
         with self.assertRaises(SystemExit):
             module.section_schema((), module.tree("log:\n  # What it is.\n  level: info\n"), set())
+
+    def test_texts_are_refused_that_the_program_refuses_and_no_others(self):
+        program = pathlib.Path(os.environ.get("CAUSEWAY") or chart.root / ".build/release/causeway")
+        if not program.exists():
+            self.skipTest(f"{program} is not built")
+        validator = jsonschema.Draft202012Validator(schema["properties"]["config"])
+        sets = {"redis.sentinelURL": "redis-sentinel"}
+        for key, texts in TEXTS.items():
+            refused = 0
+            for text in texts:
+                configuration = copy.deepcopy(chart.worker_configuration(chart.rendered(sets.get(key, "minimal"))))
+                section = configuration
+                *path, name = key.split(".")
+                for part in path:
+                    section = section.setdefault(part, {})
+                section[name] = text
+                with self.subTest(key=key, text=text), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                    json.dump(configuration, file)
+                    file.flush()
+                    done = subprocess.run([program, "check", "--config", file.name], capture_output=True, text=True, env={})
+                    if not validator.is_valid(configuration):
+                        refused += 1
+                        self.assertIn(key, done.stdout + done.stderr)
+            self.assertGreater(refused, 0, key)
+        # What has a form in the schema has texts here; a few stand for several.
+        forms = {".".join("match" if part == "*" else part for part in form.split(".")) for form in chart_schema().forms}
+        alike = {"kafka.topics": "kafka.topics.commands", "apns.sandbox": "apns.production.host", "apps.match": "apps.match.teamId"}
+        for form in forms - set(TEXTS):
+            like = alike[form.rpartition(".")[0]]
+            self.assertEqual(chart_schema().forms[form.replace(".match.", ".*.")], chart_schema().forms[like.replace(".match.", ".*.")])
 
     def test_the_file_itself_is_accepted(self):
         jsonschema.validate(chart.load(self.source), schema["properties"]["config"])

@@ -4,6 +4,9 @@
 {{- $directory := "/etc/causeway/secrets" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- range $name, $app := $config.apps -}}
+{{-   if not (hasKey (get $config "policies" | default dict) ($app.policy | default "default") | or (eq "default" ($app.policy | default "default"))) -}}
+{{-     fail (printf "config.apps.%s.policy: config.policies has no %s" $name $app.policy) -}}
+{{-   end -}}
 {{-   $secret := get $.Values.secrets.apns $name -}}
 {{-   if $secret -}}
 {{-     $_ := set $app "keyFile" (printf "%s/apns/%s/AuthKey_%s.p8" $directory $name $app.keyId) -}}

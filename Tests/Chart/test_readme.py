@@ -1,0 +1,37 @@
+"""What README.md tells people to write: it must be taken as it stands."""
+import re
+import unittest
+
+import chart
+import test_schemas
+
+text = (chart.chart / "README.md").read_text()
+blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
+
+
+class Readme(unittest.TestCase):
+    def test_its_values_are_taken(self):
+        values = [block for block in blocks if "apiVersion" not in block]
+        self.assertGreater(len(values), 3)
+        first, *others = map(chart.load, values)
+        # The shortest values that work stand alone; the others are what one adds to them.
+        self.assertIn("apps", first["config"])
+        self.assertEqual(chart.workload(chart.documents(chart.template(values=first)))["kind"], "Deployment")
+        for value in others:
+            with self.subTest(values=value):
+                chart.render(value)
+
+    def test_its_objects_are_what_is_referred_to(self):
+        objects = [chart.load(block) for block in blocks if "apiVersion" in block]
+        kinds = {found["kind"]: found for found in objects}
+        (scaler,) = [chart.load(block) for block in blocks if "authenticationRef" in block]
+        self.assertEqual(kinds["TriggerAuthentication"]["metadata"]["name"], scaler["autoscaling"]["keda"]["authenticationRef"])
+        self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
+
+    def test_the_user_of_redis_may_do_what_the_tests_say_it_takes(self):
+        """There a real server holds the user to these rights."""
+        tests = (chart.root / "Tests/RedisTopologyTests/ServerTests.swift").read_text()
+        (rights,) = re.findall(r'"--user", "causeway"(.*?)\]\)', tests, re.S)
+        granted = set(re.findall(r'"(\+[a-z|]+)"', rights))
+        self.assertGreater(len(granted), 10)
+        self.assertLessEqual(granted, set(re.findall(r"\+[a-z|]+", text)))
