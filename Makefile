@@ -50,7 +50,7 @@ test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
-	    status=$$?; .ci/test-summary .build/test.log && exit $$status
+	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
 
 campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of the fleet: half an hour
 	Tests/Checker/campaign .build/release/causeway

@@ -101,6 +101,12 @@ class Alerts(unittest.TestCase):
                 merged[test["name"]]["alert_rule_test"] += test["alert_rule_test"]
         self.check(list(merged.values()))
 
+    def test_the_cause_of_each_is_made_to_happen(self):
+        """By the tests of whole workers, which have promtool evaluate these rules over what the workers showed."""
+        swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("Alert*Tests.swift"))
+        fired = {name for call in re.findall(r"expect\(firing: (.*?)\)", swift) for name in re.findall(r"\w+", call)}
+        self.assertEqual(fired, set(rules))
+
     def test_a_failure_would_be_seen(self):
         (case, *_) = cases
         done = self.run_tests([unit_test(case, case["fires"], case["fires"]["at"], fired=False)])
