@@ -77,8 +77,11 @@ struct DiagnosisTests {
         #expect(pushes([(200, 0, 995), (400, 2, 5)]) == [])
         #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
         #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
-        // Too few to judge.
-        #expect(pushes([(403, 3, 50)]) == [])
+        // Few of few say nothing, most of few do.
+        #expect(pushes([(200, 0, 25), (403, 3, 25)]) == [])
+        #expect(pushes([(403, 3, 1)]) == ["CausewayPushesRefused"])
+        #expect(pushes([(410, 4, 50)]) == [])
+        #expect(pushes([]) == [])
     }
 
     @Test func lagAndAgeAreNamed() {

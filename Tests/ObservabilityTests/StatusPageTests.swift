@@ -34,11 +34,28 @@ struct StatusPageTests {
     @Test func pageSaysWhatFlowsAndWhatIsBroken() {
         let html = StatusPage.html(Self.busy())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
-        #expect(html.contains("10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
+        #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
         #expect(html.contains("Redis is away for 1 of 2 lanes."))
         #expect(html.contains("<code>CausewayRedisAway</code>"))
         #expect(html.contains("<td>outOfMemory 1,300, moved 2</td>"))
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
+    }
+
+    /// Whoever is called at night reads no table first.
+    @Test func theReasonStandsBesideTheFinding() throws {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        let start: Int64 = 1_789_999_990_000
+        log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: start, ["reason": "Connection <refused>"])
+        log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: start, ["error": "of no concern"])
+        worker.second.set(.redisReady, to: 0)
+        worker.publish(at: 60_000)
+        let report = worker.report(before: nil, at: 60_000)
+        #expect(report.findings.map(\.seen) == [["redis-lost, 10 s ago: reason=Connection <refused>"]])
+        let card = try #require(StatusPage.html(report).components(separatedBy: "</article>").first)
+        #expect(card.contains("<code>redis-lost, 10 s ago: reason=Connection &lt;refused&gt;</code>"))
+        #expect(StatusDocument.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
     @Test func nothingOfThePageRunsOrComesFromElsewhere() {

@@ -13,7 +13,8 @@ extension Diagnosis {
                             "What was sent could not succeed. One probe at a time goes out; newer states replace what waits.",
                         action:
                             "The event apns-breaker-open below says why: availability is Apple; deviceTokens a wrong "
-                            + "environment or bundle; providerToken a wrong key, team or environment."
+                            + "environment or bundle; providerToken a wrong key, team or environment.",
+                        kinds: [.apnsBreakerOpen]
                     )
                 )
             } else if window.now[.apnsConnections, index, Int(ConnectionState.ready.rawValue)] == 0 {
@@ -25,7 +26,8 @@ extension Diagnosis {
                         sight: "No APNs connection is ready for \(name).",
                         meaning: isNeeded
                             ? "\(window.now[.pushesWaiting, index]) pushes wait for one." : "Nothing waits for it now.",
-                        action: "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below."
+                        action: "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
+                        kinds: [.apnsClosed, .apnsUnresolved]
                     )
                 )
             }
@@ -40,7 +42,8 @@ extension Diagnosis {
                     sight: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "No newer one could be signed. It is not used any longer: its pushes wait.",
                     action:
-                        "See the event provider-token-trouble below, and the machine's clock; then restart this worker."
+                        "See the event provider-token-trouble below, and the machine's clock; then restart this worker.",
+                    kinds: [.providerTokenTrouble]
                 )
             )
         }
@@ -51,7 +54,8 @@ extension Diagnosis {
                     alert: "CausewayKeyFileRejected",
                     sight: "The new key file of \(app) is refused.",
                     meaning: "The key before it stays in use, until this worker restarts: then it cannot start.",
-                    action: "See the event key-rejected below, and write the file again, whole."
+                    action: "See the event key-rejected below, and write the file again, whole.",
+                    kinds: [.keyRejected]
                 )
             )
         }
@@ -74,12 +78,13 @@ extension Diagnosis {
                 if count > worst.count { worst = ("\(values[0]) \(values[1])", count) }
             }
         }
-        guard all >= Self.answersMin else { return [] }
+        // Of a few answers a share says little, unless it is most of them: a first push with a wrong key is the only one.
+        let isMany = all >= Self.answersMin
         var findings: [Finding] = []
-        if refused * 100 > all {
+        if isMany ? refused * 100 > all : refused * 2 > all {
             findings.append(
                 Finding(
-                    severity: .broken,
+                    severity: isMany ? .broken : .attention,
                     alert: "CausewayPushesRefused",
                     sight:
                         "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
@@ -90,7 +95,7 @@ extension Diagnosis {
                 )
             )
         }
-        if dead * 5 > all {
+        if isMany, dead * 5 > all {
             findings.append(
                 Finding(
                     severity: .attention,

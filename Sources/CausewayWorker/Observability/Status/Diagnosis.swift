@@ -105,7 +105,8 @@ struct Diagnosis {
                 meaning:
                     "Nothing is sent without it, since it knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
-                    "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen."
+                    "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen.",
+                kinds: [.redisLost, .redisRefused]
             )
         ]
     }
@@ -119,7 +120,8 @@ struct Diagnosis {
                 alert: "CausewayRedisServerAway",
                 sight: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
                 meaning: "Commands whose keys are there wait; the others go on.",
-                action: "See whether the cluster promotes a replica; the event redis-lost below names the server."
+                action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
+                kinds: [.redisLost]
             )
         ]
     }
@@ -133,7 +135,8 @@ struct Diagnosis {
                 sight: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. What is under way waits; none is lost.",
                 action:
-                    "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below."
+                    "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
+                kinds: [.kafkaAway, .kafkaError]
             )
         ]
     }
@@ -150,7 +153,8 @@ struct Diagnosis {
                     meaning: isMember ? "Others read them all: it stands by." : "It is not in its group yet.",
                     action: isMember
                         ? "Nothing, or fewer workers, or more partitions."
-                        : "Wait a minute; then check the group's name and its rights."
+                        : "Wait a minute; then check the topics, the group's name and its rights.",
+                    kinds: isMember ? [] : [.kafkaError]
                 )
             )
         }
@@ -177,7 +181,8 @@ struct Diagnosis {
                     alert: "CausewayPartitionStandsStill",
                     sight: "\(now[.partitionsStandingStill]) partitions stand still.",
                     meaning: "Where to read on is not known, or records were deleted before they were read.",
-                    action: "The event offset-gone below names them. A person decides where to go on: see the runbook."
+                    action: "The event offset-gone below names them. A person decides where to go on: see the runbook.",
+                    kinds: [.offsetGone]
                 )
             )
         }

@@ -30,7 +30,7 @@ struct StatusBuilder {
             wallMilliseconds: wallMilliseconds,
             upMilliseconds: upMilliseconds,
             summary: summary,
-            findings: diagnosis.findings,
+            findings: diagnosis.findings.map(withItsEvents),
             live: live,
             ready: ready,
             tables: [
@@ -40,6 +40,18 @@ struct StatusBuilder {
         )
     }
 
+    /// Whoever is called reads the reason beside the finding, and need not look for it in a table.
+    private func withItsEvents(_ finding: Finding) -> Finding {
+        var finding = finding
+        finding.seen = events.filter { finding.kinds.contains($0.kind) }
+            .map { event in
+                let age = max(0, wallMilliseconds - event.lastWallMilliseconds)
+                let ago = Numeral.duration(microseconds: age.multipliedReportingOverflow(by: 1_000).partialValue)
+                return "\(event.kind.definition.identifier), \(ago) ago: \(event.lastDetail)"
+            }
+        return finding
+    }
+
     /// One sentence: what is flowing.
     private var summary: String {
         guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
@@ -47,7 +59,7 @@ struct StatusBuilder {
         let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.milliseconds).text }
         var freshness = window.histogram(.freshness, 0)
         for app in labels.apps.indices.dropFirst() { freshness = freshness + window.histogram(.freshness, app) }
-        var text = "\(rate(received)) records and \(rate(pushes)) pushes a second"
+        var text = "In the last minute \(rate(received)) records and \(rate(pushes)) pushes a second"
         if let p99 = freshness.quantile(percent: 99) {
             text += "; 99 of 100 accepted within \(Numeral.duration(microseconds: p99)) of their record's time"
         }

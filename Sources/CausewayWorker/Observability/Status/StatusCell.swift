@@ -112,6 +112,10 @@ struct Finding: Sendable, Equatable {
     /// What it means.
     var meaning: String
     var action: String
+    /// The log's lines that tell more of it.
+    var kinds: [LogKind] = []
+    /// What the last of these lines said, the latest first.
+    var seen: [String] = []
 }
 
 /// The whole of /statusz.

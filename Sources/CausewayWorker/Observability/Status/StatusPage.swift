@@ -60,6 +60,7 @@ enum StatusPage {
                 }
             text += "<article class=\"\(tone.rawValue)\">\n<h3>\(escaped(finding.sight))</h3>\n"
             text += "<p>\(escaped(finding.meaning))</p>\n<p><b>Do:</b> \(escaped(finding.action))</p>\n"
+            for line in finding.seen { text += "<p><code>\(escaped(line))</code></p>\n" }
             if !finding.alert.isEmpty {
                 text += "<p class=\"faint\">Runbook: <code>\(escaped(finding.alert))</code></p>\n"
             }
@@ -144,6 +145,7 @@ enum StatusDocument {
                 ("severity", string(finding.severity.name)), ("alert", string(finding.alert)),
                 ("sight", string(finding.sight)),
                 ("meaning", string(finding.meaning)), ("action", string(finding.action)),
+                ("seen", array(finding.seen.map(string))),
             ])
         }
         var members: [(String, String)] = [
