@@ -25,6 +25,10 @@ class Readme(unittest.TestCase):
         objects = [chart.load(block) for block in blocks if "apiVersion" in block]
         kinds = {found["kind"]: found for found in objects}
         (scaler,) = [chart.load(block) for block in blocks if "authenticationRef" in block]
+        (metric,) = chart.one(chart.render({"autoscaling": {"type": "hpa", "hpa": {"cpuPercent": 0, "laneBusyRatio": "0.6"}}}),
+                              "HorizontalPodAutoscaler")["spec"]["metrics"]
+        (rule,) = chart.load(kinds["ConfigMap"]["data"]["config.yaml"])["rules"]
+        self.assertTrue(rule["seriesQuery"].startswith(metric["pods"]["metric"]["name"] + "{"))
         self.assertEqual(kinds["TriggerAuthentication"]["metadata"]["name"], scaler["autoscaling"]["keda"]["authenticationRef"])
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
 

@@ -1,4 +1,5 @@
 """The pods: how they run, what they may do, what they are given."""
+import re
 import unittest
 
 import chart
@@ -132,13 +133,47 @@ class Pods(unittest.TestCase):
         self.assertEqual([item["key"] for item in match["items"]], ["production.p8", "sandbox.p8"])
 
     def test_a_changed_configuration_and_nothing_else_restarts_pods(self):
-        def checksum(found):
-            return chart.workload(found)["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
-
         before = chart.rendered("minimal")
-        self.assertNotEqual(checksum(before), checksum(chart.render({"config": {"log": {"level": "debug"}}})))
         scaled = chart.render({"replicas": 7, "serviceMonitor": {"enabled": True}})
         self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(scaled)["spec"]["template"])
+        for section, member in (
+            ("kafka", {"groupId": "other"}), ("kafka", {"properties": {"linger.ms": 5}}), ("redis", {"url": "redis://other"}),
+            ("worker", {"lanes": 7}), ("worker", {"drainMilliseconds": 1_000}), ("log", {"format": "text"}), ("http", {"port": 9_999}),
+            ("apns", {"connectionsPerPool": 3}), ("apps", {"match": {"environments": ["sandbox"]}}),
+            ("apps", {"match": {"keyId": "Z6G7H8I9J0"}}), ("tracing", {"endpoint": "http://otel"}),
+        ):
+            with self.subTest(section=section, member=member):
+                self.assertNotEqual(checksum(before), checksum(chart.render({"config": {section: member}})))
+
+    def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
+        """Every key that the file calls reloadable, and its new value is in the ConfigMap."""
+        config, reloadable, path, comment = {}, {}, [], ""
+        for line in (chart.root / "Config/causeway.yaml").read_text().splitlines():
+            comment = comment + line if line else ""
+            key = re.fullmatch(r"( *)([A-Za-z0-9]+):(?: (.*))?", line)
+            if key:
+                path[len(key[1]) // 2 :] = [key[2]]
+                if "Reloadable." in comment:
+                    numbers = re.search(r"Range (\d+) to (\d+)\.", comment)
+                    reloadable[tuple(path)] = numbers and int(numbers[2])
+                    self.assertNotEqual(key[3], numbers and numbers[2])
+                comment = ""
+        self.assertGreater(len(reloadable), 15)
+        texts = {("log", "level"): "debug", ("apps", "match", "policy"): "sports"}
+        for (*parents, name), number in reloadable.items():
+            section = config
+            for parent in parents:
+                section = section.setdefault(parent, {})
+            section[name] = texts[*parents, name] if number is None else number
+        config["policies"]["sports"] = config["policies"]["default"]
+        before, after = chart.rendered("minimal"), chart.render({"config": config})
+        written = chart.worker_configuration(after)
+        for section in ("log", "policies"):
+            self.assertEqual(written[section], config[section])
+        self.assertEqual(written["apps"]["match"]["policy"], "sports")
+        self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(after)["spec"]["template"])
+        for section in ("log", "worker"):
+            self.assertEqual(checksum(before), checksum(chart.render({"config": {section: {}}})))
 
     def test_deployment_and_stateful_set(self):
         deployment = chart.one(chart.rendered("minimal"), "Deployment")["spec"]
@@ -187,6 +222,10 @@ class Pods(unittest.TestCase):
         self.assertEqual({document["kind"] for document in found}, {"ConfigMap", "Service", "Deployment"})
         self.assertEqual(chart.pod(found)["serviceAccountName"], "default")
         self.assertNotIn("topologySpreadConstraints", chart.pod(found))
+
+
+def checksum(found):
+    return chart.workload(found)["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
 
 
 def files_named(value, key=""):

@@ -57,6 +57,22 @@
 {{- toYaml $config -}}
 {{- end -}}
 
+{{/* What of the configuration counts from a worker's next start only. The rest a worker takes from the changed file by itself, within
+the minute or two that Kubernetes needs to write it. A section without any of it is left out, as if it were not written. */}}
+{{- define "causeway.configThatRestarts" -}}
+{{- $config := fromYaml . -}}
+{{- $_ := unset $config "policies" -}}
+{{- range $app := $config.apps -}}
+{{-   $_ := unset $app "policy" -}}
+{{- end -}}
+{{- range $section, $keys := dict "log" (list "level") "worker" (list "attemptsMax" "readAheadLagRecords" "readAheadMaxMilliseconds") -}}
+{{-   $members := get $config $section | default dict -}}
+{{-   range $keys -}}{{- $_ := unset $members . -}}{{- end -}}
+{{-   if not $members -}}{{- $_ := unset $config $section -}}{{- end -}}
+{{- end -}}
+{{- toJson $config -}}
+{{- end -}}
+
 {{/* A ConfigMap is no place for a secret. */}}
 {{- define "causeway.refuseSecretsInConfig" -}}
 {{- range $section := list "properties" "consumer" "producer" -}}
