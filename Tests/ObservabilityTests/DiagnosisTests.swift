@@ -84,6 +84,21 @@ struct DiagnosisTests {
         #expect(pushes([]) == [])
     }
 
+    @Test func whatIsRefusedMostIsNamedWithItsApp() {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        let before = worker.registry.totals(nowMilliseconds: 0)
+        let table = worker.registry.labels.answers
+        worker.first.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
+        worker.first.add(.pushes, 2, table.index(status: 403, reason: 3), by: 2)
+        worker.first.add(.pushes, 2, table.index(status: 400, reason: 2), by: 2)
+        worker.publish(at: 60_000)
+        let sights = worker.report(before: before, at: 60_000).findings.map(\.sight)
+        #expect(
+            sights == ["APNs refused 7 of 7 pushes, most with 403 InvalidProviderToken, for match in sandbox."]
+        )
+    }
+
     @Test func lagAndAgeAreNamed() {
         let old = [PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, watermark: 1, lag: 10)]
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])

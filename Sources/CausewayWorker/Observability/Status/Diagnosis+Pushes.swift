@@ -68,14 +68,18 @@ extension Diagnosis {
         var refused: Int64 = 0
         var dead: Int64 = 0
         var worst: (label: String, count: Int64) = ("", 0)
-        for (answer, values) in labels.answers.labels.enumerated() {
-            let count = labels.pools.indices.reduce(Int64(0)) { $0 + (window.count(.pushes, $1, answer) ?? 0) }
-            all += count
-            if values[0] == "410" {
-                dead += count
-            } else if values[0].hasPrefix("4"), values[0] != "429" {
-                refused += count
-                if count > worst.count { worst = ("\(values[0]) \(values[1])", count) }
+        for (index, pool) in labels.pools.enumerated() {
+            for (answer, values) in labels.answers.labels.enumerated() {
+                let count = window.count(.pushes, index, answer) ?? 0
+                all += count
+                if values[0] == "410" {
+                    dead += count
+                } else if values[0].hasPrefix("4"), values[0] != "429" {
+                    refused += count
+                    if count > worst.count {
+                        worst = ("\(values[0]) \(values[1]), for \(pool.app) in \(pool.environment)", count)
+                    }
+                }
             }
         }
         // Of a few answers a share says little, unless it is most of them: a first push with a wrong key is the only one.
