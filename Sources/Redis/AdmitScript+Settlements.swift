@@ -14,12 +14,12 @@ extension AdmitScript {
               if settles then
                 reply = 0
                 if isNew then break end
-                local letter, digestBefore, frees = state, shown, false
+                local digestBefore, frees = shown, false
+                letter = state
                 -- What is to be written anew of the rarer parts; nil: they stay.
                 local limit, begun
                 if request == 3 then
                   if lifeEnd > 0 then
-                    if not now then readClock() end
                     local numbers = ARGV[numberOfPace]
                     local spacing, longest, recovery = read('>I3', numbers), read('>I3I3', numbers, 21)
                     local isLimited, doublings, limitedAt = kind % 32 >= 16, 0, 0
@@ -74,7 +74,7 @@ extension AdmitScript {
                   if ended then letter = letter - 32 end
                   if hasDrawn then letter = letter + 128 end
                   written = call('SETRANGE', key, '18', pack('>BI6I6', letter, sent, shown))
-                  if written ~= #value then reply = written end
+                  if written ~= #value then reply = tonumber(written) and MALFORMED or written end
                 end
                 break
               end

@@ -61,70 +61,137 @@ enum AdmitScript {
         local ACTIVITY_LIFETIME = '90000000'
         local UPDATES_SECONDS = 28800
         -- The value of an activity of which nothing is known.
-        local UNKNOWN = string.rep('\\0', 18) .. 'n' .. string.rep('\\0', 31)
+        local UNKNOWN = '\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0n\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'
         local MALFORMED = {err = 'ERR the value is not an activity of Causeway'}
         local operation = ARGV[1]
 
         if #operation > 1 then
           -- What all replies together may bring of held commands: one of any length, or several shorter ones.
           local HELD_BYTES = 131072
-          local keys, calls, position, heldBytes = KEYS, operation, 1, 0
+          local keys, calls, position, heldBytes = KEYS, operation, 14, 0
           local count = #keys
+          local answers = count
           local values = call('MGET', unpack(keys))
           if values.err then return values end
           -- Read once for all keys, and only if one needs it.
-          local now, seconds, sinceThousand, sentNow, drawnNow
-          -- What was read last of the paces: most often the next goes by it too.
-          local paceNumber, pace, leastSpacing, paceBucket, interval, pushes, reserved, allLeft
-
-          local function readClock()
-            local time = call('TIME')
-            seconds = time[1] + 0
-            local microseconds = time[2] + 0
-            now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-            sinceThousand = now % 1000000
-            local sentAt = pack('>I6xxxxxx', now)
-            sentNow, drawnNow = 'a' .. sentAt, '\\225' .. sentAt
-          end
+          local now, seconds, thousandBegan, sentNow, drawnNow
+          -- What the last call asked and the last sent went by: most often the next is the same.
+          local asked, numberOfPace, request, isHigh
+          -- Numbers between which the shape of an activity lies that lives and goes by the pace and the bucket that were read last.
+          local shapeMin, shapeMax, sentMax = math.huge, 0, -1
+          local paceNumber, pace, leastSpacing, paceBucket, interval, pushes, reserved
 
           for index = 1, count do
-            local key, start = keys[index], position
-            local value, reply, settles, token, tokenAt, form = values[index], nil, nil, nil, nil, nil
-            local timestamp, request, numberOfPace, digest = read('>I5BBI6', calls, start + 13)
-            position = start + 26
-            if request >= 16 then
-              if request >= 64 then
+            local known, reply = values[index], nil
+            local assignedAndAsks, digest = read('>I7I6', calls, position)
+            position = position + 26
+            local asks = assignedAndAsks % 65536
+            if asks ~= asked then
+              if asks >= 16384 then
                 -- A call before this one may have written it.
-                request = request - 64
-                value = call('GET', key)
+                assignedAndAsks, asks, known = assignedAndAsks - 16384, asks - 16384, call('GET', keys[index])
               end
-              if request >= 32 then request, settles = request - 32, true end
-              if request >= 16 then
-                request = request - 16
-                local tokenLength
-                tokenLength, tokenAt, form = read('>I2I6B', calls, position)
-                token = sub(calls, position + 9, position + 8 + tokenLength)
-                position = position + 9 + tokenLength
+              asked, numberOfPace = asks, asks % 256
+              request = (asks - numberOfPace) / 256
+              isHigh = request % 2 == 1
+              if asks < 8192 and numberOfPace ~= paceNumber then shapeMin = math.huge end
+              if not now and (asks < 8192 or asks % 1024 >= 768) then
+                local time = call('TIME')
+                seconds = time[1] + 0
+                local microseconds = time[2] + 0
+                now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
+                thousandBegan = now - now % 1000000
+                sentNow = pack('>BI6xxxxxx', 97, now)
+                drawnNow = '\\225' .. sub(sentNow, 2)
               end
             end
             repeat
-              local isNew = not value
-              if isNew then
-                value = UNKNOWN
-              elseif #value < 50 then
-                reply = value.err and value or MALFORMED
+              local value = known or UNKNOWN
+              local size = #value
+              if size < 50 then value = UNKNOWN end
+              local newest, lastAndState, sent, shown, full, shape = read('>I5I6I6I6I6I7', value, 9)
+              -- What comes most often: an update, or that it was accepted, of an activity of which nothing rare is kept, and no end.
+              local letter = lastAndState % 128
+              if size - shape % 65536 == 50 and (letter == 115 or letter == 97 or letter == 119 or letter == 102 or letter == 98) then
+                local assigned = assignedAndAsks - asks
+                if asks >= 2048 then
+                  if asks == 8192 and assigned == newest * 65536 and shape < 4503599627370496
+                    and sub(value, 1, 8) == sub(calls, position - 39, position - 32) then
+                    local written = call('SETRANGE', keys[index], '18', pack('>BI6I6', lastAndState % 256 < 128 and 115 or 243, sent, digest))
+                    reply = written == size and 0 or tonumber(written) and MALFORMED or written
+                    break
+                  end
+                elseif assigned > newest * 65536 then
+                  if shape < shapeMin or shape >= shapeMax then
+                    local kind = math.floor(shape / 281474976710656)
+                    shapeMin, sentMax, paceNumber = math.huge, -1, nil
+                    if kind < 16 and kind % 8 > 0 then
+                      paceNumber, paceBucket, pace = numberOfPace, kind >= 8 and 11 or 1, ARGV[numberOfPace]
+                      leastSpacing, interval, pushes, reserved = read('>I3I3I2I2', pace, paceBucket)
+                      local least = kind * 281474976710656 + seconds * 65536
+                      if shape >= least then
+                        shapeMin, shapeMax, sentMax = least, (kind + 1) * 281474976710656, now - leastSpacing
+                      end
+                    end
+                  end
+                  if sent <= sentMax and sent >= thousandBegan and shown ~= digest and assigned > lastAndState * 256 then
+                    local left = pushes
+                    if full > now then
+                      left = left - (full - now) / interval
+                      left = left > 0 and left - left % 1 or 0
+                    end
+                    local written
+                    if not isHigh then
+                      reply = assigned + left + 16384
+                      written = call('SETRANGE', keys[index], '0', sub(calls, position - 39, position - 22) .. sentNow)
+                    elseif left > (request % 4 >= 2 and 0 or reserved) then
+                      reply = assigned + left + 32767
+                      written = call('SETRANGE', keys[index], '0',
+                        sub(calls, position - 39, position - 22) .. drawnNow .. pack('>I6', (full > now and full or now) + interval))
+                    else
+                      reply = assigned + left + 49152
+                      written = call('SETRANGE', keys[index], '0', sub(calls, position - 39, position - 22) .. sentNow)
+                    end
+                    if written == size then
+                      answers = answers + 1
+                      keys[answers] = value
+                    else
+                      reply = tonumber(written) and MALFORMED or written
+                    end
+                    break
+                  end
+                elseif asks < 1024 and newest * 65536 > assigned and shape < 4503599627370496 then
+                  reply = 'superseded'
+                  break
+                end
+              end
+
+              local key, start, request, settles = keys[index], position - 39, request, asks >= 8192
+              local token, tokenAt, form
+              if settles then request = request - 32 end
+              if request >= 16 then
+                request = request - 16
+                local tokenLength
+                tokenLength, tokenAt, form = read('>I2I6B', calls, position - 13)
+                position = position + 9 + tokenLength
+                token = sub(calls, position - tokenLength - 13, position - 14)
+              end
+              if size < 50 then
+                reply = known.err and known or MALFORMED
                 break
               end
-              local newest, last, state, sent, shown, full, kind, lifeEnd, length = read('>I5I5BI6I6I6BI4I2', value, 9)
-              local hasDrawn, ended = false, false
-              if state >= 128 then hasDrawn, state = true, state - 128 end
-              if state < 97 then ended, state = true, state + 32 end
+              local state, isNew = lastAndState % 256, not known
+              local kind, lifeEnd, length = read('>BI4I2', value, 38)
+              local timestamp, last = (assignedAndAsks - asks) / 65536, (lastAndState - state) / 256
+              local hasDrawn, ended = state >= 128, letter < 97
+              state = ended and letter + 32 or letter
+              letter = nil
               local limitAt, startAt, heldAt = 51 + length, nil, nil
-              if kind >= 16 or #value ~= limitAt - 1 then
+              if kind >= 16 or size ~= 50 + length then
                 startAt = kind % 32 >= 16 and limitAt + 7 or limitAt
                 heldAt = startAt
                 if kind >= 64 then heldAt = startAt + (kind % 64 >= 32 and 27 or 13) end
-                local held = #value + 1 - heldAt
+                local held = size + 1 - heldAt
                 local holds = state >= 104 and (state <= 108 or state >= 120)
                 if kind >= 128 or kind % 64 >= 32 and kind < 64 or (holds and held <= 30) or (not holds and held ~= 0) then
                   reply = MALFORMED
@@ -135,7 +202,6 @@ enum AdmitScript {
                 break
               end
               local same = timestamp == newest and sub(value, 1, 8) == sub(calls, start, start + 7) and state ~= 110
-
 
         """
 
@@ -186,12 +252,11 @@ enum AdmitScript {
                 if reply and not registers then break end
               end
 
-              if not now then readClock() end
               if lifeEnd == 0 then
                 lifeEnd = seconds + UPDATES_SECONDS
                 value = sub(value, 1, 38) .. pack('>I4', lifeEnd) .. sub(value, 43)
               end
-              local letter, drops, sends, record
+              local drops, sends, record, answer
 
               if not reply then
                 local holds, holdsAlert = false, false
@@ -219,9 +284,8 @@ enum AdmitScript {
                   else
                     local bucket = isFrequent and 11 or 1
                     if numberOfPace ~= paceNumber or bucket ~= paceBucket then
-                      paceNumber, paceBucket, pace = numberOfPace, bucket, ARGV[numberOfPace]
+                      paceNumber, paceBucket, pace, shapeMin = numberOfPace, bucket, ARGV[numberOfPace], math.huge
                       leastSpacing, interval, pushes, reserved = read('>I3I3I2I2', pace, bucket)
-                      allLeft = sub(pace, bucket + 6, bucket + 7)
                     end
                     local since, spacing = now - sent, leastSpacing
                     if isLimited then
@@ -237,7 +301,7 @@ enum AdmitScript {
                     else
                       letter, sends = 97, true
                       -- The last was not in the same thousand seconds.
-                      if since > sinceThousand or since < sinceThousand - 999999 then whole = true end
+                      if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
                       if holdsAlert then
                         letter = same and holds and 108 or 121
                       elseif holds and same then
@@ -259,7 +323,7 @@ enum AdmitScript {
                 elseif timestamp <= last then
                   head = sub(head, 1, 13) .. pack('>I5', math.min(last + 1, 9999999999))
                 end
-                local left, leftBytes, priority, drawn = pushes, allLeft, 'sendf', nil
+                local left, priority, drawn = pushes, 1, nil
                 if full > now then
                   local missing = full - now - 1
                   left = pushes - (missing - missing % interval) / interval - 1
@@ -267,19 +331,18 @@ enum AdmitScript {
                 end
                 if request % 2 == 1 then
                   if hasDrawn then
-                    priority = 'sendt'
+                    priority = 2
                   elseif left > (request % 4 >= 2 and 0 or reserved) then
-                    priority, hasDrawn, left = 'sendt', true, left - 1
+                    priority, hasDrawn, left = 2, true, left - 1
                     drawn = pack('>I6', (full > now and full or now) + interval)
                   else
-                    priority = 'sendd'
+                    priority = 3
                   end
                 end
-                if left ~= pushes then leftBytes = char((left - left % 256) / 256, left % 256) end
-                local mark = hasDrawn and drawnNow or sentNow
-                if letter ~= 97 then mark = char(hasDrawn and letter + 128 or letter) .. sub(mark, 2) end
-                record = drawn and head .. mark .. drawn or head .. mark
-                reply = priority .. leftBytes .. head .. (heldAt and sub(value, 1, limitAt - 1) or value)
+                if hasDrawn then letter = letter + 128 end
+                record = head .. char(letter) .. sub(sentNow, 2) .. (drawn or '')
+                reply = read('>I5', head, 14) * 65536 + priority * 16384 + left
+                answer = heldAt and sub(value, 1, limitAt - 1) or value
               elseif letter then
                 if hasDrawn then letter = letter + 128 end
                 whole = true
@@ -301,16 +364,20 @@ enum AdmitScript {
                   else
                     written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
                   end
-                  if written.err then reply = written end
+                  if written.err then reply, answer = written, nil end
                 else
                   written = call('SETRANGE', key, '0', record)
-                  if written ~= #value then reply = written end
+                  if written ~= #value then reply, answer = tonumber(written) and MALFORMED or written, nil end
+                end
+                if answer then
+                  answers = answers + 1
+                  keys[answers] = answer
                 end
               end
             until true
             keys[index] = reply
           end
-          if count == 1 then return keys[1] end
+          if answers == 1 then return keys[1] end
           return keys
         end
         """

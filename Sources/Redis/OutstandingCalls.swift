@@ -2,6 +2,9 @@
 enum CallKind: UInt8 {
     case update, end, start, hold, register, unregister, address, settle
     case authenticate, select, setName, serverInformation, evictionPolicy, loadAdmit, loadSettle, asking
+
+    /// An update or an end, which may be told to be sent with the activity's value.
+    var isCommand: Bool { self == .update || self == .end }
 }
 
 struct OutstandingCall {
@@ -36,6 +39,13 @@ struct OutstandingCalls: ~Copyable {
     var capacity: Int { calls.count }
 
     var oldest: OutstandingCall? { count == 0 ? nil : calls[head] }
+
+    /// - Parameter index: from the oldest on.
+    subscript(index: Int) -> OutstandingCall {
+        precondition(index >= 0 && index < count)
+        let place = head + index
+        return calls[place >= calls.count ? place - calls.count : place]
+    }
 
     mutating func append(_ call: OutstandingCall) {
         precondition(count < calls.count, "more calls are outstanding than the limit allows")

@@ -336,7 +336,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
                     let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
                     handler?.answered(calls: Int(call.batchCount), roundTripMicroseconds: roundTrip)
                 }
-                if call.batchCount > 1 {
+                if call.batchCount > 1 || reply.kind == .array(count: 2) && call.kind.isCommand {
                     take(reply, ofBatch: Int(call.batchCount), from: reader, handler)
                 } else {
                     _ = outstanding.removeOldest()

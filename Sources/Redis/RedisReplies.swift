@@ -15,27 +15,47 @@ extension RedisConnection {
             noteSuccess()
             handler?.settled(tag: call.tag, tokenRetired: reply.integer == 1)
         case .admit:
-            switch admitReply(reply, of: call.kind) {
-            case .violation:
-                violated(call, handler)
-            case .malformedContent:
-                let error = RedisError(.unknown, "what Redis holds under a key is not what Causeway writes")
-                handler?.failed(tag: call.tag, script: script, error: error)
-            case .reply(let admitReply):
-                noteSuccess()
-                handler?.admitted(tag: call.tag, reply: admitReply)
-            }
+            take(admitReply(reply, of: call.kind), of: call, handler)
         }
     }
 
-    /// Takes the reply to the `count` oldest outstanding calls, which left as one command.
+    private func take(_ reading: AdmitReading, of call: OutstandingCall, _ handler: (any RedisHandler)?) {
+        switch reading {
+        case .violation:
+            violated(call, handler)
+        case .malformedContent:
+            let error = RedisError(.unknown, "what Redis holds under a key is not what Causeway writes")
+            handler?.failed(tag: call.tag, script: .admit, error: error)
+        case .reply(let admitReply):
+            noteSuccess()
+            handler?.admitted(tag: call.tag, reply: admitReply)
+        }
+    }
+
+    /// Takes the reply to the `count` oldest outstanding calls, which left as one command: a reply for each, and behind them, in their
+    /// order, the values of those that are to be sent.
     func take(_ reply: Reply, ofBatch count: Int, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         if reply.kind == .error { return takeError(RedisError(reply: reply.bytes), ofBatch: count, handler) }
-        let isWhole = reply.kind == .array(count: count)
+        var isWhole = false
+        if case .array(let elements) = reply.kind, elements >= count {
+            let sent = (0..<count).count { outstanding[$0].kind.isCommand && reader.element($0).kind == .integer }
+            isWhole = elements == count + sent
+        }
+        var valueIndex = count
         for index in 0..<count {
             // The handler may close the connection, or a reply end it: then the rest has failed already.
             guard reader === self.reader, let call = outstanding.removeOldest() else { return }
-            if isWhole { take(reader.element(index), of: call, from: reader, handler) } else { violated(call, handler) }
+            guard isWhole else {
+                violated(call, handler)
+                continue
+            }
+            let element = reader.element(index)
+            if call.kind.isCommand && element.kind == .integer {
+                take(sendReply(element.integer, reader.element(valueIndex)), of: call, handler)
+                valueIndex += 1
+            } else {
+                take(element, of: call, from: reader, handler)
+            }
         }
     }
 
@@ -89,11 +109,9 @@ extension RedisConnection {
         case .wait:
             guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
             result.waitMilliseconds = wait
-        case .send where kind == .start:
-            guard rest.count == StoredRecord.secondsBytes, takeTimestamp(rest, into: &result) else { return .violation }
         case .send:
-            guard let value = takeSend(rest, into: &result) else { return .violation }
-            if !takeToken(ofValue: value, into: &result) { return .malformedContent }
+            guard kind == .start else { return .violation }
+            guard rest.count == StoredRecord.secondsBytes, takeTimestamp(rest, into: &result) else { return .violation }
         case .address:
             if !takeToken(rest, into: &result) { return .malformedContent }
         case .alertHeld,
@@ -108,22 +126,20 @@ extension RedisConnection {
         return .reply(result)
     }
 
-    /// Takes priority, budget, the version and the timestamp of an update or an end.
-    ///
-    /// - Returns: the value as it was before; nil if there is none.
-    private func takeSend(_ rest: UnsafeRawBufferPointer, into result: inout AdmitReply) -> UnsafeRawBufferPointer? {
-        let budgetBytes = 2
-        let timestampStart = 1 + budgetBytes + StoredVersion.bytes
-        let valueStart = timestampStart + StoredRecord.secondsBytes
-        guard rest.count >= valueStart + StoredRecord.token, let letter = PriorityLetter(rawValue: rest[0]),
-            takeTimestamp(UnsafeRawBufferPointer(rebasing: rest[timestampStart..<valueStart]), into: &result)
-        else { return nil }
-        let budget = BigEndian.read(rest[1...budgetBytes])
-        guard budget <= BucketNumbers.pushesMax else { return nil }
-        result.budgetLeft = Int(budget)
-        result.priority = letter == .ten ? 10 : 5
-        result.isDemoted = letter == .demoted
-        return UnsafeRawBufferPointer(rebasing: rest[valueStart...])
+    /// An update or an end is to be sent: the number says how, and the value as it was before, without what stands behind the token,
+    /// says where to.
+    private func sendReply(_ number: Int64, _ value: Reply) -> AdmitReading {
+        guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
+            let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
+        else { return .violation }
+        var result = AdmitReply(verdict: .send)
+        result.timestampSeconds = UInt64(number >> 16)
+        result.budgetLeft = Int(number & 0x3FFF)
+        guard result.timestampSeconds <= ScriptVersion.timestampSecondsMax, result.budgetLeft <= BucketNumbers.pushesMax
+        else { return .violation }
+        result.priority = priority == .ten ? 10 : 5
+        result.isDemoted = priority == .demoted
+        return takeToken(ofValue: value.bytes, into: &result) ? .reply(result) : .malformedContent
     }
 
     private func takeToken(ofValue value: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
@@ -158,11 +174,11 @@ extension RedisConnection {
     }
 }
 
-/// The priority of a send verdict, as the script says it.
-private enum PriorityLetter: UInt8 {
-    case five = 0x66  // "f"
-    case ten = 0x74  // "t"
-    case demoted = 0x64  // "d"
+/// The priority of a send verdict, as the script numbers it.
+private enum SentPriority: UInt8 {
+    case five = 1
+    case ten
+    case demoted
 }
 
 extension Verdict {

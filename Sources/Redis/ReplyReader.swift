@@ -20,10 +20,10 @@ struct Reply {
 final class ReplyReader {
     /// Longest string in a reply.
     static let stringBytesMax = 128 * 1024
-    /// Most elements of an array.
-    static let elementsMax = AdmissionBatch.callsMax
+    /// Most elements of an array: a reply and a value for each call of a batch.
+    static let elementsMax = 2 * AdmissionBatch.callsMax
     /// All strings of one reply together.
-    static let replyBytesMax = stringBytesMax + elementsMax * 512
+    static let replyBytesMax = stringBytesMax + AdmissionBatch.callsMax * 512
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -104,7 +104,7 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    private var elements = InlineArray<65, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
+    private var elements = InlineArray<129, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
     private var elementCount = 0
     private var byteCount = 0
     /// The last reply was handed out: the next object begins a new one.

@@ -35,11 +35,11 @@ import Testing
         return (lane, fake)
     }
 
-    /// A send verdict; all bytes are below 128.
+    /// A send verdict: its number and the value, of which all bytes are below 128.
     private static func send(
-        timestamp: String = "\0\u{65}\u{43}\u{21}\0",
-        priority: String = "d",
-        budget: String = "\0\u{2A}",
+        timestamp: Int64 = 0x6543_2100,
+        priority: Int64 = 3,
+        budget: Int64 = 42,
         kind: String = "\u{01}",
         registeredAt: String = "\0\0\0\0\0\u{63}",
         token: String = "\u{01}\u{02}\u{03}"
@@ -47,8 +47,7 @@ import Testing
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
         let count = "\0" + String(UnicodeScalar(UInt8(token.utf8.count & 0x7F)))
         let value = zeros(18) + "a" + zeros(18) + kind + zeros(4) + count + registeredAt + token
-        let reply = "send\(priority)\(budget)\(zeros(13))\(timestamp)\(value)"
-        return "$\(reply.utf8.count)\r\n\(reply)\r\n"
+        return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n$\(value.utf8.count)\r\n\(value)\r\n"
     }
 
     @Test(arguments: [
@@ -57,8 +56,9 @@ import Testing
         "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
         "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
-        send(timestamp: "\u{02}\u{54}\u{0C}\0\0"), send(priority: "x"), send(budget: "\u{27}\u{11}"),
-        "$7\r\nsendf\0\0\r\n", "$5\r\nsendf\r\n",
+        send(timestamp: 10_000_000_000), send(timestamp: -1), send(priority: 0), send(budget: 10_001),
+        "*1\r\n:111264530448426\r\n", ":111264530448426\r\n", "*2\r\n:111264530448426\r\n:1\r\n",
+        "*2\r\n:111264530448426\r\n$-1\r\n", "*2\r\n:111264530448426\r\n$4\r\nsend\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {

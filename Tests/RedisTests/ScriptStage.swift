@@ -77,7 +77,14 @@ extension RedisServer {
         end
 
         """
-    private static let nextTime = "if index > 1 then TIME, now = redis.call('LPOP', 'times'), nil end "
+    private static let nextTime = """
+        if index > 1 then
+          local before = TIME
+          TIME = redis.call('LPOP', 'times')
+          if TIME ~= before then now, asked, shapeMin = nil, nil, math.huge end
+        end
+
+        """
 
     /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds, and so does
     /// each of several that come as one command. The expiry
@@ -88,7 +95,7 @@ extension RedisServer {
             let microseconds = "tostring(tonumber(string.sub(TIME, 11)))"
             let timed = "local TIME = redis.call('LPOP', 'times')\n\(Self.set)\(body)"
                 .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
-                .replacing("local key, start =", with: Self.nextTime + "local key, start =")
+                .replacing("local known, reply =", with: Self.nextTime + "local known, reply =")
                 .replacing("call('SET', key, ", with: "set(key, ")
                 .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
             let digest = try #require(command("SCRIPT", "LOAD", timed).first)
