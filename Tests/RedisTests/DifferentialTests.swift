@@ -22,7 +22,11 @@ import Testing
         let stage = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
-            try stage.run((0..<Self.historiesOfRound).map { History(seed: UInt64(round * Self.historiesOfRound + $0)) })
+            // In every other round all go by the same clock and the same two paces, as in a worker's commands.
+            let isCommon = round % 2 == 1
+            let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
+            let paceSeed = isCommon ? UInt64(round) : nil
+            try stage.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
         }
         // All verdicts and all states were seen, or the histories do not show what they are to show.
         #expect(Set(stage.verdicts.keys) == Set(Verdict.allCases))
@@ -80,7 +84,7 @@ private final class DifferentialStage {
         lane.events.removeAll(keepingCapacity: true)
     }
 
-    func run(_ histories: [History]) throws {
+    func run(_ histories: [History], sharesClock: Bool) throws {
         var histories = histories
         var model = ScriptModel(nowMilliseconds: 0)
         var operations: [History.Operation] = []
@@ -91,6 +95,9 @@ private final class DifferentialStage {
                 guard let operation = histories[index].next(index) else { return true }
                 pass.append(operation)
                 return false
+            }
+            if sharesClock, let clock = pass.first?.microseconds {
+                for place in pass.indices { pass[place].microseconds = clock }
             }
             // Operations of one pass are on different keys, so their order is free: as they come they make small batches, by kind the largest.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }

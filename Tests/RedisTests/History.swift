@@ -37,14 +37,17 @@ struct History {
     private var lastVersion = ScriptVersion.at(5, 0)
     private let paces: [PaceNumbers]
 
-    init(seed: UInt64) {
+    /// - Parameter paceSeed: the same for histories that go by the same paces; nil: by their own.
+    init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
         endShare = random.pick([2, 8, 8, 20])
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         latestMilliseconds = milliseconds + 20 * 3_600_000
-        paces = [Self.pace(&random), Self.pace(&random)]
+        var paceRandom = paceSeed.map { SplitMix(state: $0) } ?? random
+        paces = [Self.pace(&paceRandom), Self.pace(&paceRandom)]
+        if paceSeed == nil { random = paceRandom }
         self.random = random
     }
 
