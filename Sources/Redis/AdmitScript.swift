@@ -6,22 +6,27 @@
 /// workers. `KEYS[1]` is the key.
 ///
 /// ``StoredRecord`` says how an activity stands in its value. The reply is one string: a word, and with some words what ``RedisConnection``
-/// reads behind it; with `send` that is the priority, what is left of the bucket, the version and the timestamp that is sent, and the
-/// value as it was read, without what stands behind the token.
+/// reads behind it; a start's `send` has its timestamp there. An update or an end that is to be sent is answered with a number: the
+/// timestamp times 65,536, the priority (1: 5, 2: 10, 3: 10 was asked for and is not left) times 16,384, and what is left of the bucket.
 ///
 /// Updates, ends and settlements come by many in one call, since a call costs nearly as much as an admission: then the reply is an array,
-/// in the order of the keys. All values are read by one MGET; each is decided and written by itself, one after the other, and fails by
-/// itself, for which reason errors of Redis are taken as replies there; only the clock is read once for all of them. `KEYS` are the keys,
-/// `ARGV` is all calls in one (see ``AdmissionBatch``) and then the paces. A key that comes a second time says so, and is read again. A
-/// call's replies can hold only so much of held commands: who would be told of one too many is told to `wait` a millisecond
-/// instead. All other operations are one a call, and their first argument is a letter.
+/// in the order of the keys; behind all replies stand, in the same order, the values of those that are to be sent, as they were read and
+/// without what stands behind the token. (One key is answered without an array, unless it is to be sent.) All values are read by one
+/// MGET; each is decided and written by itself, one after the other, and fails by itself, for which reason errors of Redis are taken as
+/// replies there; only the clock is read once for all of them. `KEYS` are the keys, `ARGV` is all calls in one (see ``AdmissionBatch``)
+/// and then the paces. A key that comes a second time says so, and is read again. A call's replies can hold only so much of held
+/// commands: who would be told of one too many is told to `wait` a millisecond instead. All other operations are one a call, and their
+/// first argument is a letter.
 ///
 /// What changes an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
 /// overwrites the record's beginning, which keeps the expiry, but for once in a thousand seconds; so does a settlement that frees nothing.
 ///
 /// What is slow in Lua here: a call of Redis, a call of a function, a string that did not exist (eight instructions a byte of it), text
-/// made of a number or read as one. Hence the one long loop without functions of its own, numbers in place of letters (`a` is 97, `n`
-/// 110, `s` 115, `x` 120; an upper-case letter is 32 less), and pieces of strings that are copied as they are.
+/// made of a number or read as one, and each of Lua's own instructions (some fifty of the processor's). Hence the one long loop without
+/// functions of its own; numbers in place of letters (`a` is 97, `n` 110, `s` 115, `x` 120; an upper-case letter is 32 less); several
+/// neighbours read as one number of at most 52 bits; the value as it was read for an answer; and, ahead of all that is rare, a way of
+/// their own for the updates and settlements of activities of which nothing rare is kept. What that way decides, the long one would decide
+/// as well.
 ///
 /// A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
 /// start. A record asks only while it has sent nothing, so its own verdict is repeated, with its timestamp and without a
@@ -53,7 +58,8 @@
 enum AdmitScript {
     static var body: String { "\(beginning)\(settlements)\(admissions)\n\(operations)" }
 
-    /// Takes the calls of a batch apart, one after the other.
+    /// Takes the calls of a batch apart, one after the other, and decides the usual ones. In `asks` stand the bits of a call and its pace,
+    /// in `shape` the value's bytes 38 to 44.
     private static let beginning: StaticString = """
         local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
         local read, pack = struct.unpack, struct.pack
