@@ -83,6 +83,7 @@ WRONG = [
     ({"secrets": {"redis": {"passwordKey": "password"}}}, "secrets.redis.secretName"),
     ({"secrets": {"kafka": {"secretName": "kafka"}}}, "secrets.kafka"),
     ({"secrets": {"files": [{"secretName": "a", "key": "b", "path": "../c"}]}}, "/secrets/files/0/path"),
+    ({"config": {"apns": {"sharedTokenKeyFile": "/etc/causeway/secrets/files/token-key"}}}, "/etc/causeway/secrets/files/token-key"),
     # The program's own keys.
     ({"config": {"worker": {"lanez": 2}}}, "lanez"),
     ({"config": {"worker": {"lanes": 257}}}, "/config/worker/lanes"),

@@ -54,7 +54,22 @@
 {{-     fail "config.kafka.consumer.group.instance.id: is each pod's own name with kind StatefulSet" -}}
 {{-   end -}}
 {{- end -}}
-{{- toYaml $config -}}
+{{- $text := toYaml $config -}}
+{{- include "causeway.refuseUnmounted" (dict "directory" $directory "text" $text "sources" (include "causeway.secretSources" . | fromYamlArray)) -}}
+{{- $text -}}
+{{- end -}}
+
+{{/* A file among the mounted secrets that no Secret brings would keep every pod from starting. */}}
+{{- define "causeway.refuseUnmounted" -}}
+{{- $mounted := list -}}
+{{- range .sources -}}
+{{-   range .secret.items -}}{{- $mounted = append $mounted .path -}}{{- end -}}
+{{- end -}}
+{{- range regexFindAll (printf "%s/[^\\s\"',}]+" .directory) .text -1 -}}
+{{-   if not (has (trimPrefix (printf "%s/" $.directory) .) $mounted) -}}
+{{-     fail (printf "config: names %s, which secrets.files does not mount" .) -}}
+{{-   end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What of the configuration counts from a worker's next start only. The rest a worker takes from the changed file by itself, within
