@@ -113,7 +113,11 @@ public struct ScriptReply {
 
 /// A record to be produced. Its delivery report is handed back as `produced`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
-    public enum Kind: UInt8, Sendable, BitwiseCopyable { case result, invalidation, deadLetter }
+    public enum Kind: UInt8, Sendable, BitwiseCopyable {
+        case result, invalidation, deadLetter
+        /// Nothing is written: the record is over without a result, and its trace may be told of it. Acknowledged when that is done.
+        case trace
+    }
 
     public var kind: Kind
     public var record: UInt32

@@ -11,26 +11,34 @@ import LiveActivity
 extension Delivery {
     /// A newer command takes the place of an older one that no phone has been told of. The older one's alert, or the one that it carries,
     /// rides on with the newer; what rides gets its outcome later, everything else now.
-    mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) {
+    ///
+    /// - Returns: false if the older one is gone.
+    @discardableResult
+    mutating func supersede(
+        _ older: UInt32,
+        by newer: UInt32,
+        as outcome: Outcome = .superseded,
+        now: Moment
+    ) -> Bool {
         let isCarrier = records[older].rider != .max
         let source = isCarrier ? records[older].rider : older
-        guard mayRide(source, on: newer, now: now) else { return finish(older, outcome) }
+        guard mayRide(source, on: newer, now: now) else { return giveWay(older, to: newer, outcome) }
         guard hasRoom(forAlertOf: Int(records[source].layout.alert.count), in: newer) else {
             records[source].setReason("alertDidNotFit")
-            return finish(older, outcome)
+            return giveWay(older, to: newer, outcome)
         }
         records[newer].priority = max(records[newer].priority, records[source].priority)
         records[newer].isBodyComplete = false
         records[older].rider = .max
-        finishRider(of: newer)
+        replaceRider(of: newer, by: newer)
         records[source].carrier = newer
         records[newer].rider = source
         activities[records[newer].activity].lastRider = source
         countAlertCarried()
-        guard isCarrier else { return }
+        guard isCarrier else { return true }
         // Were it settled now, its alert would count as done with, though the newer command may yet be let go with it.
         records[older].settlement = .none
-        finish(older, outcome)
+        return giveWay(older, to: newer, outcome)
     }
 
     /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is newer than this.
@@ -93,6 +101,12 @@ extension Delivery {
         } catch {
             // Only a hand other than ours can have put it there; the state itself goes on.
         }
+    }
+
+    /// A newer alert takes the place of the one that a command carries.
+    mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
+        guard let rider = removeRider(of: carrier) else { return }
+        _ = giveWay(rider, to: newer, .superseded)
     }
 
     mutating func finishRider(of carrier: UInt32) {

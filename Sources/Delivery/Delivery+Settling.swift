@@ -85,7 +85,7 @@ extension Delivery {
         if records[record].acknowledgementsOutstanding == 0, records[record].isFinished { settle(record) }
     }
 
-    private mutating func settle(_ record: UInt32) {
+    mutating func settle(_ record: UInt32) {
         precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
         if records[record].registersToken { return registerToken(of: record) }
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {

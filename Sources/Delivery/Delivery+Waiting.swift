@@ -18,8 +18,8 @@ extension Delivery {
             passToken(from: record, to: rider)
             finish(record, .duplicate)
         } else {
-            merge(record, into: activity, now: now)
-            board(record, of: activity, now: now)
+            let isThere = merge(record, into: activity, now: now)
+            if isThere { board(record, of: activity, now: now) }
         }
         wake(activity, now: now)
     }
@@ -60,9 +60,13 @@ extension Delivery {
         return index
     }
 
-    private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) {
+    /// - Returns: false if the record gave way to one that waits already, and is gone.
+    private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].tail
-        guard tail != .max else { return append(record, to: activity) }
+        guard tail != .max else {
+            append(record, to: activity)
+            return true
+        }
         let (version, olderVersion) = (records[record].version, records[tail].version)
         let (event, olderEvent) = (records[record].event, records[tail].event)
         if version == olderVersion {
@@ -70,7 +74,7 @@ extension Delivery {
             passToken(from: record, to: tail)
             finish(record, .duplicate)
         } else if version < olderVersion {
-            mergeLate(record, behind: tail, of: activity, now: now)
+            return mergeLate(record, behind: tail, of: activity, now: now)
         } else if olderEvent == .end, event != .start {
             passToken(from: record, to: tail)
             finish(record, .ended)
@@ -83,11 +87,17 @@ extension Delivery {
         } else {
             append(record, to: activity)
         }
+        return true
     }
 
     /// A version below one that waits is superseded. Not so an end, for an update never supersedes it (design §3, rule 6); nor a start
     /// that was held until now, for without it there is nothing to update: it goes first, and Redis decides.
-    private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) {
+    private mutating func mergeLate(
+        _ record: UInt32,
+        behind tail: UInt32,
+        of activity: UInt32,
+        now: Moment
+    ) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
             countCoalesced(of: record)
@@ -101,8 +111,9 @@ extension Delivery {
         default:
             countCoalesced(of: record)
             passToken(from: record, to: tail)
-            supersede(record, by: tail, now: now)
+            return supersede(record, by: tail, now: now)
         }
+        return true
     }
 
     /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one

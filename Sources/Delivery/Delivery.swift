@@ -104,6 +104,9 @@ public struct Delivery: ~Copyable {
         counters.coalesced &+= 1
         countersByApplication[Int(records[record].application)].coalesced &+= 1
     }
+    mutating func countWithoutResult(of record: UInt32) {
+        countersByApplication[Int(records[record].application)].supersededWithoutResult &+= 1
+    }
     mutating func countStartBudgetWait(of record: UInt32) {
         countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
     }
@@ -119,6 +122,8 @@ public struct Delivery: ~Copyable {
 public struct ApplicationCounters: Sendable, Equatable {
     /// Commands that a newer state replaced before they reached Redis.
     public var coalesced: UInt64 = 0
+    /// Commands that were superseded and have no result of their own.
+    public var supersededWithoutResult: UInt64 = 0
     /// Times that a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
 }

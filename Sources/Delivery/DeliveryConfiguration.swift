@@ -46,6 +46,9 @@ public struct DeliveryConfiguration: Sendable {
     public var readAheadLagRecords: Int64 = 10_000
     /// After this time what was read ahead is begun, however far behind the lane still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
+    /// A command that is superseded before Redis has seen it has no result of its own: the one that took its place counts it. Not so one
+    /// whose alert rides on, nor a start, nor one that was held.
+    public var countsSuperseded = false
     /// How many offsets above the committable one a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20
     /// Seeds jitter, `apns-id` and the activity table; different in each lane of each process.

@@ -43,6 +43,8 @@ struct RecordSlot: BitwiseCopyable {
     var rider: UInt32 = .max
     /// The newer command that carries this one's alert. What rides waits in no list.
     var carrier: UInt32 = .max
+    /// Commands without a result of their own that this one took the place of, and that those had counted.
+    var superseded: UInt32 = 0
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
     /// Its outcome is known, and its token may have something that is held: the token is registered before the record is settled.

@@ -9,6 +9,8 @@ public struct ResultRecord {
     public var audience: UnsafeRawBufferPointer?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
+    /// Commands that this one took the place of and that have no result of their own.
+    public var superseded: Int = 0
     /// HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
     /// APNs' reason, or ours.
@@ -61,6 +63,7 @@ public struct ResultRecord {
         writer.member("device", device)
         writer.key("outcome")
         writer.string(outcome.name)
+        if superseded > 0 { writer.member("superseded", Int64(superseded)) }
         if status != 0 { writer.member("status", Int64(status)) }
         writer.member("reason", reason)
         if let apnsIdentifier {

@@ -30,23 +30,31 @@ import Testing
     }
 
     @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
-        for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "seed \(seed)") }
+        for seed in seeds {
+            for counts in [false, true] {
+                let simulation = Simulation(seed: seed, kind: kind, countsSuperseded: counts)
+                #expect(simulation.run() == [], "seed \(seed)")
+            }
+        }
     }
 
     /// What never comes about, the laws say nothing of.
     @Test func everyVerdictAndOutcomeComesAbout() {
         var verdicts: Set<ScriptReply.Verdict> = []
         var outcomes: Set<Outcome> = []
+        var counted = 0
         for kind in Swarm.Kind.allCases {
             for seed in UInt64(1)...100 {
                 let simulation = Simulation(seed: seed, kind: kind)
                 _ = simulation.run()
                 verdicts.formUnion(simulation.verdicts)
                 outcomes.formUnion(simulation.results.values.joined())
+                counted += simulation.counting.superseded.values.reduce(0, +)
             }
         }
         let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(ScriptReply.Verdict.init(rawValue:)))
         #expect(allVerdicts.subtracting(verdicts) == [])
+        #expect(counted > 0)
         // No producer of the simulation is wrong.
         #expect(Set(Outcome.allCases).subtracting(outcomes) == [.invalid])
     }

@@ -148,6 +148,7 @@ struct WrittenRecordTests {
             result.app = texts[1]
             result.activity = texts[2]
             result.reason = texts[3]
+            result.superseded = 12
             result.status = 410
             result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
             result.priority = 5
@@ -164,8 +165,9 @@ struct WrittenRecordTests {
             return try written { result.write(to: &$0) }
         }
         let expected: [String: Any] = [
-            "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "status": 410,
-            "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 5, "demoted": true,
+            "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "superseded": 12,
+            "status": 410, "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 5,
+            "demoted": true,
             "budgetLeft": 0, "policy": "slow", "attempts": 2, "timestamp": 1_790_000_000,
             "source": ["topic": "causeway.commands", "partition": 3, "offset": 1_234_567_890_123] as [String: Any],
             "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "answered": 5],

@@ -22,6 +22,7 @@ enum ConfigurationSchema {
         .text("kafka.topics.results", \.kafka.topics.results, complaint: ConfigurationRule.topic),
         .text("kafka.topics.invalidations", \.kafka.topics.invalidations, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deadLetters", \.kafka.topics.deadLetters, complaint: ConfigurationRule.topic),
+        .choice("kafka.supersededResults", \.kafka.supersededResults),
         .properties("kafka.properties", \.kafka.properties),
         .propertyFiles("kafka.propertyFiles", \.kafka.propertyFiles),
         .properties("kafka.consumer", \.kafka.consumer),

@@ -20,6 +20,7 @@ extension Lane {
             if view.outcome == .accepted { observeTimes(of: view, application: application) }
         case .invalidation: metrics.add(.invalidations, application)
         case .deadLetter: metrics.add(.deadLetters, application)
+        case .trace: preconditionFailure("Kafka has nothing of it")
         }
     }
 
@@ -163,6 +164,7 @@ extension Lane {
             let counters = delivery.counters(of: application)
             metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
+            countWithoutResult(counters, of: application)
             var retries: UInt64 = 0
             var budget = 1.0
             for pool in pools where Int(pool.index.application) == application {
@@ -172,6 +174,13 @@ extension Lane {
             metrics.set(.pushRetries, application, to: Int64(clamping: retries))
             metrics.set(.retryBudget, application, to: Int64(budget * 1_000_000))
         }
+    }
+
+    /// What has no result is not on the topic: it counts when it is decided.
+    private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
+        let news = counters.supersededWithoutResult &- supersededCounted[application]
+        supersededCounted[application] = counters.supersededWithoutResult
+        metrics.add(.outcomes, application, Int(Outcome.superseded.rawValue), by: Int64(clamping: news))
     }
 
     private func setWaiting() {

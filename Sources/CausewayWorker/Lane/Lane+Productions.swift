@@ -13,10 +13,12 @@ extension Lane {
                 case .result: produceResult(production.record, tag: tag)
                 case .invalidation: produceInvalidation(production.record, tag: tag)
                 case .deadLetter: produceDeadLetter(production.record, tag: tag)
+                case .trace: tellTrace(of: production.record)
                 }
             switch outcome {
             case .queued:
                 delivery.productionTaken()
+                if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
             case .queueFull:
                 // Delivery reports make room, and each asks for a turn.
                 return
@@ -26,6 +28,17 @@ extension Lane {
                 note(.resultNotProduced, ["error": "\(error)"])
             }
         }
+    }
+
+    /// The record has no result: it is over when this is done.
+    private func tellTrace(of record: UInt32) -> ProduceOutcome {
+        let view = delivery.view(record)
+        if let trace = CarriedTrace(view.trace),
+            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
+        {
+            traces.export(finished)
+        }
+        return .queued
     }
 
     private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
@@ -50,6 +63,7 @@ extension Lane {
                 result.timestamp = view.sentTimestamp
                 result.priority = view.priority
             }
+            result.superseded = view.superseded
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft
             result.policy = view.policyName.isEmpty ? nil : view.policyName

@@ -41,6 +41,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var redisHistory = RedisHistory()
     /// What is published of each partition; kept for its memory.
     var partitionReadings: [PartitionReading] = []
+    /// By app: the superseded commands without a result that the metrics know of.
+    var supersededCounted: [UInt64]
     /// By the pool's number.
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
@@ -64,6 +66,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         self.kafkaWakeup = kafkaWakeup
         self.plan = plan
         metrics = ThreadMetrics(board: plan.registry.lanes[number])
+        supersededCounted = plan.applications.map { _ in 0 }
         tokenUses = plan.pools.map { _ in ProviderTokenUse() }
         log = KindLog(logger: plan.logger, events: plan.registry.events)
         traces = LaneTraces(

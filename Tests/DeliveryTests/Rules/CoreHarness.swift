@@ -32,6 +32,8 @@ final class CoreHarness {
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
+    /// Commands whose trace was to be told, without a result.
+    private(set) var traces: [String] = []
     /// What was told to the settle script, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
 
@@ -319,6 +321,7 @@ final class CoreHarness {
             case .result: results.append(SeenResult(view))
             case .deadLetter: deadLetters.append(SeenDeadLetter(view))
             case .invalidation: invalidations.append(SeenInvalidation(view))
+            case .trace: traces.append(view.name)
             }
         }
     }

@@ -7,6 +7,7 @@ struct SeenResult {
     var outcome: String
     var activity: String
     var device: String
+    var superseded: Int
     var status: UInt16
     var reason: String
     var attempts: UInt8
@@ -26,6 +27,7 @@ struct SeenResult {
         outcome = "\(view.outcome.name)"
         activity = text(view.activity)
         device = text(view.device)
+        superseded = view.superseded
         status = view.status
         reason = text(view.reason)
         attempts = view.attempts

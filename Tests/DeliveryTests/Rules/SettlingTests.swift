@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test func aProductionIsKnownByItsNumber() {
-        for kind in [Production.Kind.result, .invalidation, .deadLetter] {
+        for kind in [Production.Kind.result, .invalidation, .deadLetter, .trace] {
             let production = Production(kind: kind, record: 0xFEDC_BA98)
             #expect(Production(tag: production.tag) == production)
         }

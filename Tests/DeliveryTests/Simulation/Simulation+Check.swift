@@ -19,7 +19,9 @@ extension Simulation {
         if !wasWiped { checkPace() }
         checkAlerts()
         checkOutcomes()
-        for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) where outcomes.isEmpty {
+        checkCounts()
+        for (command, outcomes) in results.sorted(by: { $0.key < $1.key })
+        where outcomes.isEmpty && !isReplaced(command) {
             violations.append("\(command): no result")
         }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {

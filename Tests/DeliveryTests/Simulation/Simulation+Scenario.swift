@@ -117,7 +117,8 @@ extension Simulation {
                         }
                         appended[identifier, default: 0] += 1
                         written[identifier] = value
-                        _ = log.append(topic: 0, key: activity, value: value, at: time)
+                        let (place, offset) = log.append(topic: 0, key: activity, value: value, at: time)
+                        counting.commands[place, default: [:]][offset] = identifier
                     }
                 )
             )

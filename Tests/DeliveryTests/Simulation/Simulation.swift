@@ -60,12 +60,17 @@ final class Simulation {
     var startsAllowed: Set<String> = []
     /// Activities of which an update came after their eight hours.
     var tooOld: Set<String> = []
+    var counting = SimulatedCounting()
     private var workersMade = 0
 
-    init(seed: UInt64, kind: Swarm.Kind = .plain) {
+    /// - Parameter countsSuperseded: nil: drawn by the seed, beside the other draws, so that they stay what they were.
+    init(seed: UInt64, kind: Swarm.Kind = .plain, countsSuperseded: Bool? = nil) {
         self.seed = seed
         random = SimulationRandom(seed: seed)
-        swarm = Swarm(&random, kind: kind)
+        var swarm = Swarm(&random, kind: kind)
+        var coin = SimulationRandom(seed: ~seed)
+        swarm.countsSuperseded = countsSuperseded ?? coin.chance(500)
+        self.swarm = swarm
         log = SimulatedLog(partitions: swarm.partitions)
         redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)
         faultsUntil =
@@ -191,7 +196,8 @@ final class Simulation {
                             offset: entry.nextOffset,
                             timestampMilliseconds: record.timestampMilliseconds,
                             key: key,
-                            value: record.value == nil ? nil : value
+                            value: record.value == nil ? nil : value,
+                            trace: counting.trace(of: entry.nextOffset)
                         ),
                         now: worker.moment(now)
                     )
@@ -348,5 +354,6 @@ final class Simulation {
         results[identifier, default: []].append(view.outcome)
         let place = SimulatedLog.Place(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
         acknowledged[place, default: []].insert(view.offset)
+        counting.note(view)
     }
 }

@@ -85,6 +85,9 @@ struct Swarm {
     /// Per mille of 100 ms steps in which the whole world stands still for minutes.
     var timeJump = 0
 
+    /// Commands that are superseded before Redis has seen them are counted.
+    var countsSuperseded = false
+
     /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
     init(_ random: inout SimulationRandom, kind: Kind) {
         workers = random.number(1...2)

@@ -1,0 +1,50 @@
+import LiveActivity
+
+/// Superseded commands without a result of their own (`kafka.supersededResults: counted`): the one that takes the place of such a command
+/// counts it, hands the count on when it is itself replaced, and says it in its result.
+///
+/// Why its offset may be settled at once, before anything of the newer command is: nobody needs to read it again. The newer one was
+/// received, is not settled, and so holds back the commit of its own partition at its own offset, wherever that is: above (a backlog),
+/// below (the older version was written later) or in another partition (the record key is not checked). Whatever becomes of this process,
+/// the newer one is read again by whoever is next, and could only supersede the older once more. The newer one can end in three
+/// ways: settled, then this version is past; given up with its partition, then it is read again; counted itself, then the same holds of
+/// the one that counts it, whose version is higher still. An alert goes the same way: it is counted only where one of a higher version
+/// is in its place. Without a result there is thus nothing to wait for, and with the process only the count is lost.
+extension Delivery {
+    /// Ends a command whose place a newer one takes, and which has no alert that goes on.
+    ///
+    /// - Returns: false if it is gone.
+    mutating func giveWay(_ older: UInt32, to newer: UInt32, _ outcome: Outcome) -> Bool {
+        guard configuration.countsSuperseded, outcome == .superseded, mayBeCounted(older) else {
+            finish(older, outcome)
+            return true
+        }
+        let (sum, isTooMuch) = records[newer].superseded.addingReportingOverflow(records[older].superseded &+ 1)
+        records[newer].superseded = isTooMuch ? .max : sum
+        replaceRider(of: older, by: newer)
+        return finishCounted(older)
+    }
+
+    /// Redis knows nothing of it, and nothing is to be told but that it is over. What was to begin an activity, and what was told to be
+    /// `held`, say what became of them; and a token that the newer one could not take along is registered when a result is acknowledged.
+    private func mayBeCounted(_ record: UInt32) -> Bool {
+        let slot = records.address(of: record)
+        return slot.pointee.admittedMilliseconds < 0 && slot.pointee.topic == .commands
+            && slot.pointee.event != .start && slot.pointee.reason.count == 0 && !slot.pointee.suppliesToken
+    }
+
+    private mutating func finishCounted(_ record: UInt32) -> Bool {
+        precondition(!records[record].isFinished && records[record].settlement == .none)
+        records[record].isFinished = true
+        recordsFinished += 1
+        records[record].outcome = .superseded
+        count(.superseded)
+        countWithoutResult(of: record)
+        guard records[record].trace.count == 0 else {
+            produce(.trace, record)
+            return true
+        }
+        settle(record)
+        return false
+    }
+}

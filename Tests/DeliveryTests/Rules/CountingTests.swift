@@ -1,0 +1,204 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// `kafka.supersededResults: counted`: what is merged away before Redis has seen it stands in the result of what took its place.
+@Suite struct CountingTests {
+    private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+        CoreHarness {
+            $0.countsSuperseded = true
+            change(&$0)
+        }
+    }
+
+    private func counts(_ core: CoreHarness) -> [String] {
+        core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" }
+    }
+
+    @Test func whatIsReplacedInABatchIsCountedAndSettledAtOnce() {
+        let core = counting()
+        core.receive(.update(1), .update(2), .update(3))
+        #expect(core.outcomes == [])
+        #expect(core.waiting == ["admit u3"])
+        #expect(core.recordsHeld == 1)
+        #expect(core.committableOffset == 2, "u3 holds the commit back")
+        core.carry()
+        #expect(counts(core) == ["u3 accepted 2"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 3)
+        #expect(core.counters[.superseded] == 2 && core.counters.coalesced == 2)
+        #expect(core.counters(of: 0).supersededWithoutResult == 2)
+    }
+
+    @Test func withoutTheChoiceNothingIsCounted() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(2))
+        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(core.counters(of: 0).supersededWithoutResult == 0)
+    }
+
+    @Test func theCountIsHandedOn() {
+        let core = counting()
+        core.receive(.update(1))
+        core.receive(.update(2), .update(3))
+        core.receive(.update(4))
+        core.receive(.end(5))
+        core.carry()
+        core.elapse(1_010)
+        core.carry()
+        #expect(counts(core) == ["u1 accepted 0", "e5 accepted 3"])
+    }
+
+    @Test func anOlderVersionThatComesLaterIsCounted() {
+        let core = counting()
+        core.receive(.update(3))
+        core.receive(.update(5), .update(4))
+        #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
+        core.carry()
+        core.elapse(1_010)
+        core.carry()
+        #expect(counts(core) == ["u3 accepted 0", "u5 accepted 1"])
+    }
+
+    @Test func aNewerOneInAnotherPartitionHoldsItsOwnCommitBack() {
+        let core = counting()
+        let other = core.assign(.commands, number: 1)
+        core.receiveOne(.update(2), partition: other)
+        core.receiveOne(.update(1), partition: core.commands)
+        core.endBatch()
+        #expect(core.committableOffset == 1 && core.committableOffset(other) == 0)
+        core.beginRevoking(core.commands)
+        #expect(core.isDrained(core.commands))
+        core.carry()
+        #expect(counts(core) == ["u2 accepted 1"])
+    }
+
+    @Test func aPartitionThatGoesTakesTheNewerOneAndItsCount() {
+        let core = counting { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1, of: "first"))
+        core.receive(.update(1), .update(2))
+        #expect(core.committableOffset == 0)
+        core.beginRevoking(core.commands)
+        core.reply(.unchanged)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 2, "u2 is read again")
+        #expect(core.counters(of: 0).supersededWithoutResult == 1)
+    }
+
+    @Test func whatRedisHasSeenHasAResultOfItsOwn() {
+        let core = counting()
+        core.receive(.update(1))
+        core.receive(.update(2), .update(3))
+        core.reply(.wait, number: 500)
+        #expect(counts(core) == ["u1 superseded 0"])
+        core.elapse(510)
+        core.reply(.superseded)
+        #expect(counts(core) == ["u1 superseded 0", "u3 superseded 1"])
+        core.receive(.update(4), .update(4))
+        #expect(core.outcomes.last == "u4 duplicate")
+    }
+
+    @Test func aCommandThatWaitsWithACountKeepsItWhenRedisHasSeenIt() {
+        let core = counting()
+        core.receive(.update(1), .update(2))
+        core.reply(.wait, number: 500)
+        core.receive(.update(3), .update(4))
+        core.elapse(510)
+        core.carry()
+        #expect(counts(core) == ["u2 superseded 1", "u4 accepted 1"])
+    }
+
+    @Test func anAlertThatRidesOnHasAResultOfItsOwn() {
+        let core = counting()
+        core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
+        #expect(core.outcomes == [])
+        core.carry()
+        #expect(counts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "u1 gave way to a newer alert")
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 5)
+    }
+
+    @Test func anAlertThatGivesWayToANewerOneIsCounted() {
+        let core = counting()
+        core.receive(.alert(1), .alert(2))
+        core.receive(.update(3), .update(4))
+        core.receive(.alert(5))
+        core.carry()
+        core.elapse(1_010)
+        core.carry()
+        #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
+    }
+
+    @Test func anAlertThatDoesNotFitHasAResultThatSaysSo() {
+        let core = counting()
+        let long = String(repeating: "x", count: 3_990)
+        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
+        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(core.results.first?.reason == "alertDidNotFit")
+    }
+
+    @Test func whatCarriesAnAlertIsCountedAndTheAlertRidesOn() throws {
+        let core = counting()
+        core.receive(.alert(1), .update(2), .update(3))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("1 : 0"))
+        core.answer(.accepted)
+        #expect(counts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
+    }
+
+    @Test func aStartHasAResultOfItsOwn() {
+        let core = counting()
+        core.receive(.start(1), .start(2))
+        #expect(counts(core) == ["s1 superseded 0"])
+    }
+
+    @Test func whatWasHeldHasAResultOfItsOwn() {
+        let core = counting()
+        core.register(CommandText.registration())
+        core.receive(.update(2))
+        core.reply(.registered, held: .update(1))
+        #expect(core.outcomes == ["u1 superseded"] || core.waiting.contains("admit u2"))
+        core.reply(.unchanged)
+        core.reply(.superseded)
+        #expect(core.results.allSatisfy { $0.superseded == 0 })
+        #expect(core.results.map(\.command).sorted() == ["u1", "u2"])
+    }
+
+    @Test func anUpdateThatAnEndFollowsLateIsEndedWithAResult() {
+        let core = counting()
+        core.receive(.update(2), .end(1))
+        #expect(counts(core) == ["u2 ended 0"])
+    }
+
+    @Test func whatExpiresSaysItsCount() {
+        let core = counting()
+        let now = CoreHarness.startSeconds
+        core.receive(.update(0))
+        core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(now + 1),"#))
+        core.elapse(5_000)
+        core.carry()
+        core.elapse(1_010)
+        #expect(counts(core) == ["u0 accepted 0", "u2 expired 1"])
+    }
+
+    @Test func whatIsWrongGoesToTheDeadLettersAllTheSame() {
+        let core = counting()
+        core.receive(.update(1), "{", .update(2))
+        #expect(core.deadLetters.count == 1)
+        #expect(core.results.map(\.outcome) == ["invalid"])
+    }
+
+    @Test func aTraceIsToldBeforeItsRecordIsGone() {
+        let core = counting()
+        core.receiveOne(.update(1), partition: core.commands, trace: "t")
+        core.receiveOne(.update(2), partition: core.commands)
+        core.endBatch()
+        #expect(core.traces == ["u1"] && core.outcomes == [])
+        #expect(core.committableOffset == 0)
+        core.report(.acknowledged, on: .trace)
+        #expect(core.committableOffset == 1)
+        core.carry()
+        #expect(counts(core) == ["u2 accepted 1"])
+    }
+}

@@ -1,0 +1,79 @@
+import Delivery
+import LiveActivity
+
+/// What the results say of commands that have none.
+struct SimulatedCounting {
+    /// By place and offset: which command stands there.
+    var commands: [SimulatedLog.Place: [Int64: String]] = [:]
+    /// By activity: results of records of the commands topic, and the commands that all results count.
+    private(set) var results: [String: Int] = [:]
+    private(set) var superseded: [String: Int] = [:]
+    private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
+
+    mutating func note(_ view: RecordView) {
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        if view.topic == .commands { results[activity, default: 0] += 1 }
+        superseded[activity, default: 0] += view.superseded
+    }
+
+    /// A record in a trace stays until that has been told.
+    func trace(of offset: Int64) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(trace)[..<(offset % 4 == 0 ? 1 : 0)])
+    }
+}
+
+extension Simulation {
+    /// Whether a command may do without a result: it starts nothing, and one of a higher version is there, with an alert if it has one.
+    func isReplaced(_ command: String) -> Bool {
+        !newer(than: command).isEmpty
+    }
+
+    /// Whether the offset of a record without a result may be committed: what is newer has a result, or will be read again.
+    func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
+        guard let command = counting.commands[place]?[offset] else { return false }
+        return newer(than: command)
+            .contains { newer in
+                if results[newer]?.isEmpty == false { return true }
+                return counting.commands.contains { place, commands in
+                    commands.contains { $0.value == newer && $0.key >= log.committed[place] ?? 0 }
+                }
+            }
+    }
+
+    private func newer(than command: String) -> [String] {
+        guard swarm.countsSuperseded, let version = versions[command], let mark = command.lastIndex(of: "#") else {
+            return []
+        }
+        let activity = String(command[..<mark])
+        let isStart = phones[activity]?.device != nil && version.sequence == 1
+        guard !isStart else { return [] }
+        let rings = { (version: Version) in self.alerts[activity]?.contains(Int(version.sequence)) ?? false }
+        return
+            versions.filter { other in
+                other.key.hasPrefix("\(activity)#") && other.value > version && (rings(other.value) || !rings(version))
+            }
+            .map(\.key)
+    }
+
+    /// When no worker and no result was lost, results and counts together are the commands, of each activity.
+    func checkCounts() {
+        if !swarm.countsSuperseded, let one = counting.superseded.first(where: { $0.value > 0 }) {
+            violations.append("\(one.key): commands were counted though each has a result")
+        }
+        guard swarm.crash == 0, swarm.rebalance == 0, swarm.productionFailure == 0 else { return }
+        var written: [String: Int] = [:]
+        for command in counting.commands.values.flatMap(\.values) {
+            written[String(command.prefix { $0 != "#" }), default: 0] += 1
+        }
+        for (activity, count) in written.sorted(by: { $0.key < $1.key }) {
+            let (results, superseded) = (counting.results[activity] ?? 0, counting.superseded[activity] ?? 0)
+            if results + superseded != count {
+                violations.append("\(activity): \(results) results and \(superseded) counted of \(count) commands")
+            }
+        }
+        let without = workers.reduce(0) { $0 + ($1?.delivery.counters(of: 0).supersededWithoutResult ?? 0) }
+        if without != counting.superseded.values.reduce(0, +) {
+            violations.append("\(without) commands without a result, but the results count others")
+        }
+    }
+}
