@@ -42,6 +42,10 @@ def options(arguments):
     )
     parser.add_argument("--repeats", type=int, default=0, help="pushes that may have been sent twice (0)")
     parser.add_argument("--results-again", type=int, default=0, help="results that may have been written twice (0)")
+    parser.add_argument(
+        "--superseded-results", choices=("each", "counted"), default="each",
+        help="kafka.supersededResults of the run: counted if superseded commands may stand in newer ones' results (each)",
+    )
     parser.add_argument("--alerts-again", type=int, default=0, help="alerts that may have rung twice (0)")
     parser.add_argument(
         "--wipes", type=int, default=0, help="how often Redis lost all that it knew; each time buckets are full again (0)"

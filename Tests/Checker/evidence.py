@@ -121,6 +121,8 @@ class Evidence:
             own.append(command)
             self.commands[command.identifier] = command
         self.foreign_results = []
+        self.counted = {}
+        """By activity: the commands that its results count beside their own."""
         self.results_read = 0
         accepted = {}
         self.accepted = []
@@ -131,6 +133,7 @@ class Evidence:
                 self.foreign_results.append(f"line {number}: {value.get('command')}")
                 continue
             command.outcomes.append(value)
+            self.counted[command.activity] = self.counted.get(command.activity, 0) + value.get("superseded", 0)
             if value.get("outcome") == "accepted":
                 self.accepted.append((command, value))
                 accepted.setdefault(value.get("apnsId"), command)

@@ -24,19 +24,27 @@ def percentile(values, share):
 
 
 def results(evidence, options):
-    """Each command has a result, and each result a command."""
+    """Each command has a result, and each result a command; or one that took the command's place counts it."""
     law = Law("each command has a result")
     counts, repeated = {}, 0
     for command in evidence.commands.values():
         final = [r for r in command.outcomes if r["outcome"] != "held"]
         if not command.outcomes:
-            law.breaks(f"{command.identifier}: no result")
+            counts["counted"] = counts.get("counted", 0) + 1
+            if not may_be_counted(evidence, options, command):
+                law.breaks(f"{command.identifier}: no result")
             continue
         if not final:
             law.breaks(f"{command.identifier}: held, and never let go")
             continue
         repeated += len(final) - 1
         counts[command.outcome] = counts.get(command.outcome, 0) + 1
+    for activity, own in evidence.by_activity.items():
+        without = sum(not command.outcomes for command in own)
+        counted = evidence.counted.get(activity, 0)
+        # A worker that died took counts with it, and its successor may have counted what it had counted.
+        if counted != without and not (options.superseded_results == "counted" and options.results_again):
+            law.breaks(f"{activity}: {without} commands without a result, {counted} are counted")
     for foreign in evidence.foreign_results:
         law.breaks(f"a result of nobody's command: {foreign}")
     if repeated > options.results_again:
@@ -44,6 +52,14 @@ def results(evidence, options):
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     law.measured = f"{len(evidence.commands)} commands: {outcomes}; {repeated} results came again"
     return law
+
+
+def may_be_counted(evidence, options, command):
+    """Whether a newer command with a result took this one's place, and that of its alert if it has one."""
+    if options.superseded_results == "each" or command.event == "start":
+        return False
+    newer = [c for c in evidence.by_activity[command.activity][command.order + 1:] if c.outcomes]
+    return any(command.alert is None or c.alert is not None for c in newer)
 
 
 def accepted(evidence, options):

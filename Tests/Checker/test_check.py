@@ -125,6 +125,47 @@ class Doctored(unittest.TestCase):
         self.run_.results.remove(next(r for r in self.run_.results if r["outcome"] == "superseded"))
         self.breaks("each command has a result")
 
+    def test_commands_that_are_counted(self):
+        self.count()
+        code, broken, report = judge(self.run_.written(), "--superseded-results", "counted")
+        self.assertEqual((code, broken), (0, []), report)
+        self.assertIn(" counted", report)
+        self.breaks("each command has a result")
+
+    def test_counts_that_are_wrong(self):
+        self.count()
+        next(r for r in self.run_.results if r.get("superseded"))["superseded"] += 1
+        self.breaks("each command has a result", "--superseded-results", "counted")
+        arguments = ("--superseded-results", "counted", "--results-again", "1")
+        self.assertEqual(judge(self.run_.written(), *arguments)[0], 0)
+
+    def test_a_count_where_each_has_a_result(self):
+        self.run_.results[5]["superseded"] = 1
+        self.breaks("each command has a result")
+
+    def test_what_may_not_be_counted(self):
+        for kind in ("start", "end"):
+            with self.subTest(kind):
+                self.setUp()
+                self.count()
+                command = next(c for c in self.run_.commands if c["event"] == kind)
+                self.run_.results = [r for r in self.run_.results if r["command"] != command["command"]]
+                self.breaks(
+                    "each command has a result", "--superseded-results", "counted", others=("each accepted result",)
+                )
+
+    def count(self):
+        """Superseded commands lose their results, and the next result of their activity counts them."""
+        outcomes = {r["command"]: r for r in self.run_.results}
+        waiting = {}
+        for command in self.run_.commands:
+            result, activity = outcomes[command["command"]], command["activity"]
+            if result["outcome"] == "superseded" and command["alert"] is None:
+                self.run_.results.remove(result)
+                waiting[activity] = waiting.get(activity, 0) + 1
+            elif waiting.get(activity):
+                result["superseded"] = waiting.pop(activity)
+
     def test_a_command_that_stays_held(self):
         result = next(r for r in self.run_.results if r["outcome"] == "superseded")
         result["outcome"] = "held"

@@ -38,6 +38,21 @@ struct TallyTests {
         #expect(tally.freshness.percentile(50) == 250)
     }
 
+    @Test func whatAResultCountsHasBeenSuperseded() {
+        let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
+        var tally = Tally()
+        let summary = Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
+        tally.add(summary, countsFreshness: true)
+        tally.add(summary, countsFreshness: true)
+        var released = result(.accepted)
+        released.isFromCommands = false
+        released.superseded = 3
+        tally.add(released, countsFreshness: true)
+        #expect(tally.commands == 16 && tally.repeated == 1)
+        #expect(tally[.held] == 1 && tally[.superseded] == 15)
+    }
+
     @Test func whatWasHeldGetsAResultOfItsOwn() {
         var tally = Tally()
         tally.add(result(.held), countsFreshness: true)

@@ -1,3 +1,4 @@
+import CausewayWorker
 import Foundation
 import Testbed
 import Testing
@@ -43,8 +44,15 @@ struct PromiseTests {
         #expect(run.text.contains("\nOK") && run.text.contains(/Ran [1-9][0-9]* tests/))
     }
 
-    @Test func everyPromiseIsKeptWhenTheBudgetRunsOut() async throws {
-        let run = try await season(["--matches", "3", "--followers", "50", "--seconds", "25", "--budget", "8"])
+    @Test(arguments: [WorkerConfiguration.Kafka.SupersededResults.each, .counted])
+    func everyPromiseIsKeptWhenTheBudgetRunsOut(
+        supersededResults: WorkerConfiguration.Kafka.SupersededResults
+    ) async throws {
+        let choice = ["--superseded-results", supersededResults.rawValue]
+        let run = try await season(
+            ["--matches", "3", "--followers", "50", "--seconds", "25", "--budget", "8"] + choice,
+            allowing: choice
+        )
         #expect(run.figures.demotions > 0, "the budget is meant to run out")
         #expect(run.figures.pushes * 5 < run.figures.commands, "ten commands come in the time of a push")
         #expect(run.figures.repeatedResults == 0)
@@ -73,7 +81,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    @Test func aBacklogIsOnePushForEachActivity() async throws {
+    @Test(arguments: [WorkerConfiguration.Kafka.SupersededResults.each, .counted])
+    func aBacklogIsOnePushForEachActivity(supersededResults: WorkerConfiguration.Kafka.SupersededResults) async throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"
@@ -82,7 +91,7 @@ struct PromiseTests {
                 ExampleRun.executable,
                 [
                     "backlog", "--commands", "200000", "--activities", "2000", "--json", json,
-                    "--data", ExampleFiles("season").directory.path,
+                    "--superseded-results", supersededResults.rawValue, "--data", ExampleFiles("season").directory.path,
                 ]
             )
         }
@@ -90,5 +99,6 @@ struct PromiseTests {
         let figures = try JSONDecoder().decode(BacklogFigures.self, from: Data(try TextFile.read(json)))
         #expect(figures.pushes == 2_000 && figures.phonesWithFinalScore == 2_000)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == 200_000)
+        #expect(supersededResults == .each ? figures.resultRecords == 200_000 : figures.resultRecords < 20_000)
     }
 }

@@ -56,14 +56,19 @@ final class Backlog {
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }
 
-    func run(shapesFile: String, lanes: Int) throws(DemoError) -> BacklogFigures {
+    func run(
+        shapesFile: String,
+        lanes: Int,
+        supersededResults: WorkerConfigurationText.SupersededResults
+    ) throws(DemoError) -> BacklogFigures {
         try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
         try stage.startRedis()
         try stage.startSimulator(shapes: [shapesFile])
         let configuration = WorkerConfigurationText.text(
             stage: stage,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
-            lanes: lanes
+            lanes: lanes,
+            supersededResults: supersededResults
         )
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
@@ -73,11 +78,20 @@ final class Backlog {
         try register(phones, wire)
         try pileUp(wire)
         let reading = try readAlone()
+        let brokerBefore = stage.brokerCPUMilliseconds
         try stage.startWorker()
         try awaitFinalScores(phones)
         let usage = stage.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        let broker = stage.brokerCPUMilliseconds - brokerBefore
         try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
-        return try figures(phones, reading: reading, usage: usage)
+        return try figures(phones, reading: reading, worker: usage, brokerCPUMilliseconds: broker)
+    }
+
+    /// What it took to read the backlog, the broker's part beside the reader's.
+    private struct Reading {
+        var milliseconds: Int64
+        var cpuMilliseconds: Int64
+        var brokerCPUMilliseconds: Int64
     }
 
     /// Phones with an activity each, whose tokens a worker has taken in and is stopped again.
@@ -136,7 +150,7 @@ final class Backlog {
         }
     }
 
-    private func readAlone() throws(DemoError) -> (milliseconds: Int64, cpuMilliseconds: Int64) {
+    private func readAlone() throws(DemoError) -> Reading {
         let properties: [(name: String, value: String)]
         do {
             properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
@@ -147,9 +161,14 @@ final class Backlog {
         let reading = try TopicReading(properties: properties, topic: CommandWire.commandsTopic)
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
+        let brokerBefore = stage.brokerCPUMilliseconds
         let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(DemoError) in try look() }
         let after = ProcessUsage(identifier: getpid()) ?? .none
-        return (milliseconds, after.cpuMilliseconds - before.cpuMilliseconds)
+        return Reading(
+            milliseconds: milliseconds,
+            cpuMilliseconds: after.cpuMilliseconds - before.cpuMilliseconds,
+            brokerCPUMilliseconds: stage.brokerCPUMilliseconds - brokerBefore
+        )
     }
 
     /// Asks the phones alone: whoever read the results meanwhile would take the cores that the worker is measured on.
@@ -162,8 +181,9 @@ final class Backlog {
 
     private func figures(
         _ phones: SimulatedPhones,
-        reading: (milliseconds: Int64, cpuMilliseconds: Int64),
-        usage: ProcessUsage
+        reading: Reading,
+        worker: ProcessUsage,
+        brokerCPUMilliseconds: Int64
     ) throws(DemoError) -> BacklogFigures {
         let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
         defer { reader.close() }
@@ -181,9 +201,12 @@ final class Backlog {
             phonesWithFinalScore: try phones.compare(with: feed).matching,
             readingMilliseconds: reading.milliseconds,
             readingCPUMilliseconds: reading.cpuMilliseconds,
+            readingBrokerCPUMilliseconds: reading.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastAnsweredMilliseconds - tally.firstReceivedMilliseconds,
             resultsMilliseconds: reader.newestMilliseconds - tally.firstReceivedMilliseconds,
-            worker: usage
+            resultRecords: reader.results,
+            worker: worker,
+            brokerCPUMilliseconds: brokerCPUMilliseconds
         )
     }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayWorker
 import Foundation
 
 /// `causeway backlog`: what a worker makes of commands that have piled up.
@@ -28,6 +29,9 @@ struct BacklogCommand: ParsableCommand {
 
     @Option(help: "Threads of the worker; 0 means one a core.")
     var lanes = 1
+
+    @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
+    var supersededResults = WorkerConfigurationText.SupersededResults.each
 
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?
@@ -86,6 +90,6 @@ struct BacklogCommand: ParsableCommand {
             stage: stage,
             interruption: interruption
         )
-        return try backlog.run(shapesFile: files.shapesFile, lanes: lanes)
+        return try backlog.run(shapesFile: files.shapesFile, lanes: lanes, supersededResults: supersededResults)
     }
 }

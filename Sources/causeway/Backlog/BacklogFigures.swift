@@ -2,7 +2,7 @@
 struct BacklogFigures: Codable, Equatable {
     var commands: Int
     var activities: Int
-    /// Commands by the outcome of their result.
+    /// Commands by the outcome of their result, or of the count that they stand in.
     var outcomes: [DemoFigures.OutcomeCount]
     /// Accepted by APNs, as its service counts them.
     var pushes: Int
@@ -11,12 +11,18 @@ struct BacklogFigures: Codable, Equatable {
     var readingMilliseconds: Int64
     /// What that took of CPU, all threads of the client together.
     var readingCPUMilliseconds: Int64
+    /// What it took of the broker's CPU.
+    var readingBrokerCPUMilliseconds: Int64
     /// From the worker's receipt of the first command to APNs' last answer.
     var pushingMilliseconds: Int64
     /// From the same to the last result's record.
     var resultsMilliseconds: Int64
+    /// Records that the worker wrote to the results topic.
+    var resultRecords: Int
     /// Of the worker, from its start.
     var worker: ProcessUsage
+    /// Of the broker meanwhile.
+    var brokerCPUMilliseconds: Int64
 
     var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && resultsAreComplete }
 
@@ -30,8 +36,9 @@ struct BacklogFigures: Codable, Equatable {
             reading the topic alone        \(seconds(readingMilliseconds))
             to the last push's answer      \(seconds(pushingMilliseconds)), \(times(pushingMilliseconds)) times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(times(resultsMilliseconds)) times as long
-            CPU of the reading alone       \(seconds(readingCPUMilliseconds))
-            CPU of the worker              \(seconds(worker.cpuMilliseconds))
+            records of results             \(Numeral.grouped(resultRecords))
+            CPU of the reading alone       \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(readingBrokerCPUMilliseconds))
+            CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
 

@@ -1,3 +1,4 @@
+import CausewayWorker
 import Foundation
 import Kafka
 import LiveActivity
@@ -15,6 +16,8 @@ struct DemoOptions {
     var disturbances: [Disturbance] = []
     /// By what numbers the worker paces its pushes.
     var policy = Policy(name: "default")
+    /// What superseded commands come to.
+    var supersededResults = WorkerConfigurationText.SupersededResults.each
     /// Where a checker finds what it needs; nil: nothing is written down.
     var evidence: Evidence?
 }
@@ -108,7 +111,8 @@ final class Demo {
             stage: stage,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
             lanes: options.lanes,
-            policy: options.policy
+            policy: options.policy,
+            supersededResults: options.supersededResults
         )
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         try stage.startWorker()

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayWorker
 import Foundation
 import LiveActivity
 
@@ -76,6 +77,9 @@ struct DemoCommand: ParsableCommand {
     )
     var evidence: String?
 
+    @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
+    var supersededResults = WorkerConfigurationText.SupersededResults.each
+
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?
 
@@ -103,6 +107,9 @@ struct DemoCommand: ParsableCommand {
             if let moment, !(0..<seconds).contains(moment) {
                 throw ValidationError("--\(name) must be before the last ball, 0 to \(seconds - 1)")
             }
+        }
+        guard crashAt == nil || supersededResults == .each else {
+            throw ValidationError("--crash-at takes counts along, for which the demo would wait: not with counted")
         }
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
             throw ValidationError("--wipe-at must not be while Redis is away")
@@ -142,6 +149,7 @@ struct DemoCommand: ParsableCommand {
             shapesFile: files.shapesFile,
             disturbances: disturbances
         )
+        options.supersededResults = supersededResults
         if let budget {
             options.policy.frequentBudget = Policy.Bucket(
                 pushes: budget,

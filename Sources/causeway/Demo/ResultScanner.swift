@@ -5,6 +5,8 @@ struct ResultSummary: Equatable {
     var outcome: Outcome?
     var priority = 0
     var attempts = 0
+    /// Commands without a result of their own that this one stands for as well.
+    var superseded = 0
     /// It asked for priority 10 and went at 5, since the budget was spent.
     var isDemoted = false
     /// False for the second result of a command that had been held: it names the registration that set it free.
@@ -89,6 +91,7 @@ extension ResultSummary {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }
             if name.elementsEqual("attempts".utf8) { attempts = Int(number) }
+            if name.elementsEqual("superseded".utf8) { superseded = Int(number) }
         case (2, UInt8(ascii: "s")):
             if name.elementsEqual("partition".utf8) { sourcePartition = Int(number) }
             if name.elementsEqual("offset".utf8) { sourceOffset = number }

@@ -129,6 +129,9 @@ final class Stage {
         }
     }
 
+    /// Of the broker, since its start.
+    var brokerCPUMilliseconds: Int64 { usage().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
+
     /// Kills the worker as a crash would, and starts another.
     func crashWorker() throws(DemoError) {
         worker?.signal(SIGKILL)

@@ -11,7 +11,7 @@ struct Tally {
     /// By partition and offset of the commands topic: whether there is a result.
     private var settled: [[Bool]] = []
     private var counts = [Int](repeating: 0, count: Outcome.allCases.count)
-    /// Commands that have a result.
+    /// Commands that have a result, or are counted in one.
     private(set) var commands = 0
     /// Results for commands that had theirs already.
     private(set) var repeated = 0
@@ -43,6 +43,7 @@ struct Tally {
         }
         guard result.isFromCommands else {
             released += 1
+            addSuperseded(result)
             if outcome == .accepted { addPush(result, countsFreshness: false) }
             return
         }
@@ -62,8 +63,14 @@ struct Tally {
             firstReceivedMilliseconds = result.receivedMilliseconds
         }
         settled[result.sourcePartition][offset] = true
+        addSuperseded(result)
         counts[Int(outcome.rawValue)] += 1
         if outcome == .accepted { addPush(result, countsFreshness: countsFreshness) }
+    }
+
+    private mutating func addSuperseded(_ result: ResultSummary) {
+        commands += result.superseded
+        counts[Int(Outcome.superseded.rawValue)] += result.superseded
     }
 
     private mutating func addPush(_ result: ResultSummary, countsFreshness: Bool) {

@@ -1,3 +1,5 @@
+import ArgumentParser
+import CausewayWorker
 import LiveActivity
 
 /// The configuration file that a worker on the stage is given.
@@ -9,7 +11,13 @@ enum WorkerConfigurationText {
     }
 
     /// - Parameter policy: named `default`, so that it is every app's.
-    static func text(stage: Stage, apps: [App], lanes: Int, policy: Policy = Policy(name: "default")) -> String {
+    static func text(
+        stage: Stage,
+        apps: [App],
+        lanes: Int,
+        policy: Policy = Policy(name: "default"),
+        supersededResults: SupersededResults = .each
+    ) -> String {
         """
         log:
           format: text
@@ -18,6 +26,7 @@ enum WorkerConfigurationText {
           port: \(stage.httpPort)
         kafka:
           bootstrapServers: "\(stage.bootstrapServers)"
+          supersededResults: \(supersededResults.rawValue)
           consumer:
             # A worker that was killed is missed after this long, and the embedded broker serves one member of a group alone.
             session.timeout.ms: "6000"
@@ -39,6 +48,8 @@ enum WorkerConfigurationText {
 
         """
     }
+
+    typealias SupersededResults = WorkerConfiguration.Kafka.SupersededResults
 
     /// Nothing if all is as it is without it.
     private static func policies(_ policy: Policy) -> String {
@@ -68,3 +79,5 @@ enum WorkerConfigurationText {
         """
     }
 }
+
+extension WorkerConfigurationText.SupersededResults: ExpressibleByArgument {}
