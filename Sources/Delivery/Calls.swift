@@ -68,6 +68,8 @@ public struct ScriptReply {
         /// The command that is held carries an alert, and this one has none: nothing was changed, and the held one comes along.
         case alertHeld
         case address, retry
+        /// As many starts as may be are held for the device's token already.
+        case full
         case registered, stale, unregistered
         case settled
     }

@@ -59,7 +59,7 @@ extension Delivery {
         case .held: finishCurrent(call, .held, now: now)
         case .unchanged: finishCurrent(call, .unchanged, now: now)
         case .ended, .tooOld, .superseded, .duplicate, .unknown: notAdmitted(call, reply.verdict, now: now)
-        case .alertHeld, .address, .retry, .registered, .stale, .unregistered, .settled:
+        case .alertHeld, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             records[record].setReason("unexpected reply of the admit script")
             finishCurrent(call, .failed, now: now)
         }
@@ -156,6 +156,9 @@ extension Delivery {
         switch reply.verdict {
         case .held: finishCurrent(call, .held, now: now)
         case .superseded: finishCurrent(call, .superseded, now: now)
+        case .full:
+            records[call.record].setReason("heldStartsFull")
+            finishCurrent(call, .failed, now: now)
         // Another worker has sent it since it was admitted here.
         case .duplicate: finishCurrent(call, .duplicate, now: now)
         case .retry:

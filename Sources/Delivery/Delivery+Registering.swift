@@ -5,13 +5,22 @@ import LiveActivity
 /// A token also comes with a command. The admission registers it, whatever becomes of the command; but what is held for it comes back with
 /// a registration only. A command that goes no further is therefore followed, when its outcome is acknowledged, by the registration of
 /// its token, in the same record, which is not settled before.
+///
+/// Several starts may be held for a device's token. A registration brings the oldest; when that one is done with, the same record
+/// registers the token again, which brings the next, until nothing comes.
 extension Delivery {
+    /// Results that one record may have: more than starts that are held for one token.
+    static var resultsMax: UInt8 { 16 }
+
     /// What a record that brought a token comes to is known: whether something may still be held for the token.
     mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
+        guard records[record].resultsBefore + 1 < Self.resultsMax else { return }
         switch outcome {
+        // For the token of a device other activities' starts may be held.
+        case .accepted, .unchanged, .failed, .unknown: records[record].registersToken = records[record].event == .start
         case .superseded, .duplicate, .ended, .expired: records[record].registersToken = true
-        // It was the newest itself, or Redis has a later word on the token.
-        case .accepted, .unchanged, .held, .invalid, .unregistered, .failed, .unknown: return
+        // Redis has a later word on the token.
+        case .held, .invalid, .unregistered: return
         }
     }
 
@@ -40,6 +49,8 @@ extension Delivery {
         registration.attributesType = slot.attributesType
         registration.trace = slot.trace
         registration.reason = slot.reason
+        registration.version = slot.version
+        registration.isHeldStart = slot.isHeldStart
         registration.carryUnsentAlert(of: slot)
         registration.resultsBefore = slot.resultsBefore &+ 1
         records[record] = registration
@@ -63,6 +74,7 @@ extension Delivery {
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
             takeAlert(of: slot, to: record, now: now)
+            if command.event == .start { keepToken(of: slot, for: record) }
             arena.free(slot.block)
             arena.free(slot.content)
             // The token that was held for is in Redis: the admission names it.
@@ -73,6 +85,14 @@ extension Delivery {
             // Only a hand other than ours can have put it there; the registration itself stands.
             finishSilently(record)
         }
+    }
+
+    /// The token by which a start was set free, for those that are held beside it.
+    private mutating func keepToken(of registration: RecordSlot, for record: UInt32) {
+        records[record].isHeldStart = true
+        records[record].setToken(registration.tokenBytes)
+        records[record].environment = registration.environment
+        records[record].registeredAtMilliseconds = registration.registeredAtMilliseconds
     }
 
     /// The token of a command is registered that has an alert and was overtaken. If it was by what is held, that one carries the alert:
@@ -105,7 +125,7 @@ extension RecordSlot {
     /// Of a command that was overtaken, whose alert nobody has been told of: of any other it is done with.
     fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) {
         guard slot.event != .start, slot.outcome == .superseded else { return }
-        (version, expiration, priority) = (slot.version, slot.expiration, slot.priority)
+        (expiration, priority) = (slot.expiration, slot.priority)
         (body, layout) = (slot.body, slot.layout)
     }
 }

@@ -9,13 +9,14 @@ extension Delivery {
         recordsFinished += 1
         records[record].outcome = outcome
         count(outcome)
-        if records[record].suppliesToken { noteToken(of: record, outcome) }
+        if records[record].suppliesToken || records[record].isHeldStart { noteToken(of: record, outcome) }
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
         if records[record].settlement != .none { call(.settle, record) }
         if records[record].kind == .command, records[record].event == .start {
             refundUnsentStart(record)
-            if records[record].settlement != .none { call(.settleDevice, record) }
+            let isOver = records[record].isHeldStart && !records[record].isInTwoHands && outcome != .held
+            if isOver || records[record].settlement != .none { call(.settleDevice, record) }
         }
         finishRider(of: record)
         if records[record].kind == .command, !records[record].retiresToken, !records[record].registersToken {

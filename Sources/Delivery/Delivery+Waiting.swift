@@ -71,6 +71,7 @@ extension Delivery {
         let (event, olderEvent) = (records[record].event, records[tail].event)
         if version == olderVersion {
             countCoalesced(of: record)
+            records[record].isInTwoHands = true
             passToken(from: record, to: tail)
             finish(record, .duplicate)
         } else if version < olderVersion {

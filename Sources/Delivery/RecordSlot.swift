@@ -105,6 +105,10 @@ struct RecordSlot: BitwiseCopyable {
     var answersForHeldAlert = false
     /// It does not fit.
     var lacksHeldAlert = false
+    /// A start that was held, and that Redis holds until it is told of its outcome; of a registration, such a start was its last result.
+    var isHeldStart = false
+    /// Another record of the lane has the same start, and is the one that Redis is told of.
+    var isInTwoHands = false
     /// A start that drew on its device's budget.
     var hasStartDraw = false
     /// A start that waits for its device's budget.

@@ -59,6 +59,8 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Results that the record has had before this one: of a command that brought a token, then of what was held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
+    /// A registration that is repeated for what is held beside the start of this version and activity, which was set free by it.
+    public var followsHeldStart: Bool { slot.kind == .registration && slot.isHeldStart }
     /// The command brings its token, which counts as a registration.
     public var suppliesToken: Bool { slot.suppliesToken }
     /// The token was called dead: it is to leave the hash that it came from.

@@ -1,10 +1,14 @@
 extension AdmitScript {
     /// What follows the admissions of updates and ends in the script: starts, holds, registrations, unregistrations and addresses, one
     /// a call. It uses the names at the script's beginning.
+    ///
+    /// Of a device the field `w` of an attributes type has the starts that wait for its token, oldest version first and one an activity:
+    /// of each two bytes with the length of its activity's id, four with that of its command, its version, the id and the command.
     static let operations: StaticString = """
         call = redis.call
         local key = KEYS[1]
         local DEVICE_LIFETIME = 7776000000
+        local HELD_STARTS_MAX = 8
         local TIMESTAMP_MAX, TIME_MAX = 9999999999, 9999999999999
 
         local function serverTime()
@@ -132,27 +136,48 @@ extension AdmitScript {
         local suffix = ARGV[2]
 
         if operation == 'h' then
-          local version = ARGV[3]
-          local t, h = unpack(call('HMGET', key, 't' .. suffix, 'h' .. suffix))
-          if h and sub(h, 1, 30) > version then return 'superseded' end
+          local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
+          local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
+          local starts, place, position = {}, nil, 1
+          while w and position <= #w do
+            local start, activityLength, commandLength = position, read('>I2I4', w, position)
+            position = start + 36 + activityLength + commandLength
+            local other = sub(w, start + 6, start + 35)
+            if sub(w, start + 36, start + 35 + activityLength) ~= activity then
+              starts[#starts + 1] = sub(w, start, position - 1)
+              if not place and other > version then place = #starts end
+            elseif other > version then
+              return 'superseded'
+            end
+          end
           if t and #t > 13 then return 'retry' end
-          write({'h' .. suffix, version .. ARGV[4]}, DEVICE_LIFETIME)
+          if #starts >= HELD_STARTS_MAX then return 'full' end
+          table.insert(starts, place or #starts + 1, pack('>I2I4', #activity, #command) .. version .. activity .. command)
+          write({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
           return 'held'
         end
 
         if operation == 'r' then
-          local t, h = unpack(call('HMGET', key, 't' .. suffix, 'h' .. suffix))
+          local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
           if sub(ARGV[3], 1, 13) < sub(t or '', 1, 13) then return 'stale' end
-          local changes, reply = {'t' .. suffix, ARGV[3], 'u' .. suffix, ARGV[4]}, 'registered'
-          if h and h ~= '' then
-            if sub(h, 1, 30) > ARGV[5] then
-              reply = reply .. h
-            else
-              changes[5], changes[6] = 'h' .. suffix, ''
+          -- What comes after a start that is over, too: then it is the first that is not older.
+          local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
+          while w and position <= #w and not given do
+            local start, activityLength, commandLength = position, read('>I2I4', w, position)
+            position = start + 36 + activityLength + commandLength
+            local version = sub(w, start + 6, start + 35)
+            local held = version .. sub(w, start + 36 + activityLength, position - 1)
+            if isAfter then
+              given = held
+            elseif version == after and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
+              isAfter = true
+            elseif version >= after then
+              later = later or held
             end
           end
-          write(changes, DEVICE_LIFETIME)
-          return reply
+          if not isAfter then given = later end
+          write({'t' .. suffix, ARGV[3], 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
+          return 'registered' .. (given or '')
         end
 
         if operation == 'a' then

@@ -92,7 +92,7 @@ struct CommandWriter {
         switch scope {
         case .activity:
             emptyArgument()
-        case .attributesType(let type):
+        case .attributesType(let type), .start(let type, _):
             lengthLine(UInt8(ascii: "$"), type.count + 1)
             byte(UInt8(ascii: ":"))
             verbatim(type)

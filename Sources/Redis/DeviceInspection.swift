@@ -5,9 +5,14 @@ public struct DeviceInspection: Sendable, Equatable {
         public var token: InspectedToken?
         /// As in ``ActivityInspection``.
         public var registeredAtMilliseconds: Int64?
-        /// The newest start that waits for a token; nil: none does.
-        public var heldVersion: ScriptVersion?
-        public var heldCommand: [UInt8] = []
+        /// The starts that wait for a token, oldest first.
+        public var held: [HeldStart] = []
+    }
+
+    public struct HeldStart: Sendable, Equatable {
+        public var activity: [UInt8]
+        public var version: ScriptVersion
+        public var command: [UInt8]
     }
 
     /// By attributes type, in its order.
@@ -21,12 +26,23 @@ public struct DeviceInspection: Sendable, Equatable {
         for type in hash.attributesTypes() {
             var slot = Slot(attributesType: type)
             (slot.registeredAtMilliseconds, slot.token) = try hash.token(suffix: ":\(type)")
-            if var record = hash.reader("h:\(type)") {
-                slot.heldVersion = try record.version()
-                slot.heldCommand = record.rest
-            }
+            if let record = hash.reader("w:\(type)") { slot.held = try Self.starts(record) }
             slots.append(slot)
         }
+    }
+
+    private static func starts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
+        var (field, starts) = (field, [HeldStart]())
+        while !field.rest.isEmpty {
+            guard starts.count < RedisConnection.heldStartsMax else { throw field.error }
+            let activityCount = Int(try field.number(bytes: 2))
+            let commandCount = Int(try field.number(bytes: 4))
+            let version = try field.version()
+            let activity = try field.part(field.name, count: activityCount).rest
+            let command = try field.part(field.name, count: commandCount).rest
+            starts.append(HeldStart(activity: activity, version: version, command: command))
+        }
+        return starts
     }
 
     /// The bucket of starts.

@@ -5,6 +5,8 @@ extension RedisConnection {
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
     /// The most updates, ends and settlements of activities that one command carries.
     public static let admissionsPerCommandMax = AdmissionBatch.callsMax
+    /// Starts that are held for one token of a device, at most.
+    public static let heldStartsMax = 8
     /// Longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
 
@@ -70,9 +72,11 @@ extension RedisConnection {
         batch.removeAll()
     }
 
-    /// Keeps a command until its token registers: `held`, `superseded` by a newer one, `duplicate`, or `retry` if a token has come.
+    /// Keeps a command until its token registers: `held`, `superseded` by a newer one, `duplicate`, `retry` if a token has come, or
+    /// `full` for a start beside which ``heldStartsMax`` others wait.
     ///
     /// - Parameters:
+    ///   - scope: of a device, the start.
     ///   - command: whatever is wanted back with the registration, 1 through ``heldCommandBytesMax`` bytes.
     ///   - carriesAlert: a newer update or end is told of the alert (`alertHeld`). Of a start nobody is.
     public func hold(
@@ -83,41 +87,50 @@ extension RedisConnection {
         carriesAlert: Bool,
         tag: UInt64
     ) -> CallIssue {
-        guard scope.isWithinBounds(key), command.count > 0, command.count <= Self.heldCommandBytesMax else {
-            return .outOfBounds
-        }
+        guard scope.isWithinBounds(key, ofStart: true), command.count > 0, command.count <= Self.heldCommandBytesMax
+        else { return .outOfBounds }
         let bytes = 64 + scope.count + command.count
-        let isActivity = key.kind == .activity
-        return issue(.hold, key, argumentCount: isActivity ? 6 : 5, argumentBytes: bytes, tag: tag) { writer in
+        return issue(.hold, key, argumentCount: 6, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "h"))
             writer.argument(scope)
             writer.argument(version)
             writer.argument(command)
             writer.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
-            if isActivity { writer.recordArgument(version) }
+            guard case .start(_, let activity) = scope else { return writer.recordArgument(version) }
+            writer.argument(activity)
         }
     }
 
-    /// Registers a token: `registered`, with the command that waited for it, or `stale`.
+    /// Registers a token: `registered`, with the command that waited for it, the oldest of several starts, or `stale`.
     ///
     /// - Parameters:
     ///   - frequentUpdates: the person allows them, and so the activity has the larger bucket; nil: as it was. Of no account for a device.
-    ///   - shows: the version that the app displays already; what is held is given out only if it is newer.
+    ///   - shows: the version that the app displays already; what is held is given out only if it is newer. Of no account for a device.
+    ///   - after: of a device, the start that was given out last: the next one is, held in the order of their versions.
     public func register(
         key: HashKey,
         scope: RegistrationScope,
         registration: TokenRegistration,
         frequentUpdates: Bool?,
         shows: ScriptVersion?,
+        after: HeldStart? = nil,
         tag: UInt64
     ) -> CallIssue {
-        guard scope.isWithinBounds(key), registration.isWithinBounds else { return .outOfBounds }
-        let bytes = 96 + scope.count + TokenText.bytesMax
-        let count = key.kind == .activity ? 5 : 6
-        return issue(.register, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
+        guard scope.isWithinBounds(key), registration.isWithinBounds, after?.isWithinBounds ?? true else {
+            return .outOfBounds
+        }
+        let bytes = 128 + scope.count + TokenText.bytesMax + (after?.activity.count ?? 0)
+        let isActivity = key.kind == .activity
+        return issue(.register, key, argumentCount: isActivity ? 5 : 6, argumentBytes: bytes, tag: tag) { writer in
             writer.argument(letter: UInt8(ascii: "r"))
             writer.argument(scope)
-            if key.kind == .activity { writer.recordArgument(registration) } else { writer.arguments(registration) }
+            guard isActivity else {
+                writer.arguments(registration)
+                if let after { writer.argument(after.version) } else { writer.emptyArgument() }
+                if let after { writer.argument(after.activity) } else { writer.emptyArgument() }
+                return
+            }
+            writer.recordArgument(registration)
             if let shows { writer.argument(shows) } else { writer.emptyArgument() }
             switch frequentUpdates {
             case true?: writer.argument(letter: UInt8(ascii: "1"))
@@ -177,6 +190,7 @@ extension RedisConnection {
     /// held start of that version.
     ///
     /// - Parameters:
+    ///   - scope: of a device, the start.
     ///   - version: nil: only the token is retired. Of no account with `limited`.
     ///   - digest: of what is shown now, if accepted; its lower 48 bits count.
     ///   - pace: needed with `limited`, else of no account.
@@ -191,7 +205,7 @@ extension RedisConnection {
         tag: UInt64
     ) -> CallIssue {
         precondition(outcome != .limited || pace != nil, "a 429 is settled with the pace")
-        guard scope.isWithinBounds(key), retirement?.isWithinBounds ?? true else { return .outOfBounds }
+        guard scope.isWithinBounds(key, ofStart: true), retirement?.isWithinBounds ?? true else { return .outOfBounds }
         if key.kind == .device { return settleStart(key, scope, version, outcome, retirement, tag: tag) }
         if let obstacle = obstacle(key) { return obstacle }
         let number = SettlementNumber(version, outcome)
@@ -209,7 +223,7 @@ extension RedisConnection {
         _ retirement: TokenRetirement?,
         tag: UInt64
     ) -> CallIssue {
-        let count = retirement == nil ? 2 : 5
+        let count = retirement == nil ? 3 : 6
         let bytes = 96 + scope.count + (retirement == nil ? 0 : TokenText.bytesMax)
         return issue(.settle, key, argumentCount: count, argumentBytes: bytes, tag: tag) { writer in
             if let version, outcome != .limited {
@@ -218,6 +232,7 @@ extension RedisConnection {
                 writer.argument(letter: outcome.rawValue)
             }
             writer.argument(scope)
+            if case .start(_, let activity) = scope { writer.argument(activity) }
             if let retirement { writer.arguments(retirement) }
         }
     }
@@ -276,26 +291,38 @@ extension TokenRegistration {
     fileprivate var isWithinBounds: Bool { token.count > 0 && token.count <= Self.tokenBytesMax }
 }
 
+extension HeldStart {
+    fileprivate var isWithinBounds: Bool { activity.count > 0 && activity.count <= HashKey.bytesMax }
+}
+
 extension TokenRetirement {
     fileprivate var isWithinBounds: Bool { token.count > 0 && token.count <= TokenRegistration.tokenBytesMax }
 }
 
 extension RegistrationScope {
-    /// Bytes of the suffix.
+    /// Bytes of the suffix, and of an activity.
     fileprivate var count: Int {
         switch self {
         case .activity: 0
         case .attributesType(let type): type.count + 1
+        case .start(let type, let activity): type.count + 1 + activity.count
         case .allAttributesTypes: 1
         }
     }
 
-    fileprivate func isWithinBounds(_ key: HashKey) -> Bool {
+    /// - Parameter ofStart: of a device, whether a start is to be named and not only a token.
+    fileprivate func isWithinBounds(_ key: HashKey, ofStart: Bool = false) -> Bool {
         switch self {
         case .activity: key.kind == .activity
-        case .attributesType(let type):
-            key.kind == .device && type.count > 0 && type.count <= RedisConnection.attributesTypeBytesMax
+        case .attributesType(let type): key.kind == .device && !ofStart && Self.isWithinBounds(type)
+        case .start(let type, let activity):
+            key.kind == .device && ofStart && Self.isWithinBounds(type) && activity.count > 0
+                && activity.count <= HashKey.bytesMax
         case .allAttributesTypes: false
         }
+    }
+
+    private static func isWithinBounds(_ type: UnsafeRawBufferPointer) -> Bool {
+        type.count > 0 && type.count <= RedisConnection.attributesTypeBytesMax
     }
 }

@@ -202,6 +202,7 @@ extension Verdict {
         case .overtaken: "overtaken"
         case .alertHeld: "alertHeld"
         case .tooOld: "tooOld"
+        case .full: "full"
         }
     }
 
@@ -251,7 +252,7 @@ extension CallKind {
     )
     private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended, .alertHeld)
     private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
-    private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry)
+    private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
     private static let ofRegister = VerdictSet(.registered, .stale)
     private static let ofUnregister = VerdictSet(.unregistered, .stale)
     private static let ofAddress = VerdictSet(.address, .noToken, .wait)

@@ -53,6 +53,8 @@ public enum Verdict: UInt8, Sendable, CaseIterable {
     case alertHeld
     /// The activity was born more than eight hours ago: the system has ended it, and takes nothing but its end.
     case tooOld
+    /// As many starts as may be are held for the token already: this one is not.
+    case full
 }
 
 /// A token as it comes with a registration or a command. The bytes are borrowed for the duration of a call.
@@ -72,6 +74,18 @@ public struct TokenRegistration {
         self.token = token
         self.environment = environment
         self.registeredAtMilliseconds = registeredAtMilliseconds
+    }
+}
+
+/// A start that is held for a device's token. The bytes are borrowed for the duration of a call.
+public struct HeldStart {
+    public var version: ScriptVersion
+    /// Not empty.
+    public var activity: UnsafeRawBufferPointer
+
+    public init(version: ScriptVersion, activity: UnsafeRawBufferPointer) {
+        self.version = version
+        self.activity = activity
     }
 }
 
@@ -120,6 +134,8 @@ public enum RegistrationScope {
     case activity
     /// The push-to-start token for an attributes type (borrowed, not empty); the key is a device's.
     case attributesType(UnsafeRawBufferPointer)
+    /// The start of an activity (both borrowed, not empty) that waits for that token; only to hold and to settle it.
+    case start(attributesType: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer)
     /// All push-to-start tokens of a device; only to unregister.
     case allAttributesTypes
 }

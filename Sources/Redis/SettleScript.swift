@@ -2,12 +2,12 @@
 /// bucket. An activity's settlements come with its admissions, see ``AdmitScript``.
 ///
 /// It changes only what `admit` has written and never makes a hash, so it leaves the expiry as `admit` set it.
-/// Arguments: what has come about, suffix, and, when a token is to be retired, its two parts and the time before which it must have been
+/// Arguments: what has come about, suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which it must have been
 /// registered (empty: whenever). The reply is 1 if the token was retired, else 0.
 /// What has come about: an outcome's letter and the version; or `g` and the bucket's numbers.
 ///
 /// A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and
-/// does not bring the dead token back. For the fields see ``AdmitScript``.
+/// does not bring the dead token back. For the fields see ``AdmitScript``, and for the starts its operations.
 enum SettleScript {
     static let body: StaticString = """
         local key, what = KEYS[1], ARGV[1]
@@ -23,15 +23,21 @@ enum SettleScript {
         end
 
         local changes, count, retired = {}, 0, 0
-        local h = call('HGET', key, 'h' .. suffix)
+        local w = call('HGET', key, 'w' .. suffix)
         local t, u
-        if ARGV[3] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
-        if outcome ~= 108 and h and h ~= '' and sub(h, 1, 30) == sub(what, 2) then
-          changes, count = {'h' .. suffix, ''}, 2
+        if ARGV[4] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
+        local left, position = {}, 1
+        while outcome ~= 108 and w and position <= #w do
+          local start, activityLength, commandLength = position, struct.unpack('>I2I4', w, position)
+          position = start + 36 + activityLength + commandLength
+          local isOver = sub(w, start + 6, start + 35) == sub(what, 2)
+            and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]
+          if isOver then changes, count = {'w' .. suffix}, 2 else left[#left + 1] = sub(w, start, position - 1) end
         end
-        if t and sub(t, 14) == ARGV[3] and u == ARGV[4] then
+        if count > 0 then changes[2] = table.concat(left) end
+        if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
           local registered = sub(t, 1, 13)
-          if ARGV[5] == '' or registered < ARGV[5] then
+          if ARGV[6] == '' or registered < ARGV[6] then
             changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] =
               't' .. suffix, string.format('%013.0f', math.min(registered + 1, 9999999999999)), 'u' .. suffix, ''
             retired = 1

@@ -13,7 +13,7 @@ import Testing
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.plain, [5, 65, 165, 367, 622, 892, 969, 1408, 4599, 5163, 5889, 6127]),
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532]),
-        (.pace, [7411]),
+        (.pace, [390, 7411]),
         (.longLives, [2122, 5069]),
     ]
 

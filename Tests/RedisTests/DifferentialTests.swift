@@ -300,7 +300,12 @@ extension DeviceState {
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
         for (type, slot) in slots {
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
-            if let held = slot.held { fields["h:\(type)"] = text(held.version) + held.command }
+            if slot.held.isEmpty { continue }
+            fields["w:\(type)"] = slot.held.flatMap { start in
+                let activity = Array(start.activity.utf8)
+                return bytes(activity.count, 2) + bytes(start.command.count, 4) + text(start.version) + activity
+                    + start.command
+            }
         }
         return fields
     }

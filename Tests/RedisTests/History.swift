@@ -24,10 +24,15 @@ struct History {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let types = ["GameAttributes", "RaceAttributes"]
+    /// More than are held for one token.
+    private static let activities =
+        (0..<RedisConnection.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let lifeMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix
     private let isDevice: Bool
+    /// Of a device: most operations are starts that are held for one token.
+    private let isCrowded: Bool
     /// One command in so many is an end.
     private let endShare: Int
     private var operationsLeft: Int
@@ -41,6 +46,7 @@ struct History {
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
+        isCrowded = isDevice && random.below(4) == 0
         endShare = random.pick([2, 8, 8, 20])
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
@@ -118,6 +124,8 @@ struct History {
 
     private mutating func digest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
 
+    private mutating func activity() -> String { Self.activities[below(isCrowded ? Self.activities.count : 3)] }
+
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
     // MARK: - Operations
@@ -149,21 +157,31 @@ struct History {
     }
 
     private mutating func onDevice() -> Call {
-        let type = pick(Self.types)
-        switch below(16) {
+        let type = isCrowded ? Self.types[0] : pick(Self.types)
+        switch isCrowded && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
             return .admit(.address(attributesType: type, startBudget: pick(paces).budget, registration: registration))
         case 5..<7: return .refundStart(pick(paces).budget)
         case 7..<10:
-            let version = version()
-            return .admit(
-                .hold(attributesType: type, version: version, command: heldCommand(), carriesAlert: below(2) == 0)
+            let hold = AdmitCall.hold(
+                attributesType: type,
+                activity: activity(),
+                version: version(),
+                command: heldCommand(),
+                carriesAlert: below(2) == 0
             )
+            return .admit(hold)
         case 10..<13:
-            let shows = below(2) == 0 ? version() : nil
+            let after = below(3) == 0 ? nil : HeldStartPlace(activity: activity(), version: version())
             return .admit(
-                .register(attributesType: type, registration: token(), frequentUpdates: below(2) == 0, shows: shows)
+                .register(
+                    attributesType: type,
+                    registration: token(),
+                    frequentUpdates: below(2) == 0,
+                    shows: nil,
+                    after: after
+                )
             )
         case 13: return .admit(.unregister(attributesType: type, atMilliseconds: time()))
         case 14: return .admit(.unregisterAll(atMilliseconds: time()))
@@ -185,6 +203,7 @@ struct History {
     private mutating func settlement(_ type: String?) -> SettleCall {
         var call = SettleCall(
             attributesType: type,
+            activity: activity(),
             version: below(8) == 0 ? nil : version(),
             outcome: pick([.accepted, .notShown, .unknown, .limited]),
             digest: digest()

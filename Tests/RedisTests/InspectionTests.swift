@@ -81,16 +81,29 @@ import Testing
 
     @Test func `A device's tokens, what waits for them and its starts are shown`() throws {
         let stage = try ScriptStage(.device("phone"), nowMilliseconds: Self.now)
-        let hold = AdmitCall.hold(attributesType: "Game", version: .at(100), command: [3], carriesAlert: true)
-        #expect(stage.verdict(hold) == .held)
+        for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {
+            let hold = AdmitCall.hold(
+                attributesType: "Game",
+                activity: "match-\(number)",
+                version: .at(timestamp),
+                command: [number],
+                carriesAlert: true
+            )
+            #expect(stage.verdict(hold) == .held)
+        }
         #expect(stage.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
         let address = AdmitCall.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
         #expect(stage.verdict(address) == .address)
         let device = try DeviceInspection(fields: fields(stage))
         #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
-        #expect(device.slots[0].token?.token == token.token && device.slots[0].heldVersion == nil)
-        #expect(device.slots[1].token == nil && device.slots[1].heldVersion == .at(100))
-        #expect(device.slots[1].heldCommand == [3])
+        #expect(device.slots[0].token?.token == token.token && device.slots[0].held.isEmpty)
+        #expect(device.slots[1].token == nil)
+        #expect(
+            device.slots[1].held == [
+                .init(activity: Array("match-2".utf8), version: .at(100), command: [2]),
+                .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
+            ]
+        )
         #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
     }
 

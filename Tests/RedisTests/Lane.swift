@@ -129,8 +129,8 @@ extension RedisConnection {
                         tag: tag
                     )
                 }
-            case .hold(let type, let version, let command, let carriesAlert):
-                withScope(type) { scope in
+            case .hold(let type, let activity, let version, let command, let carriesAlert):
+                withScope(type, startOf: activity) { scope in
                     command.withUnsafeBytes {
                         hold(
                             key: key,
@@ -142,21 +142,24 @@ extension RedisConnection {
                         )
                     }
                 }
-            case .register(let type, let registration, let frequentUpdates, let shows):
+            case .register(let type, let registration, let frequentUpdates, let shows, let after):
                 withScope(type) { scope in
-                    registration.token.withUnsafeBytes {
-                        register(
-                            key: key,
-                            scope: scope,
-                            registration: TokenRegistration(
-                                token: $0,
-                                environment: registration.environment,
-                                registeredAtMilliseconds: registration.registeredAtMilliseconds
-                            ),
-                            frequentUpdates: frequentUpdates,
-                            shows: shows,
-                            tag: tag
-                        )
+                    registration.token.withUnsafeBytes { token in
+                        withHeldStart(after) {
+                            register(
+                                key: key,
+                                scope: scope,
+                                registration: TokenRegistration(
+                                    token: token,
+                                    environment: registration.environment,
+                                    registeredAtMilliseconds: registration.registeredAtMilliseconds
+                                ),
+                                frequentUpdates: frequentUpdates,
+                                shows: shows,
+                                after: $0,
+                                tag: tag
+                            )
+                        }
                     }
                 }
             case .unregister(let type, let at):
@@ -182,7 +185,7 @@ extension RedisConnection {
 
     func issue(_ call: SettleCall, key: TestKey, tag: UInt64) -> CallIssue {
         key.withHashKey { key in
-            withScope(call.attributesType) { scope in
+            withScope(call.attributesType, startOf: call.activity) { scope in
                 guard let retirement = call.retirement else {
                     return settle(
                         key: key,
@@ -282,6 +285,24 @@ struct TestKey: Hashable {
 private func withScope<Value>(_ attributesType: String?, _ body: (RegistrationScope) -> Value) -> Value {
     guard let attributesType else { return body(.activity) }
     return Array(attributesType.utf8).withUnsafeBytes { body(.attributesType($0)) }
+}
+
+private func withHeldStart<Value>(_ place: HeldStartPlace?, _ body: (HeldStart?) -> Value) -> Value {
+    guard let place else { return body(nil) }
+    return Array(place.activity.utf8).withUnsafeBytes { body(HeldStart(version: place.version, activity: $0)) }
+}
+
+/// Of a device: its start of an activity.
+private func withScope<Value>(
+    _ attributesType: String?,
+    startOf activity: String,
+    _ body: (RegistrationScope) -> Value
+) -> Value {
+    guard let attributesType else { return body(.activity) }
+    return Array(attributesType.utf8)
+        .withUnsafeBytes { type in
+            Array(activity.utf8).withUnsafeBytes { body(.start(attributesType: type, activity: $0)) }
+        }
 }
 
 private func withRegistration<Value>(_ registration: ModelToken?, _ body: (TokenRegistration?) -> Value) -> Value {

@@ -340,6 +340,66 @@ import Testing
         #expect(stage.verdict(.unregisterAll(atMilliseconds: 199)) == .stale)
     }
 
+    @Test func `Starts of several activities are held, and come back one after the other, oldest first`() throws {
+        let stage = try ScriptStage(.device("phone"))
+        let type = "GameAttributes"
+        func hold(_ activity: String, _ timestamp: UInt64) -> Verdict {
+            let command = Array("\(activity) at \(timestamp)".utf8)
+            return stage.verdict(
+                .hold(
+                    attributesType: type,
+                    activity: activity,
+                    version: version(timestamp),
+                    command: command,
+                    carriesAlert: true
+                )
+            )
+        }
+        func settle(_ activity: String, _ timestamp: UInt64) {
+            let version = version(timestamp)
+            stage.settle(
+                SettleCall(attributesType: type, activity: activity, version: version, outcome: .accepted, digest: 0)
+            )
+        }
+        func released(after: HeldStartPlace? = nil) -> String? {
+            let register = AdmitCall.register(
+                attributesType: type,
+                registration: token("aa"),
+                frequentUpdates: nil,
+                shows: nil,
+                after: after
+            )
+            return stage.admit(register).held.map { String(decoding: $0.command, as: UTF8.self) }
+        }
+        #expect(hold("b", 102) == .held)
+        #expect(hold("a", 100) == .held)
+        #expect(hold("c", 102) == .held)
+        #expect(hold("a", 99) == .superseded)
+        #expect(hold("a", 101) == .held)
+        for number in 3..<RedisConnection.heldStartsMax { #expect(hold("other \(number)", 200) == .held) }
+        #expect(hold("one too many", 99) == .full)
+        #expect(hold("c", 103) == .held, "in place of its older one")
+        #expect(released() == "a at 101")
+        #expect(released() == "a at 101", "until it is settled")
+        #expect(released(after: .init(activity: "a", version: version(101))) == "b at 102")
+        #expect(released(after: .init(activity: "b", version: version(102))) == "c at 103")
+        #expect(released(after: .init(activity: "gone", version: version(102))) == "b at 102")
+        #expect(released(after: .init(activity: "gone", version: version(201))) == nil)
+        settle("a", 100)
+        settle("b", 101)
+        #expect(released() == "a at 101", "neither was it")
+        settle("a", 101)
+        #expect(released() == "b at 102")
+        settle("b", 102)
+        #expect(released() == "c at 103")
+        settle("c", 103)
+        for number in 3..<RedisConnection.heldStartsMax {
+            #expect(released() == "other \(number) at 200")
+            settle("other \(number)", 200)
+        }
+        #expect(released() == nil)
+    }
+
     // MARK: - The hash
 
     @Test func `A value outlives an activity, and a device's outlives many`() throws {

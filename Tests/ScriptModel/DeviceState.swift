@@ -1,11 +1,18 @@
 import Redis
 
-/// The hash of a device: its push-to-start tokens, and the newest start that waits for each.
+/// The hash of a device: its push-to-start tokens, and the starts that wait for each.
 public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct Slot: Hashable, Sendable {
         public internal(set) var token: ModelToken?
         public internal(set) var registeredAtMilliseconds: Int64?
-        public internal(set) var held: ModelReply.Held?
+        /// Oldest version first, one an activity.
+        public internal(set) var held: [Start] = []
+    }
+
+    public struct Start: Hashable, Sendable {
+        public var activity: String
+        public var version: ScriptVersion
+        public var command: [UInt8]
     }
 
     /// By attributes type.
@@ -16,26 +23,37 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
 
-    mutating func hold(_ type: String, _ version: ScriptVersion, _ command: [UInt8]) -> (ModelReply, Lifetime) {
+    mutating func hold(_ type: String, _ start: Start, startsMax: Int) -> (ModelReply, Lifetime) {
         let slot = slots[type, default: Slot()]
-        if let held = slot.held, held.version > version { return (ModelReply(.superseded), .unchanged) }
+        let others = slot.held.filter { $0.activity != start.activity }
+        if slot.held.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
+            return (ModelReply(.superseded), .unchanged)
+        }
         if slot.token != nil { return (ModelReply(.retry), .unchanged) }
-        slots[type, default: Slot()].held = .init(version: version, command: command)
+        if others.count >= startsMax { return (ModelReply(.full), .unchanged) }
+        let older = others.filter { $0.version <= start.version }
+        slots[type, default: Slot()].held = older + [start] + others.filter { $0.version > start.version }
         return (ModelReply(.held), .renewed)
     }
 
-    mutating func register(_ type: String, _ registration: ModelToken, shows: ScriptVersion?) -> (ModelReply, Lifetime)
-    {
+    mutating func register(
+        _ type: String,
+        _ registration: ModelToken,
+        after: HeldStartPlace?
+    ) -> (ModelReply, Lifetime) {
         guard takes(type, registration) else { return (ModelReply(.stale), .unchanged) }
         var reply = ModelReply(.registered)
-        if let held = slots[type]?.held {
-            if let shows, shows >= held.version {
-                slots[type]?.held = nil
-            } else {
-                reply.held = held
-            }
-        }
+        reply.held = next(slots[type]?.held ?? [], after: after)
+            .map { .init(version: $0.version, command: $0.command) }
         return (reply, .renewed)
+    }
+
+    /// After a start that is over, too: then it is the first that is not older.
+    private func next(_ held: [Start], after: HeldStartPlace?) -> Start? {
+        guard let after else { return held.first }
+        let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
+        guard let place else { return held.first { $0.version >= after.version } }
+        return held.dropFirst(place + 1).first
     }
 
     mutating func unregister(_ types: [String], at: Int64) -> (ModelReply, Lifetime) {
@@ -73,7 +91,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func settle(_ type: String, _ call: SettleCall) -> Bool {
         guard var slot = slots[type] else { return false }
         defer { slots[type] = slot }
-        if call.outcome != .limited, let version = call.version, slot.held?.version == version { slot.held = nil }
+        if call.outcome != .limited {
+            slot.held.removeAll { $0.version == call.version && $0.activity == call.activity }
+        }
         guard let retirement = call.retirement, let token = slot.token, token.isRetired(by: retirement) else {
             return false
         }

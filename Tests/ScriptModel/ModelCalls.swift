@@ -24,16 +24,35 @@ public enum AdmitCall: Hashable, Sendable {
         request: PushRequest,
         registration: ModelToken?
     )
-    case hold(attributesType: String?, version: ScriptVersion, command: [UInt8], carriesAlert: Bool)
+    /// The activity of a start; on an activity's hash of no account.
+    case hold(
+        attributesType: String?,
+        activity: String = "match",
+        version: ScriptVersion,
+        command: [UInt8],
+        carriesAlert: Bool
+    )
     case register(
         attributesType: String?,
         registration: ModelToken,
         frequentUpdates: Bool?,
-        shows: ScriptVersion?
+        shows: ScriptVersion?,
+        after: HeldStartPlace? = nil
     )
     case unregister(attributesType: String?, atMilliseconds: Int64)
     case unregisterAll(atMilliseconds: Int64)
     case address(attributesType: String, startBudget: BucketNumbers, registration: ModelToken?)
+}
+
+/// The start that was given out last for a device's token.
+public struct HeldStartPlace: Hashable, Sendable {
+    public var activity: String
+    public var version: ScriptVersion
+
+    public init(activity: String, version: ScriptVersion) {
+        self.activity = activity
+        self.version = version
+    }
 }
 
 /// A call of the script `settle`.
@@ -51,6 +70,8 @@ public struct SettleCall: Hashable, Sendable {
     }
 
     public var attributesType: String?
+    /// Of a start, on a device's hash.
+    public var activity: String
     /// Nil: only a token is retired.
     public var version: ScriptVersion?
     public var outcome: SettledOutcome
@@ -61,6 +82,7 @@ public struct SettleCall: Hashable, Sendable {
 
     public init(
         attributesType: String? = nil,
+        activity: String = "match",
         version: ScriptVersion?,
         outcome: SettledOutcome,
         digest: UInt64,
@@ -68,6 +90,7 @@ public struct SettleCall: Hashable, Sendable {
         pace: PaceNumbers? = nil
     ) {
         self.attributesType = attributesType
+        self.activity = activity
         self.version = version
         self.outcome = outcome
         self.digest = digest

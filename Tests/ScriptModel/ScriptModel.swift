@@ -9,6 +9,8 @@ public struct ScriptModel: Sendable {
 
     /// The server's clock, UNIX milliseconds; whoever runs the model moves it.
     public var nowMilliseconds: Int64
+    /// Starts that are held for one token; the scripts have ``RedisConnection/heldStartsMax``.
+    public var heldStartsMax = RedisConnection.heldStartsMax
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
 
@@ -31,16 +33,18 @@ public struct ScriptModel: Sendable {
                 registration: registration
             )
             return onActivity(key) { activity, now in activity.command(command, now: now) }
-        case .hold(nil, let version, let command, let carriesAlert):
+        case .hold(nil, _, let version, let command, let carriesAlert):
             return onActivity(key) { activity, _ in activity.hold(version, command, carriesAlert: carriesAlert) }
-        case .hold(let type?, let version, let command, _):
-            return onDevice(key) { device, _ in device.hold(type, version, command) }
-        case .register(nil, let registration, let frequentUpdates, let shows):
+        case .hold(let type?, let activity, let version, let command, _):
+            let start = DeviceState.Start(activity: activity, version: version, command: command)
+            let startsMax = heldStartsMax
+            return onDevice(key) { device, _ in device.hold(type, start, startsMax: startsMax) }
+        case .register(nil, let registration, let frequentUpdates, let shows, _):
             return onActivity(key) { activity, now in
                 activity.register(registration, frequentUpdates: frequentUpdates, shows: shows, now: now)
             }
-        case .register(let type?, let registration, _, let shows):
-            return onDevice(key) { device, _ in device.register(type, registration, shows: shows) }
+        case .register(let type?, let registration, _, _, let after):
+            return onDevice(key) { device, _ in device.register(type, registration, after: after) }
         case .unregister(nil, let at):
             return onActivity(key) { activity, _ in activity.unregister(at: at) }
         case .unregister(let type?, let at):

@@ -48,7 +48,7 @@ extension Lane: RedisHandler {
                 case .settle:
                     return issueSettlement(call, view, key: activity, scope: .activity, retires: !view.isStart)
                 case .settleDevice:
-                    let scope = RegistrationScope.attributesType(view.attributesType)
+                    let scope = RegistrationScope.start(attributesType: view.attributesType, activity: view.activity)
                     return issueSettlement(call, view, key: device, scope: scope, retires: true)
                 case .limit: return issueLimit(call, view, key: activity)
                 case .refundStart:
@@ -102,7 +102,8 @@ extension Lane: RedisHandler {
         view.commandRecord(app: key.app).write(to: &writer)
         return connection.hold(
             key: key,
-            scope: view.isStart ? .attributesType(view.attributesType) : .activity,
+            scope: view.isStart
+                ? .start(attributesType: view.attributesType, activity: view.activity) : .activity,
             version: version,
             command: writer.bytes,
             carriesAlert: view.carriesAlert,
@@ -112,12 +113,14 @@ extension Lane: RedisHandler {
 
     private func issueRegistration(_ call: RedisCall, _ view: RecordView, key: HashKey) -> CallIssue {
         guard let connection = redis.connection(for: key) else { return .notReady }
+        let last = view.followsHeldStart ? ScriptVersion(view.version) : nil
         return connection.register(
             key: key,
             scope: view.device.isEmpty ? .activity : .attributesType(view.attributesType),
             registration: view.registration,
             frequentUpdates: view.frequentUpdates,
             shows: view.shows.flatMap { ScriptVersion($0) },
+            after: last.map { HeldStart(version: $0, activity: view.activity) },
             tag: call.tag
         )
     }
@@ -295,6 +298,7 @@ extension ScriptReply.Verdict {
         case .overtaken: self = .overtaken
         case .alertHeld: self = .alertHeld
         case .tooOld: self = .tooOld
+        case .full: self = .full
         }
     }
 }

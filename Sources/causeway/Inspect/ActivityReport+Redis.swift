@@ -65,10 +65,10 @@ extension DeviceReport {
                     attributesType: slot.attributesType,
                     token: slot.token.map(ActivityReport.Token.init),
                     registeredAtMilliseconds: slot.registeredAtMilliseconds,
-                    held: slot.heldVersion.map {
+                    held: slot.held.map {
                         HeldCommand(
-                            version: Version($0),
-                            record: JSONValue(parsing: slot.heldCommand) ?? .null,
+                            version: Version($0.version),
+                            record: JSONValue(parsing: $0.command) ?? .null,
                             carriesAlert: true
                         )
                     }

@@ -7,8 +7,8 @@ struct DeviceReport {
         /// Nil if the last was unregistered or retired.
         var token: ActivityReport.Token?
         var registeredAtMilliseconds: Int64?
-        /// A start that waits for a token.
-        var held: HeldCommand?
+        /// The starts that wait for a token, oldest first.
+        var held: [HeldCommand]
     }
 
     var app: String
@@ -32,13 +32,18 @@ struct DeviceReport {
                     address.attributesType, address.token.map { "sha256 \($0.fingerprint)" } ?? "none",
                     address.token.map { "\($0.environment.name)" } ?? "-",
                     address.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
-                    address.held.map { "start of \(TimeText.relative($0.timestampMilliseconds, to: nowMilliseconds))" }
-                        ?? "nothing",
+                    waits(address.held),
                 ]
             },
             rightAligned: []
         )
         return lines.lines
+    }
+
+    private func waits(_ held: [HeldCommand]) -> String {
+        guard let oldest = held.first else { return "nothing" }
+        let time = TimeText.relative(oldest.timestampMilliseconds, to: nowMilliseconds)
+        return held.count == 1 ? "start of \(time)" : "\(held.count) starts, the oldest of \(time)"
     }
 
     /// For machines.
@@ -53,7 +58,7 @@ struct DeviceReport {
                         "sha256": address.token.map { .string($0.fingerprint) } ?? .null,
                         "environment": address.token.map { .string("\($0.environment.name)") },
                         "registeredAt": address.registeredAtMilliseconds.map(JSONValue.integer),
-                        "held": address.held?.record,
+                        "held": .array(address.held.map(\.record)),
                     ])
                 }
             ),

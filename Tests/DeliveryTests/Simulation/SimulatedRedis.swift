@@ -96,6 +96,7 @@ struct SimulatedRedis {
                     key: view.isStart ? device : activity,
                     .hold(
                         attributesType: view.isStart ? type : nil,
+                        activity: text(view.activity),
                         version: version,
                         command: command,
                         carriesAlert: view.carriesAlert
@@ -118,7 +119,8 @@ struct SimulatedRedis {
                         attributesType: type.isEmpty ? nil : type,
                         registration: token,
                         frequentUpdates: view.frequentUpdates,
-                        shows: type.isEmpty ? shows : nil
+                        shows: shows,
+                        after: view.followsHeldStart ? .init(activity: text(view.activity), version: version) : nil
                     )
                 )
             )
@@ -168,6 +170,7 @@ struct SimulatedRedis {
             key: key,
             SettleCall(
                 attributesType: type,
+                activity: text(view.activity),
                 version: version,
                 outcome: outcome,
                 digest: view.digest,
@@ -216,6 +219,7 @@ struct SimulatedRedis {
             case .overtaken: .overtaken
             case .alertHeld: .alertHeld
             case .tooOld: .tooOld
+            case .full: .full
             }
         return Reply(
             verdict: verdict,

@@ -34,7 +34,7 @@ extension Simulation {
     /// Nothing was drawn that may end a push for good.
     private var isCalm: Bool {
         swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 && swarm.limited == 0
-            && swarm.connections == nil
+            && swarm.connections == nil && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
     /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.
@@ -71,12 +71,6 @@ extension Simulation {
         // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
-        // A device's hash holds one start, the newest.
-        if phone.device != nil, phone.starts == 0, swarm.activitiesPerDevice > 1,
-            results["\(activity)#1"]?.contains(.held) ?? false
-        {
-            return
-        }
         // It waited for its device's budget for longer than starts are good for.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The same, when the worker that knew died after it had settled the start and before it said so.

@@ -73,6 +73,7 @@ final class Simulation {
         self.swarm = swarm
         log = SimulatedLog(partitions: swarm.partitions)
         redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)
+        redis.model.heldStartsMax = swarm.heldStartsMax
         faultsUntil =
             now + (swarm.livesLong ? Self.longLifeMilliseconds : Int64(swarm.commandGap * swarm.commandsPerActivity))
             + 4_000

@@ -75,6 +75,8 @@ struct Swarm {
     var frequent = 0
     /// Activities that are started on one device.
     var activitiesPerDevice = 1
+    /// Starts that are held for one token of a device.
+    var heldStartsMax = 8
     var readAheadLag: Int64 = 1_000_000
     /// Per mille of updates and ends that have the content of the one before, and of updates that are good for a few seconds only.
     var sameContent = 0
@@ -132,6 +134,9 @@ struct Swarm {
             sameContent = [200, 600][random.number(0...1)]
             shortLived = [0, 200, 600][random.number(0...2)]
         }
+        // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
+        var copy = random
+        if activitiesPerDevice > 1 { heldStartsMax = [8, 8, 1][copy.number(0...2)] }
     }
 
     private mutating func drawConnections(_ random: inout SimulationRandom) {

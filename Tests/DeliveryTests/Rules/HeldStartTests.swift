@@ -1,0 +1,139 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Starts of several activities that wait for one push-to-start token: each is sent once, or told what became of it.
+@Suite struct HeldStartTests {
+    @Test func aStartTooManyFailsAtOnce() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.noToken)
+        core.reply(.full)
+        #expect(core.outcomes == ["s1 failed"])
+        #expect(core.results.first?.reason == "heldStartsFull")
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func aRegistrationSetsThemFreeOneAfterTheOther() throws {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        for activity in ["x", "y"] {
+            core.reply(.registered, held: .start(1, of: activity))
+            #expect(core.waiting == ["address \(activity).s1"], "each draws on the device's budget")
+            core.reply(.address)
+            core.carry()
+            core.acknowledgeProductions()
+            #expect(core.waiting == [], "Redis still holds this one")
+            core.acknowledgeSettlements()
+            #expect(core.waiting == ["register \(activity)"])
+            let view = try core.calledView
+            #expect(String(decoding: view.device, as: UTF8.self) == "d" && view.followsHeldStart)
+            #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
+            #expect(view.registeredAtMilliseconds == TokenTests.startMilliseconds)
+        }
+        #expect(core.committableOffset(core.registrations) == 0)
+        core.reply(.registered)
+        #expect(core.outcomes == ["x.s1 accepted", "y.s1 accepted"])
+        #expect(core.settlements.filter { $0.hasSuffix("(device)") }.count == 2)
+        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test(arguments: [ScriptReply.Verdict.duplicate, .superseded, .ended])
+    func oneThatIsNotSentIsHeldNoLonger(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        core.reply(.address)
+        core.reply(verdict)
+        #expect(core.settlements.contains { $0.hasSuffix("(device)") })
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+    }
+
+    @Test func oneThatFindsNoTokenAfterAllStaysHeld() {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.settlements == [])
+        core.acknowledgeAll()
+        #expect(core.waiting == [])
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func theOthersOfADeadTokenWaitForTheNext() {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410, invalidAt: TokenTests.startMilliseconds + 1)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["s1 unregistered"])
+        #expect(core.waiting == [])
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func oneThatWaitsForTheBudgetIsLeftToTheNextOwner() {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        core.reply(.wait, number: 60_000)
+        core.beginRevoking(core.registrations)
+        #expect(core.isDrained(core.registrations))
+        #expect(core.outcomes == [] && core.settlements == [])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aStartThatBringsItsTokenIsFollowedByThoseThatAreHeld() {
+        let core = CoreHarness()
+        core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
+        core.reply(.address)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+        #expect(core.committableOffset == 0)
+        core.reply(.registered, held: .start(1, of: "x"))
+        core.reply(.address)
+        core.carry()
+        core.acknowledgeAll()
+        core.reply(.registered)
+        #expect(core.outcomes == ["s2 accepted", "x.s1 accepted"])
+        #expect(core.committableOffset == 1)
+    }
+
+    /// A second registration comes while the first one's start waits for the budget.
+    @Test func oneThatIsInTwoHandsIsSettledByOne() throws {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        core.reply(.wait, number: 60_000)
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1))
+        #expect(core.outcomes == ["s1 duplicate"])
+        #expect(core.settlements == [], "the one that waits has yet to be sent")
+        core.acknowledgeAll()
+        #expect(core.waiting == ["register a"])
+        #expect(try core.calledView.followsHeldStart, "the next is asked for, not this one again")
+    }
+
+    /// Whatever Redis says, a record ends.
+    @Test func oneThatComesBackForEverIsLetGo() {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        var results = 0
+        while core.recordsHeld > 0, results < 100 {
+            core.reply(.registered, held: .start(1))
+            core.reply(.address)
+            core.reply(.duplicate)
+            core.acknowledgeAll()
+            results += 1
+        }
+        #expect(core.outcomes.count == 16)
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+}
