@@ -52,8 +52,8 @@ public final class Consumer {
 
     /// The partitions that this member reads, as of the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// Where reading of an assigned partition begins, as far as it is known: it is not with the cooperative protocol before a seek, nor
-    /// where the coordinator did not answer.
+    /// Where reading of an assigned partition begins, as far as it is known: it is not where the coordinator did not answer, nor with
+    /// an `auto.offset.reset` other than `error`, before a seek.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// Our own record of what is paused: resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []

@@ -42,19 +42,24 @@ extension Consumer {
         let added = ours(partitions)
         assignment.formUnion(added)
         if !added.isEmpty { handler?.assigned(added) }
+        if let partitions, resetIsError { learnWhereReadingBegins(partitions, isCooperative: isCooperative) }
         if isCooperative {
             note(rd_kafka_incremental_assign(handle, partitions))
         } else {
-            if let partitions, resetIsError { beginWhereNothingIsCommitted(partitions) }
             note(rd_kafka_assign(handle, partitions))
         }
     }
 
-    /// Sets the beginning as the position of all partitions for which the group has no offset. With the cooperative protocol they may
-    /// stand still and be sought; with the eager one nothing could start them again but an assignment of everything.
+    /// Asks what the group has committed of these partitions, so that it is known how far behind they are before their first record.
+    ///
+    /// Where it has nothing, the beginning becomes the position. With the cooperative protocol such a partition may stand still and be
+    /// sought; with the eager one nothing could start it again but an assignment of everything.
     ///
     /// Waits for the coordinator. If it does not answer, the partitions are asked for once more by librdkafka itself.
-    private func beginWhereNothingIsCommitted(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>) {
+    private func learnWhereReadingBegins(
+        _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
+        isCooperative: Bool
+    ) {
         guard let committed = rd_kafka_topic_partition_list_copy(partitions) else { return }
         defer { rd_kafka_topic_partition_list_destroy(committed) }
         let code = rd_kafka_committed(handle, committed, Self.requestLimitMilliseconds)
@@ -65,7 +70,7 @@ extension Consumer {
                 let partition = TopicPartition(topic: topic, partition: element.partition)
                 startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
             }
-            guard element.offset < 0 else { continue }
+            guard element.offset < 0, !isCooperative else { continue }
             _ = rd_kafka_topic_partition_list_set_offset(
                 partitions,
                 element.topic,

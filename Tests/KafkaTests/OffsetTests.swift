@@ -185,21 +185,33 @@ import Testing
         producer.close()
     }
 
-    @Test func whereReadingBeginsAndWhereLogsEndIsKnown() async throws {
+    /// From the assignment on, before any record comes of a partition: `other` has none.
+    @Test(arguments: ["cooperative-sticky", "range"])
+    func whereReadingBeginsAndWhereLogsEndIsKnown(strategy: String) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 10)
-        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "range")]
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await first.run { $0.received.count == 10 })
+        #expect(await first.run { !$0.assignedEvents.isEmpty })
         let other = TopicPartition(topic: Self.partition.topic, partition: 1)
         #expect(first.consumer.startPositions == [Self.partition: .beginning, other: .beginning])
+        #expect(first.received.isEmpty)
+        if strategy == "cooperative-sticky" {
+            #expect(await first.run { $0.errors.count == 2 }, "both stand still until they are sought")
+            for partition in [Self.partition, other] {
+                #expect(first.consumer.seek(partition, to: .beginning) == nil)
+            }
+        }
+        #expect(await first.run { $0.received.count == 10 })
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
         #expect(first.consumer.commitStored(synchronously: true) == nil)
         #expect(first.close() == .closed)
 
         let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await second.run { !$0.assignedEvents.isEmpty })
+        #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
         // What comes while nothing is fetched is heard of by asking.
