@@ -118,7 +118,7 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "APNs", "CausewayWorker", "Kafka", "LiveActivity", "Reactor",
+                "APNs", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Reactor",
                 .product(name: "Logging", package: "swift-log"), .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
@@ -141,7 +141,7 @@ let package = Package(
         .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["causeway", "Kafka", "LiveActivity", "Testbed"],
+            dependencies: ["causeway", "Kafka", "LiveActivity", "Reactor", "Testbed"],
             swiftSettings: settings
         ),
     ]

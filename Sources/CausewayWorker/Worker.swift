@@ -57,6 +57,7 @@ public final class Worker: Service {
     /// it next. Does nothing before the graceful shutdown.
     public func hurry() {
         signals.requestHurry()
+        plan.traceExporter?.hurry()
         plan.wakeup.signal()
     }
 

@@ -56,11 +56,13 @@ struct WorkerPlan: @unchecked Sendable {
         keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
         tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
         pools = try Self.pools(configuration, signers: signers, keys: keys, laneCount: laneCount)
-        let isExporting = configuration.tracing.endpoint != nil
-        let traceRings = isExporting ? (0..<laneCount).map { _ in TraceRing() } : []
+        let traces = registry.traces
+        let collector = try Self.collector(configuration.tracing)
+        let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traces) }
         self.traceRings = traceRings
-        traceExporter = configuration.tracing.endpoint.flatMap(CollectorAddress.init)
-            .map { TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, log: log) }
+        traceExporter = try collector.map {
+            try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, board: traces, log: log)
+        }
         warnOfReadableSecrets(configuration)
         try Consumer.check(properties: configuration.kafka.consumerProperties)
         try Producer.check(properties: configuration.kafka.producerProperties)
@@ -126,7 +128,7 @@ struct WorkerPlan: @unchecked Sendable {
         }
     }
 
-    private static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
+    static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         let worker = configuration.worker
         var delivery = DeliveryConfiguration(
             applications: configuration.apps.map { app in
@@ -168,11 +170,20 @@ struct WorkerPlan: @unchecked Sendable {
         return signers
     }
 
+    /// Nil: nothing is exported.
+    private static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
+        guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
+        if let file = tracing.headersFile { _ = try CollectorHeaders.read(file) }
+        let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
+        return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
+    }
+
     private func warnOfReadableSecrets(_ configuration: WorkerConfiguration) {
         let redis = configuration.redis
         var files: [(key: String, path: String?)] = [
             ("redis.passwordFile", redis.passwordFile), ("redis.sentinelPasswordFile", redis.sentinelPasswordFile),
             ("redis.keyFile", redis.keyFile), ("apns.sharedTokenKeyFile", configuration.apns.sharedTokenKeyFile),
+            ("tracing.headersFile", configuration.tracing.headersFile),
         ]
         files += configuration.kafka.propertyFiles.map { ("kafka.propertyFiles.\($0.name)", $0.path) }
         for case (let key, let path?) in files where SecretFile.isReadableByOthers(path) {

@@ -1,16 +1,20 @@
 """A collector of traces: takes OTLP over HTTP in JSON, as the specification has it, and appends each span to a file, one a
 line. Whatever is not of the protocol is answered with 400 and written as {"error": …}.
 
-    collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken
+    collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken; with 0, never
+        [--certificate FILE --key FILE]    speaks TLS
+        [--authorization VALUE]            answers 401 to whoever does not send it
 
 Prints its port. Where the package opentelemetry-proto is installed, the protocol's own messages parse each request as
 well, and refuse names that they do not have; "foreign" in each line says whether they did.
 """
+import argparse
 import base64
 import http.server
 import json
 import re
-import sys
+import ssl
+import threading
 
 try:
     from google.protobuf import json_format
@@ -18,7 +22,14 @@ try:
 except ImportError:
     json_format = None
 
-file, refusals = sys.argv[1], [int(status) for status in sys.argv[2:]]
+parser = argparse.ArgumentParser()
+parser.add_argument("file")
+parser.add_argument("refusals", type=int, nargs="*")
+parser.add_argument("--certificate")
+parser.add_argument("--key")
+parser.add_argument("--authorization")
+arguments = parser.parse_args()
+file, refusals = arguments.file, arguments.refusals
 
 
 def expect(condition, what):
@@ -63,11 +74,23 @@ def spans(body):
     return found
 
 
+def write(lines):
+    with open(file, "a") as output:
+        for line in lines:
+            output.write(json.dumps(line) + "\n")
+
+
 class Collector(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if refusals:
-            return self.answer(refusals.pop(0))
+            status = refusals.pop(0)
+            if status == 0:
+                write([{"unanswered": True}])
+                threading.Event().wait()
+            return self.answer(status)
+        if arguments.authorization and self.headers["Authorization"] != arguments.authorization:
+            return self.answer(401)
         try:
             expect(self.path == "/base/v1/traces", f"path {self.path}")
             expect(self.headers["Content-Type"] == "application/json", "Content-Type")
@@ -76,9 +99,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
             found, status = [{"error": str(error)}], 400
         except Exception as error:
             found, status = [{"error": f"{type(error).__name__}: {error}"}], 400
-        with open(file, "a") as output:
-            for span in found:
-                output.write(json.dumps(span | {"foreign": json_format is not None}) + "\n")
+        write(span | {"foreign": json_format is not None} for span in found)
         self.answer(status)
 
     def answer(self, status):
@@ -93,5 +114,11 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+server.daemon_threads = True
+if arguments.certificate:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(arguments.certificate, arguments.key)
+    # In the connection's own thread: one that never speaks must not keep the others waiting.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_port, flush=True)
 server.serve_forever()

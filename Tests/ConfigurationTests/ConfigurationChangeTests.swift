@@ -1,3 +1,4 @@
+import Delivery
 import LiveActivity
 import Testing
 
@@ -32,6 +33,35 @@ struct ConfigurationChangeTests {
             #expect(change.needingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
             #expect(key.isSame(change.configuration, key.isReloadable ? wanted : running), "\(key.name)")
         }
+    }
+
+    /// A key that says "Reloadable." and stops short of the lanes would be taken and change nothing.
+    @Test("What is taken reaches the lanes, or the log; what is kept would not")
+    func whatIsTakenIsUsed() throws {
+        let running = try load(smallestFile)
+        func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
+            guard let value = other(than: key.display(running[keyPath: path]), for: key.shape, of: key.name) else {
+                return
+            }
+            var wanted = running
+            key.assign(&wanted[keyPath: path], value)
+            let change = ConfigurationChange(from: running, to: wanted)
+            let isUsed =
+                numbers(change.configuration) != numbers(running) || change.configuration.log.level != running.log.level
+            #expect(isUsed == key.isReloadable, "\(name)")
+            #expect(change.taken == (key.isReloadable ? [name] : []), "\(name)")
+            #expect(change.needingRestart == (key.isReloadable ? [] : [name]), "\(name)")
+        }
+        for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
+        for key in ConfigurationSchema.appKeys where key.name != "policy" {
+            expect(key, "apps.match.\(key.name)", of: \.apps[0])
+        }
+        for key in ConfigurationSchema.policyKeys { expect(key, "policies.default.\(key.name)", of: \.policies[0]) }
+    }
+
+    /// All that a reload brings to a lane.
+    private func numbers(_ configuration: WorkerConfiguration) -> String {
+        "\(LaneNumbers(WorkerPlan.delivery(configuration).numbers))"
     }
 
     private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {

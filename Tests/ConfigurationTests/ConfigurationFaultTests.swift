@@ -108,7 +108,9 @@ struct ConfigurationFaultTests {
     @Test(
         "Where traces go is a URL of HTTP without a password",
         arguments: [
-            ("http://collector:4318", true), ("http://collector/otlp/", true), ("https://collector", false),
+            ("http://collector:4318", true), ("http://collector/otlp/", true), ("https://collector", true),
+            ("https://u:p@collector", false),
+            ("https://[::1]:4318/otlp", true), ("https://", false),
             ("http://[::1]:4318", true),
             ("http://10.0.0.1", true), ("http://a/\u{e9}", false), ("http://::1:4318", false),
             ("collector:4318", false), ("grpc://collector:4317", false), ("http://", false),
@@ -118,7 +120,26 @@ struct ConfigurationFaultTests {
     )
     func collector(url: String, isGood: Bool) {
         let lines = faults(of: smallestFile + "tracing:\n  endpoint: '\(url)'\n")
-        #expect(lines == (isGood ? [] : ["c.yaml:12:13: tracing.endpoint: must be http://host[:port][/path]"]))
+        let line = "c.yaml:12:13: tracing.endpoint: must be http://host[:port][/path], or https"
+        #expect(lines == (isGood ? [] : [line]))
+    }
+
+    @Test("What belongs to TLS needs https, and a secret is never sent without")
+    func collectorFiles() {
+        let files = "  caFile: ca.pem\n  headersFile: headers\n"
+        #expect(faults(of: smallestFile + "tracing:\n  endpoint: https://collector\n\(files)") == [])
+        #expect(
+            faults(of: smallestFile + "tracing:\n  endpoint: http://collector\n\(files)") == [
+                "c.yaml:13:11: tracing.caFile: is only for a tracing.endpoint with https",
+                "c.yaml:14:16: tracing.headersFile: is only for a tracing.endpoint with https: others could read it on its way",
+            ]
+        )
+        #expect(faults(of: smallestFile + "tracing:\n\(files)").count == 2)
+        let missing = faults(
+            of: smallestFile + "tracing:\n  endpoint: https://collector\n  headersFile: /nowhere\n",
+            requiresFiles: true
+        )
+        #expect(missing.contains { $0.contains("tracing.headersFile") })
     }
 
     @Test("Two apps with one bundle id")

@@ -152,6 +152,9 @@ struct ConfigurationLoadingTests {
                     ["name", "redis://name", "127.0.0.1", "http://name"].first { key.complaint($0) == nil }
                 )
                 var environment = [variable: value]
+                if key.name.hasPrefix("tracing."), key.isFile {
+                    environment[ConfigurationNames.variable(of: "tracing.endpoint")] = "https://name"
+                }
                 // Two keys that are given together or not at all.
                 for partner in ["redis.certificateFile", "redis.keyFile"]
                 where key.name.hasPrefix("redis.") && key.isFile {

@@ -70,7 +70,7 @@ struct DocumentedKeysTests {
 
     @Test("The file, the schema and the structure have the same keys")
     func sameKeys() throws {
-        #expect(schemaNames.count == 65)
+        #expect(schemaNames.count == 67)
         #expect(Set(schemaNames).count == schemaNames.count)
         #expect(try Set(documentedKeys().keys) == Set(schemaNames))
         #expect(Set(properties(of: WorkerConfiguration())) == Set(schemaNames))
@@ -115,6 +115,24 @@ struct DocumentedKeysTests {
         for key in ConfigurationSchema.policyKeys {
             try check(key, of: Policy(name: "x"), section: "policies.*.")
         }
+    }
+
+    @Test("The chart's page says of each key when a changed value counts")
+    func chartSaysWhatIsReloadable() throws {
+        let rows = try repositoryFile("Helm/causeway/CONFIG.md").split(separator: "\n").filter { $0.hasPrefix("| `") }
+        var counts: [String: Bool] = [:]
+        for row in rows {
+            let name = String(try #require(row.split(separator: "`").dropFirst().first))
+            let key = name.replacing("apps.<app>.", with: "apps.*.")
+                .replacing("policies.<policy>.", with: "policies.*.")
+            #expect(row.hasSuffix("| at once |") != row.hasSuffix("| from the next start |"), "\(row)")
+            counts[key] = row.hasSuffix("| at once |")
+        }
+        let keys =
+            ConfigurationSchema.keys.map { ($0.name, $0.isReloadable) }
+            + ConfigurationSchema.appKeys.map { ("apps.*." + $0.name, $0.isReloadable) }
+            + ConfigurationSchema.policyKeys.map { ("policies.*." + $0.name, $0.isReloadable) }
+        #expect(counts == Dictionary(uniqueKeysWithValues: keys))
     }
 
     @Test("Each number of a policy says where it comes from")

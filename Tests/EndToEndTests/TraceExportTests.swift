@@ -1,4 +1,5 @@
 import Foundation
+import Reactor
 import Testbed
 import Testing
 
@@ -86,6 +87,83 @@ struct TraceExportTests {
         }
     }
 
+    /// A collector that speaks TLS and asks for authorization. First the worker is given the wrong authorities: nothing leaves it, which
+    /// it says and counts. Then they are right.
+    @Test func tracesGoOverTLSToACollectorThatIsProved() async throws {
+        try await onOwnThread {
+            var collector: Collector?
+            let run = try ExampleRun(["ride"]) { text, stage in
+                let hosts = ["localhost"]
+                let files = try SelfSignedCertificate.write(directory: stage.path("collector-tls"), hosts: hosts)
+                let strangers = try SelfSignedCertificate.write(directory: stage.path("strangers"), hosts: hosts)
+                try Self.copy(strangers.caFile, to: stage.path("authorities.pem"))
+                try TextFile.write("Authorization: \(Self.authorization)\n", to: stage.path("headers"))
+                let made = try Collector(
+                    stage,
+                    refusals: [],
+                    options: [
+                        "--certificate", files.certificateFile, "--key", files.keyFile, "--authorization",
+                        Self.authorization,
+                    ]
+                )
+                collector = made
+                return text + """
+                    tracing:
+                      endpoint: https://localhost:\(made.port)/base
+                      caFile: \(stage.path("authorities.pem"))
+                      headersFile: \(stage.path("headers"))
+                      samplesPerMillion: 1000000
+
+                    """
+            }
+            defer { run.close() }
+            let spans = try #require(collector)
+            let traffic = try Traffic(run)
+            try traffic.send(untilLogHas: "traces cannot be exported")
+            let failed = try run.awaitMetrics("a refused certificate") {
+                ($0.sum("causeway_trace_posts_failed_total", ["reason": "certificate"]) ?? 0) > 0
+            }
+            #expect(failed.sum("causeway_traces_exported_total") == 0)
+            #expect(try spans.spans().isEmpty)
+            #expect(try Page("/statusz", port: run.stage.httpPort).text.contains("requests to the collector failed"))
+
+            try Self.copy(run.stage.path("collector-tls/ca.pem"), to: run.stage.path("authorities.pem"))
+            try run.stage.crashWorker()
+            try traffic.sendOne()
+            let byName = Dictionary(grouping: try spans.await(3)) { $0["name"] as? String ?? "" }
+            #expect(byName["consume causeway.commands"] != nil && byName["send"] != nil)
+            let taken = try run.awaitMetrics("exported traces") { ($0.sum("causeway_traces_exported_total") ?? 0) > 0 }
+            #expect(taken.sum("causeway_trace_posts_failed_total") == 0)
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            #expect(log.contains("its certificate: ") && !log.contains(Self.authorization))
+        }
+    }
+
+    /// The collector never answers: once told, the worker waits for it in order, and a second time it does not.
+    @Test func aSecondSignalDoesNotWaitForTheCollector() async throws {
+        try await onOwnThread {
+            let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            _ = try collector.await(1)
+            let worker = try #require(run.stage.worker)
+            worker.signal(SIGTERM)
+            #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
+            let start = ContinuousClock.now
+            worker.signal(SIGTERM)
+            #expect(worker.wait(milliseconds: 15_000) == .exited(0))
+            #expect(ContinuousClock.now - start < .milliseconds(500))
+        }
+    }
+
+    private static func copy(_ source: String, to destination: String) throws {
+        try TextFile.write(String(decoding: try TextFile.read(source), as: UTF8.self), to: destination)
+    }
+
+    private static let authorization = "Bearer correct-horse-battery-staple"
+
     private static func run(refusals: [Int], samplesPerMillion: Int) throws -> (ExampleRun, Collector) {
         var collector: Collector?
         let run = try ExampleRun(["ride"]) { text, stage in
@@ -123,12 +201,12 @@ private final class Collector {
     private static let script = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Collector/collector.py").path
 
-    init(_ stage: Stage, refusals: [Int]) throws {
+    init(_ stage: Stage, refusals: [Int], options: [String] = []) throws {
         self.stage = stage
         file = stage.path("spans.jsonl")
         let child = try ChildProcess(
             name: "collector",
-            command: ["/usr/bin/env", "python3", "-B", Self.script, file] + refusals.map { "\($0)" },
+            command: ["/usr/bin/env", "python3", "-B", Self.script, file] + refusals.map { "\($0)" } + options,
             logFile: stage.path("collector.log"),
             output: .pipe
         )

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Reactor
 import Testing
 
 @testable import CausewayWorker
@@ -10,8 +11,11 @@ struct TraceExporterTests {
     @Test func aCollectorThatDripsIsLeftInTime() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
-        let address = try #require(CollectorAddress("http://127.0.0.1:\(collector.port)"))
-        let request = CollectorRequest(address: address, timeoutMilliseconds: 600)
+        let request = CollectorRequest(
+            address: try #require(CollectorAddress("http://127.0.0.1:\(collector.port)")),
+            timeoutMilliseconds: 600,
+            interruption: try Wakeup()
+        )
         let (time, failure) = await withCheckedContinuation { continuation in
             Thread {
                 let began = ContinuousClock.now
@@ -23,60 +27,137 @@ struct TraceExporterTests {
         }
         #expect(time >= .milliseconds(590) && time < .seconds(20))
         #expect(collector.bytesGiven > 1)
-        switch failure {
-        case .late, .system(_, EAGAIN): break
-        default: Issue.record("\(failure.map(String.init(describing:)) ?? "none")")
-        }
+        #expect(failure?.cause == .late)
     }
 
     /// What nobody took at the end is said to be lost, to the last of it.
     @Test func whatIsLeftAtTheEndIsCounted() async throws {
-        let rings = [TraceRing(), TraceRing()]
-        let collector = LogCollector()
-        let exporter = try Self.exporter(rings, collector)
+        let scene = try Scene(answers: [])
+        scene.close()
+        let exporter = try scene.exporter()
         // More than one batch.
-        for _ in 0..<700 { rings[0].push(Self.trace) }
-        for _ in 0..<3 { rings[1].push(Self.trace) }
+        for _ in 0..<700 { scene.rings[0].push(Fixture.trace) }
+        for _ in 0..<3 { scene.rings[1].push(Fixture.trace) }
         await exporter.finish()
-        #expect(Self.dropped(collector) == 703)
-        #expect(collector.lines.first?.metadata["kind"] == "traces-refused")
+        #expect(Self.dropped(scene.log) == 703)
+        #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
+        #expect(scene.board.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // A worker that is hurried waits for nobody.
-        rings[1].push(Self.trace)
+        scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
-        #expect(Self.dropped(collector) == 704)
+        #expect(Self.dropped(scene.log) == 704)
         await exporter.giveUp()
-        #expect(Self.dropped(collector) == 704)
+        #expect(Self.dropped(scene.log) == 704)
+        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.board.dropped == 704)
+    }
+
+    /// A collector takes a request and never answers it: a worker that was told a second time to stop does not wait for it.
+    @Test func aHurriedExporterWaitsForNobody() async throws {
+        let scene = try Scene(answers: [])
+        defer { scene.close() }
+        let exporter = try scene.exporter()
+        scene.rings[0].push(Fixture.trace)
+        let run = Task { await exporter.run() }
+        try await scene.collector.await(1)
+        run.cancel()
+        let began = ContinuousClock.now
+        exporter.hurry()
+        await run.value
+        // One that begins later ends as soon.
+        scene.rings[0].push(Fixture.trace)
+        await exporter.finish()
+        #expect(ContinuousClock.now - began < .milliseconds(500))
+        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 2)
+        #expect(scene.board.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
+        #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
+    }
+
+    /// Each way to fail counts under its reason, and whether it is offered again is seen in what is dropped.
+    @Test(arguments: [
+        ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDrop.stopped),
+        ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
+        ("HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n", .refused, .refused),
+        ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
+    ])
+    func failuresCountUnderTheirReason(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
+        // Of the first it is as often as it may be asked.
+        let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
+        defer { scene.close() }
+        try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
+        #expect(scene.board.failures.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
+        #expect(scene.board.drops.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
+        #expect(scene.board.exported == 0)
+    }
+
+    @Test func aHeadersFileThatIsGoneIsSaid() async throws {
+        let scene = try Scene(hosts: ["127.0.0.1"], answers: [])
+        defer { scene.close() }
+        try await scene.running(try scene.exporter(caFile: scene.caFile, headersFile: scene.path("gone"))) {
+            $0[.headers] >= 1
+        }
+        let errors = scene.log.lines.compactMap { $0.metadata["error"].map { "\($0)" } }
+        #expect(errors.contains { $0.hasSuffix("gone: No such file or directory") }, "\(errors)")
+    }
+
+    /// What was counted stands in the metrics, and /statusz speaks of it as soon as it is not 0.
+    @Test func whatIsLostIsShown() async throws {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        let before = worker.registry.totals(nowMilliseconds: 0)
+        let board = worker.registry.traces
+        let ring = TraceRing(board)
+        for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
+        board.noteExported(7)
+        board.noteDropped(2, .undelivered)
+        board.note(.certificate)
+        worker.publish(at: 60_000)
+        let findings = worker.report(before: before, at: 60_000).findings
+        #expect(findings.map(\.sight) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."])
+        #expect(findings.first?.severity == .attention)
+        let later = worker.registry.totals(nowMilliseconds: 60_000)
+        worker.publish(at: 120_000)
+        #expect(worker.report(before: later, at: 120_000).findings.map(\.severity) == [.note])
+        let text = Exposition(
+            later,
+            labels: worker.registry.labels,
+            condition: worker.registry.condition.now,
+            process: ProcessReading()
+        )
+        .text
+        for line in [
+            "causeway_traces_exported_total 7", #"causeway_traces_dropped_total{reason="full"} 1"#,
+            #"causeway_traces_dropped_total{reason="undelivered"} 2"#,
+            #"causeway_traces_dropped_total{reason="stopped"} 0"#,
+            #"causeway_trace_posts_failed_total{reason="certificate"} 1"#,
+            #"causeway_trace_posts_failed_total{reason="late"} 0"#,
+        ] {
+            #expect(text.contains("\n\(line)\n"), "\(line)")
+        }
     }
 
     /// A lane that fills batch after batch leaves room for the others.
     @Test func everyRingHasItsTurn() async throws {
-        let rings = [TraceRing(), TraceRing()]
-        let exporter = try Self.exporter(rings, LogCollector())
-        for _ in 0..<TraceExporter.tracesPerRequest * 3 { rings[0].push(Self.trace) }
-        rings[1].push(Self.trace)
+        let scene = try Scene(answers: [])
+        defer { scene.close() }
+        let (exporter, rings) = (try scene.exporter(), scene.rings)
+        for _ in 0..<TraceExporter.tracesPerRequest * 3 { rings[0].push(Fixture.trace) }
+        rings[1].push(Fixture.trace)
         #expect(await exporter.nextBatch()?.count == TraceExporter.tracesPerRequest)
         #expect(rings[1].pop() != nil, "the first batch was the first ring's")
-        rings[1].push(Self.trace)
+        rings[1].push(Fixture.trace)
         _ = await exporter.nextBatch()
         #expect(rings[1].pop() == nil, "the second began with the second ring")
-    }
-
-    private static func exporter(_ rings: [TraceRing], _ collector: LogCollector) throws -> TraceExporter {
-        TraceExporter(
-            try #require(CollectorAddress("http://127.0.0.1:1")),
-            document: SpanDocument(WorkerConfiguration()),
-            rings: rings,
-            log: SharedKindLog(logger: collector.logger, events: EventBoard())
-        )
     }
 
     private static func dropped(_ collector: LogCollector) -> Int {
         collector.lines.filter { $0.metadata["kind"] == "traces-dropped" }
             .reduce(0) { $0 + (Int("\($1.metadata["records"] ?? "0")") ?? 0) }
     }
+}
 
+extension Fixture {
     /// All of it zero: a context of no trace, an update that was accepted.
-    private static var trace: FinishedTrace {
+    static var trace: FinishedTrace {
         withUnsafeTemporaryAllocation(
             byteCount: MemoryLayout<FinishedTrace>.size,
             alignment: MemoryLayout<FinishedTrace>.alignment

@@ -37,6 +37,14 @@ enum ConfigurationConsistency {
         }
         if let (key, message) = redisModeFault(redis) { add(key, message) }
 
+        let tracing = configuration.tracing
+        if tracing.endpoint.flatMap(CollectorAddress.init)?.isSecure != true {
+            if tracing.caFile != nil { add("tracing.caFile", "is only for a tracing.endpoint with https") }
+            if tracing.headersFile != nil {
+                add("tracing.headersFile", "is only for a tracing.endpoint with https: others could read it on its way")
+            }
+        }
+
         let policies = configuration.policies.map(\.name)
         for policy in configuration.policies {
             faults += policyFaults(of: policy, place: place)

@@ -55,7 +55,7 @@ enum ConfigurationRule {
     }
 
     static func collectorURL(_ text: String) -> String? {
-        CollectorAddress(text) == nil ? "must be http://host[:port][/path]" : nil
+        CollectorAddress(text) == nil ? "must be http://host[:port][/path], or https" : nil
     }
 
     /// A DNS name or a numeric address.

@@ -57,6 +57,8 @@ enum ConfigurationSchema {
         .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000).reloadable,
 
         .optional("tracing.endpoint", \.tracing.endpoint, complaint: ConfigurationRule.collectorURL),
+        .optional("tracing.caFile", \.tracing.caFile, isFile: true),
+        .optional("tracing.headersFile", \.tracing.headersFile, isFile: true),
         .integer("tracing.samplesPerMillion", \.tracing.samplesPerMillion, 0...1_000_000),
     ]
 

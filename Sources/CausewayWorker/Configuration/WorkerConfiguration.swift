@@ -202,8 +202,12 @@ extension WorkerConfiguration {
     }
     /// What is told of the records' ways through the worker, and to whom.
     public struct Tracing: Sendable {
-        /// A collector's base URL, for OTLP over HTTP; nil: nothing is exported.
+        /// A collector's base URL, for OTLP over HTTP, with TLS or without; nil: nothing is exported.
         public var endpoint: String?
+        /// PEM file of the authorities that the collector's certificate is checked against; nil: the system's.
+        public var caFile: String?
+        /// A file with the headers that the collector asks for, `Name: value` a line; read anew for each request.
+        public var headersFile: String?
         /// Of a million commands that come without a trace, how many begin one. 0...1,000,000.
         public var samplesPerMillion = 0
     }

@@ -58,6 +58,9 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case turnAge
     case draining
     case logLinesSuppressed
+    case tracesExported
+    case tracesDropped
+    case tracePostsFailed
     case processCPU
     case processMemory
     case processVirtualMemory
@@ -166,6 +169,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case redisError
     case kafkaError
     case logKind
+    case traceDrop
+    case tracePostFailure
     /// Lanes and the Kafka thread; a label, no cells.
     case thread
     case lane
@@ -180,7 +185,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .outcome: ["outcome"]
         case .pool: ["app", "environment"]
         case .answer: ["status", "reason"]
-        case .goAwayReason: ["reason"]
+        case .goAwayReason, .traceDrop, .tracePostFailure: ["reason"]
         case .stage: ["stage"]
         case .environment: ["environment"]
         case .connectionState: ["state"]

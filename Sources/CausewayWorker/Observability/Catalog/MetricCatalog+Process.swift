@@ -63,6 +63,35 @@ extension MetricCatalog {
             "Log lines not written because their kind had too many, by kind.",
             "Something happens over and over; the kind's entry below says what."
         ),
+        .counter(
+            .tracesExported,
+            "causeway_traces_exported_total",
+            "records",
+            [],
+            "Sampled records whose spans the collector at tracing.endpoint took.",
+            "It stands still while sampled commands flow: the two below say why."
+        ),
+        .counter(
+            .tracesDropped,
+            "causeway_traces_dropped_total",
+            "records",
+            [.traceDrop],
+            "Sampled records whose spans nobody was told of: full (a lane's ring), refused (by the collector, for good), "
+                + "undelivered (offered as often as they are), stopped (with the worker).",
+            "Nothing else suffers. full: lower tracing.samplesPerMillion or give the collector more room; for the others "
+                + "see the log lines traces-refused and traces-dropped."
+        ),
+        .counter(
+            .tracePostsFailed,
+            "causeway_trace_posts_failed_total",
+            "requests",
+            [.tracePostFailure],
+            "Requests that the collector did not take: unresolved (its name), unconnected, certificate, lost (the connection, "
+                + "or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused (another status), headers "
+                + "(their file), hurried (the worker).",
+            "Each batch is offered \(TraceExporter.attemptsMax) times. certificate: tracing.caFile, or the name in "
+                + "tracing.endpoint; refused with 401 or 403: tracing.headersFile."
+        ),
         .gauge(
             .buildInfo,
             "causeway_build_info",

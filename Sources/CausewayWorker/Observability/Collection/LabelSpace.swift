@@ -99,6 +99,8 @@ public struct LabelSpace: Sendable {
         case .redisError: redisErrors.map { [$0] }
         case .kafkaError: kafkaErrors.map { [$0] }
         case .logKind: LogKind.allCases.map { [$0.identifier] }
+        case .traceDrop: TraceDrop.allCases.map { [$0.name] }
+        case .tracePostFailure: TracePostFailure.allCases.map { [$0.name] }
         case .build: [[build.version, build.librdkafka, build.openssl, build.hiredis]]
         case .lane: [[""]]
         case .thread, .partition: []

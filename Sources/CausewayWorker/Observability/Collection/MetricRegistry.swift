@@ -5,6 +5,7 @@ public final class MetricRegistry: Sendable {
     public let kafka: MetricBoard
     public let condition = ConditionBoard()
     public let events = EventBoard()
+    let traces = TraceBoard()
     let layout: MetricLayout
 
     public init(labels: LabelSpace, laneCount: Int) {
@@ -42,6 +43,7 @@ public final class MetricRegistry: Sendable {
         for (kind, count) in events.suppressedUncounted.enumerated() {
             cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
         }
+        addTraces(to: &cells)
         return MetricTotals(
             layout: layout,
             cells: cells,
@@ -50,6 +52,16 @@ public final class MetricRegistry: Sendable {
             silences: threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
+    }
+
+    private func addTraces(to cells: inout [Int64]) {
+        cells[layout[.tracesExported].cell(0, 0)] = Int64(clamping: traces.exported)
+        for (reason, count) in traces.drops.enumerated() {
+            cells[layout[.tracesDropped].cell(reason, 0)] = Int64(clamping: count)
+        }
+        for (reason, count) in traces.failures.enumerated() {
+            cells[layout[.tracePostsFailed].cell(reason, 0)] = Int64(clamping: count)
+        }
     }
 }
 

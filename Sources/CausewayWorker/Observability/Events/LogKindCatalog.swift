@@ -376,7 +376,7 @@ public enum LogKindCatalog {
             .warning,
             "traces cannot be exported: they are offered again for a while, then dropped",
             "The collector at tracing.endpoint is away, or refuses them. Nothing else waits for it.",
-            "Read `error`; check the collector and the network policy (networkPolicy.extraEgress)."
+            "Read `error`; check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
         ),
         line(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector takes them."),
         line(

@@ -18,7 +18,7 @@ struct Diagnosis {
 
     /// The worst first.
     var findings: [Finding] {
-        (own + redis + kafka + partitions + pools + answers + records + load)
+        (own + redis + kafka + partitions + pools + answers + records + load + traces)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -87,6 +87,24 @@ struct Diagnosis {
                 sight: "The Kafka thread works more than 80 % of the time.",
                 meaning: "It deals the records of all lanes: at 100 % all of them fall behind.",
                 action: "Add workers, up to the number of partitions. Lanes do not help: there is one such thread."
+            )
+        ]
+    }
+
+    private var traces: [Finding] {
+        let dropped = now.sum(.tracesDropped)
+        let failed = now.sum(.tracePostsFailed)
+        guard dropped > 0 || failed > 0 else { return [] }
+        let isRecent = (window.count(.tracesDropped) ?? dropped) > 0 || (window.count(.tracePostsFailed) ?? failed) > 0
+        return [
+            Finding(
+                severity: isRecent ? .attention : .note,
+                alert: "",
+                sight: "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
+                    + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
+                meaning: "Traces are incomplete. Nothing else waits for the collector.",
+                action:
+                    "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons."
             )
         ]
     }

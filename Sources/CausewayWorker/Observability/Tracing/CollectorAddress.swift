@@ -1,8 +1,12 @@
-/// A collector's base URL, taken apart: `http://host[:port][/path]`.
+/// A collector's base URL, taken apart: `http[s]://host[:port][/path]`.
 struct CollectorAddress: Sendable, Equatable {
     /// OTLP's port for HTTP.
     static let portDefault: UInt16 = 4_318
+    /// The port of `https`: whoever is reached by it stands behind a proxy as a rule.
+    static let securePortDefault: UInt16 = 443
 
+    /// By TLS.
+    var isSecure: Bool
     /// A name or an address, without brackets.
     var host: String
     var port: UInt16
@@ -11,13 +15,14 @@ struct CollectorAddress: Sendable, Equatable {
 
     /// Nil for what has another form. No credentials, which would stand in logs.
     init?(_ text: String) {
-        let scheme = "http://"
+        isSecure = text.hasPrefix("https://")
+        let scheme = isSecure ? "https://" : "http://"
         guard text.hasPrefix(scheme), text.utf8.count <= 1_024, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
             !text.contains(where: { "?#@".contains($0) })
         else { return nil }
         let authority = text.dropFirst(scheme.count).prefix { $0 != "/" }
         var name = authority
-        port = Self.portDefault
+        port = isSecure ? Self.securePortDefault : Self.portDefault
         if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
             guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
             port = number
@@ -34,4 +39,10 @@ struct CollectorAddress: Sendable, Equatable {
         while base.last == "/" { base.removeLast() }
         path = "\(base)/v1/traces"
     }
+
+    /// With brackets where it needs them: as a request names it.
+    var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    /// For people.
+    var url: String { "\(isSecure ? "https" : "http")://\(authority)\(path)" }
 }

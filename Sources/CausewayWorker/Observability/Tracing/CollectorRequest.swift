@@ -1,113 +1,179 @@
-import Glibc
+import Reactor
 
-/// One `POST` to a collector, over a connection of its own. It waits, so it runs on a thread that nobody else needs.
+/// One `POST` to a collector, over a connection and a loop of its own. It waits, so it runs on a thread that nobody else needs.
 struct CollectorRequest: Sendable {
-    /// Of the answer only the first line matters, which is far shorter.
-    private static let answerBytesMax = 4_096
+    /// Addresses of one name that are tried.
+    static let addressesMax = 8
 
-    enum Failure: Error, CustomStringConvertible {
-        case lookup(Int32)
-        case system(StaticString, Int32)
-        case noAnswer
-        /// Its time was over before the answer had come.
-        case late
-
-        var description: String {
-            switch self {
-            case .lookup(let code): "its name cannot be looked up: \(String(cString: gai_strerror(code)))"
-            case .system(let call, let code): "\(call): \(String(cString: strerror(code)))"
-            case .noAnswer: "no HTTP answer"
-            case .late: "no answer in time"
-            }
-        }
+    struct Failure: Error, Equatable, CustomStringConvertible {
+        var cause: TracePostFailure
+        /// For logs. Nothing of the request's headers is in it.
+        var description: String
     }
 
     var address: CollectorAddress
-    /// For all of it but the name's look-up.
+    /// Of an address with `https`.
+    var tls: TLSContext?
+    /// Read anew for each request, so that what expires can be replaced: see ``CollectorHeaders``.
+    var headersFile: String?
+    /// For all of it, the name's look-up included.
     var timeoutMilliseconds: Int
+    /// Signalled for good when nobody waits any longer. It is not drained: requests that begin later see it too.
+    var interruption: Wakeup
 
     /// - Returns: the status.
     func post(_ body: String) throws(Failure) -> Int {
-        let deadline = ContinuousClock.now + .milliseconds(timeoutMilliseconds)
-        let descriptor = try connected(until: deadline)
-        defer { close(descriptor) }
-        let host = address.host.contains(":") ? "[\(address.host)]" : address.host
+        let headers: String
+        do throws(SecretFileError) {
+            headers = try headersFile.map { path throws(SecretFileError) in try CollectorHeaders.read(path) } ?? ""
+        } catch {
+            throw Failure(cause: .headers, description: error.description)
+        }
         let head =
-            "POST \(address.path) HTTP/1.1\r\nHost: \(host):\(address.port)\r\nContent-Type: application/json\r\n"
+            "POST \(address.path) HTTP/1.1\r\nHost: \(address.authority)\r\nContent-Type: application/json\r\n\(headers)"
             + "Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n"
-        try write(head + body, to: descriptor, until: deadline)
-        return try status(from: descriptor, until: deadline)
+        let exchange: CollectorExchange
+        do throws(SystemError) {
+            exchange = try CollectorExchange(self, bytes: Array((head + body).utf8))
+        } catch {
+            throw Failure(cause: .unconnected, description: error.description)
+        }
+        return try exchange.run()
+    }
+}
+
+/// `reason` in `causeway_trace_posts_failed_total`.
+enum TracePostFailure: UInt8, CaseIterable, Sendable {
+    /// Its name could not be looked up.
+    case unresolved
+    /// No connection to it.
+    case unconnected
+    /// Its certificate is not trusted, out of date, or another's.
+    case certificate
+    /// The connection ended, or TLS failed otherwise, before there was an answer.
+    case lost
+    /// What it answered is no HTTP.
+    case malformed
+    /// Its time was over before the answer had come.
+    case late
+    /// It answered 429, 502, 503 or 504: later perhaps.
+    case overloaded
+    /// It answered another status that is no success.
+    case refused
+    /// The file of headers could not be read.
+    case headers
+    /// The worker was told a second time to stop.
+    case hurried
+
+    var name: String { "\(self)" }
+}
+
+/// The request on its way. Used on one thread.
+private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHandler {
+    /// Of the answer only the first line matters, which is far shorter.
+    private static let answerBytesMax = 4_096
+
+    private let loop: EventLoop
+    private let request: CollectorRequest
+    private let bytes: [UInt8]
+    private var places: ArraySlice<SocketAddress> = []
+    private var stream: Stream?
+    private var answer: [UInt8] = []
+    private var result: Result<Int, CollectorRequest.Failure>?
+    private var deadline = TimerIdentifier.none
+    private var deadlineMilliseconds: Int64 = 0
+
+    init(_ request: CollectorRequest, bytes: [UInt8]) throws(SystemError) {
+        loop = try EventLoop()
+        self.request = request
+        self.bytes = bytes
     }
 
-    private func connected(until deadline: ContinuousClock.Instant) throws(Failure) -> Int32 {
-        var hints = addrinfo()
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        var found: UnsafeMutablePointer<addrinfo>?
-        let code = getaddrinfo(address.host, "\(address.port)", &hints, &found)
-        guard code == 0 else { throw .lookup(code) }
-        defer { freeaddrinfo(found) }
-        var failure = Failure.noAnswer
-        var next = found
-        while let place = next?.pointee {
-            next = place.ai_next
-            let descriptor = socket(place.ai_family, place.ai_socktype | Int32(SOCK_CLOEXEC.rawValue), 0)
-            guard descriptor >= 0 else {
-                failure = .system("socket", errno)
-                continue
-            }
-            do throws(Failure) {
-                try limit(descriptor, until: deadline)
-                if connect(descriptor, place.ai_addr, place.ai_addrlen) == 0 { return descriptor }
-                throw .system("connect", errno)
-            } catch {
-                failure = error
-                close(descriptor)
-            }
-        }
-        throw failure
+    func run() throws(CollectorRequest.Failure) -> Int {
+        begin()
+        if result == nil { loop.run() }
+        guard let result else { preconditionFailure("the loop ends with the exchange") }
+        return try result.get()
     }
 
-    /// The next call waits for what is left of the time: a collector that takes or gives a byte now and then has no more than another.
-    private func limit(_ descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) {
-        let left = (deadline - .now).components
-        let microseconds = left.seconds * 1_000_000 + left.attoseconds / 1_000_000_000_000
-        // Zero would mean no limit.
-        guard microseconds > 0 else { throw .late }
-        var limit = timeval(tv_sec: Int(microseconds / 1_000_000), tv_usec: Int(microseconds % 1_000_000))
-        for option in [SO_SNDTIMEO, SO_RCVTIMEO] {
-            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+    private func begin() {
+        loop.refreshClock()
+        let limit = Int64(request.timeoutMilliseconds)
+        deadlineMilliseconds = loop.nowMilliseconds + limit
+        deadline = loop.schedule(afterMilliseconds: limit, handler: self, tag: 0)
+        do throws(SystemError) {
+            try loop.add(descriptor: request.interruption.descriptor, interest: .readable, handler: self)
+        } catch {
+            return end(.unconnected, error.description)
+        }
+        // The look-up may outlive the exchange: its thread is not waited for.
+        loop.resolve(host: request.address.host, port: request.address.port) { [weak self] resolution in
+            self?.resolved(resolution)
         }
     }
 
-    private func write(_ text: String, to descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) {
-        let bytes = Array(text.utf8)
-        var sent = 0
-        while sent < bytes.count {
-            try limit(descriptor, until: deadline)
-            let count = bytes[sent...]
-                .withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw .system("send", errno) }
-            sent += count
+    private func resolved(_ resolution: Result<[SocketAddress], ResolveError>) {
+        guard result == nil else { return }
+        switch resolution {
+        case .success(let addresses):
+            places = addresses.prefix(CollectorRequest.addressesMax)
+            connectToNext(after: (.unresolved, "no address"))
+        case .failure(let error): end(.unresolved, error.description)
         }
     }
+
+    private func connectToNext(after failure: (cause: TracePostFailure, text: String)) {
+        guard let place = places.popFirst() else { return end(failure.cause, failure.text) }
+        let stream = Stream(loop: loop, handler: self)
+        self.stream = stream
+        answer = []
+        stream.connect(
+            to: place,
+            tls: request.tls,
+            serverName: request.address.host,
+            timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
+        )
+    }
+
+    private func end(_ cause: TracePostFailure, _ text: String) {
+        end(.failure(CollectorRequest.Failure(cause: cause, description: text)))
+    }
+
+    private func end(_ result: Result<Int, CollectorRequest.Failure>) {
+        guard self.result == nil else { return }
+        self.result = result
+        stream?.close()
+        loop.cancel(deadline)
+        loop.remove(descriptor: request.interruption.descriptor)
+        loop.stop()
+    }
+
+    func timerFired(tag: UInt64) { end(.late, "no answer in time") }
+
+    func descriptorReady(_ events: Interest) { end(.hurried, "the worker was told again to stop") }
+
+    func streamConnected(_ stream: Stream) { bytes.withUnsafeBytes { stream.write($0) } }
+
+    func streamDrained(_ stream: Stream) {}
 
     /// `HTTP/1.1 200 OK`
-    private func status(from descriptor: Int32, until deadline: ContinuousClock.Instant) throws(Failure) -> Int {
-        var answer: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 512)
-        while !answer.contains(UInt8(ascii: "\n")), answer.count < Self.answerBytesMax {
-            try limit(descriptor, until: deadline)
-            let count = recv(descriptor, &chunk, chunk.count, 0)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .system("recv", errno) }
-            guard count > 0 else { break }
-            answer.append(contentsOf: chunk[..<count])
-        }
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        answer.append(contentsOf: bytes.prefix(Self.answerBytesMax - answer.count))
+        guard answer.contains(UInt8(ascii: "\n")) || answer.count == Self.answerBytesMax else { return }
         let words = String(decoding: answer, as: UTF8.self).split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1].prefix(3)) else {
-            throw .noAnswer
+            return end(.malformed, "no HTTP answer")
         }
-        return status
+        end(.success(status))
+    }
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        switch error?.code {
+        case .connectFailed: connectToNext(after: (.unconnected, error?.reason ?? ""))
+        case .connectTimeout: end(.late, error?.reason ?? "")
+        case .certificate: connectToNext(after: (.certificate, "its certificate: \(error?.reason ?? "")"))
+        case nil: end(.lost, "the connection ended before its answer")
+        default: end(.lost, error?.reason ?? "")
+        }
     }
 }

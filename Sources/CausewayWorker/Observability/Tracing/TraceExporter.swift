@@ -1,10 +1,19 @@
 import Dispatch
 import Logging
-import Synchronization
+import Reactor
+
+/// Where a worker's traces go.
+struct TraceCollector: Sendable {
+    var address: CollectorAddress
+    /// Of an address with `https`; nil for one without.
+    var tls: TLSContext?
+    /// See ``CollectorHeaders``.
+    var headersFile: String?
+}
 
 /// Sends what the lanes' rings hold to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
-/// HTTP by sockets of our own: FoundationNetworking's session can end the process when a collector is not there.
+/// HTTP by streams of our own: FoundationNetworking's session can end the process when a collector is not there.
 /// A batch that the collector cannot take now is offered again, `attemptsMax` times in all; meanwhile the rings fill and the lanes drop.
 /// Nothing of the worker waits for this or fails by it.
 actor TraceExporter {
@@ -17,15 +26,15 @@ actor TraceExporter {
     static let attemptsMax = 5
     /// From the beginning of one request to its answer.
     static let requestMilliseconds = 5_000
-    /// How much later than its own limit a request is given up from outside.
-    private static let graceMilliseconds = 200
     /// The last look, when the worker has stopped, begins no request after so long.
     static let finishMilliseconds = 2_000
 
-    private let address: CollectorAddress
+    private let collector: TraceCollector
     private let document: SpanDocument
     private let rings: [TraceRing]
+    private let board: TraceBoard
     private let log: SharedKindLog
+    private let interruption: Wakeup
     /// Requests wait on its thread.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// A batch that has not been taken yet.
@@ -33,15 +42,25 @@ actor TraceExporter {
     /// The next batch begins at this one, so that a busy lane does not crowd out the others.
     private var firstRing = 0
     private var isTroubled = false
-    private var lost: UInt64 = 0
-    private var lostSaid: UInt64 = 0
+    private var dropsSaid: UInt64 = 0
 
-    init(_ address: CollectorAddress, document: SpanDocument, rings: [TraceRing], log: SharedKindLog) {
-        self.address = address
+    init(
+        _ collector: TraceCollector,
+        document: SpanDocument,
+        rings: [TraceRing],
+        board: TraceBoard,
+        log: SharedKindLog
+    ) throws(SystemError) {
+        self.collector = collector
         self.document = document
         self.rings = rings
+        self.board = board
         self.log = log
+        interruption = try Wakeup()
     }
+
+    /// Ends the request that is under way, and every later one at once: nobody waits for them any longer.
+    nonisolated func hurry() { interruption.signal() }
 
     /// Looks until its task is cancelled.
     func run() async {
@@ -64,12 +83,13 @@ actor TraceExporter {
 
     /// What nobody takes any more is lost, and counted as such. Also for a worker that ends without waiting for anything.
     func giveUp() {
-        lost += UInt64(waiting?.count ?? 0)
+        var records = waiting?.count ?? 0
         waiting = nil
         for ring in rings {
-            while ring.pop() != nil { lost += 1 }
+            while ring.pop() != nil { records += 1 }
         }
-        sayLosses()
+        board.noteDropped(records, .stopped)
+        sayDrops()
     }
 
     /// - Returns: whether something was sent.
@@ -83,7 +103,7 @@ actor TraceExporter {
             else { break }
             hasSent = true
         }
-        sayLosses()
+        sayDrops()
         return hasSent
     }
 
@@ -104,70 +124,54 @@ actor TraceExporter {
         let refusal = await post(batch.body, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
             waiting = nil
+            board.noteExported(batch.count)
             if isTroubled { log(.tracesTaken) }
             isTroubled = false
             return true
         }
-        if !isTroubled {
-            log(
-                .tracesRefused,
-                ["endpoint": "\(address.host):\(address.port)\(address.path)", "error": "\(refusal.reason)"]
-            )
+        board.note(refusal.cause)
+        if !isTroubled, refusal.cause != .hurried {
+            log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(refusal)"])
+            isTroubled = true
         }
-        isTroubled = true
-        let isGivenUp = !refusal.isPassing || batch.attempts >= Self.attemptsMax
-        if isGivenUp { lost += UInt64(batch.count) }
+        let isPassing = refusal.cause != .refused
+        let isGivenUp = !isPassing || batch.attempts >= Self.attemptsMax
+        if isGivenUp { board.noteDropped(batch.count, isPassing ? .undelivered : .refused) }
         waiting = isGivenUp ? nil : batch
-        return !refusal.isPassing
+        return !isPassing
     }
 
-    /// - Returns: nil if the collector took it, else why not, and whether that may pass (OTLP specification, "OTLP/HTTP Response").
-    private func post(_ body: String, timeoutMilliseconds: Int) async -> (reason: String, isPassing: Bool)? {
-        let request = CollectorRequest(address: address, timeoutMilliseconds: timeoutMilliseconds)
+    /// - Returns: nil if the collector took it, else why not. Which statuses may pass is the protocol's (OTLP specification, "OTLP/HTTP
+    ///   Response").
+    private func post(_ body: String, timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
+        let request = CollectorRequest(
+            address: collector.address,
+            tls: collector.tls,
+            headersFile: collector.headersFile,
+            timeoutMilliseconds: timeoutMilliseconds,
+            interruption: interruption
+        )
         let answer = await withCheckedContinuation { continuation in
-            let once = OneAnswer(continuation)
             queue.async {
-                // One that was given up while it waited for its turn is offered anew: it must not be sent as well.
-                guard once.isAwaited else { return }
-                once.give(Result { () throws(CollectorRequest.Failure) in try request.post(body) })
+                continuation.resume(
+                    returning: Result { () throws(CollectorRequest.Failure) in try request.post(body) }
+                )
             }
-            // A name's look-up has no limit of ours: the thread may be left waiting for it, the worker is not.
-            DispatchQueue.global()
-                .asyncAfter(deadline: .now() + .milliseconds(timeoutMilliseconds + Self.graceMilliseconds)) {
-                    once.give(.failure(.late))
-                }
         }
         switch answer {
         case .success(200..<300): return nil
-        case .success(let status): return ("status \(status)", [429, 502, 503, 504].contains(status))
-        case .failure(let failure): return (failure.description, true)
+        case .success(let status):
+            let mayPass = [429, 502, 503, 504].contains(status)
+            return .init(cause: mayPass ? .overloaded : .refused, description: "status \(status)")
+        case .failure(let failure): return failure
         }
     }
 
     /// At most once a look, and only if there were any.
-    private func sayLosses() {
-        let total = rings.reduce(lost) { $0 + $1.dropped }
-        guard total > lostSaid, !isTroubled || waiting == nil else { return }
-        log(.tracesDropped, ["records": "\(total - lostSaid)"])
-        lostSaid = total
-    }
-}
-
-/// The first answer counts.
-private final class OneAnswer: Sendable {
-    typealias Answer = Result<Int, CollectorRequest.Failure>
-
-    private let continuation: Mutex<CheckedContinuation<Answer, Never>?>
-
-    init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = Mutex(continuation) }
-
-    var isAwaited: Bool { continuation.withLock { $0 != nil } }
-
-    func give(_ answer: Answer) {
-        let waiting = continuation.withLock { waiting in
-            defer { waiting = nil }
-            return waiting
-        }
-        waiting?.resume(returning: answer)
+    private func sayDrops() {
+        let total = board.dropped
+        guard total > dropsSaid, !isTroubled || waiting == nil else { return }
+        log(.tracesDropped, ["records": "\(total - dropsSaid)"])
+        dropsSaid = total
     }
 }

@@ -1,0 +1,155 @@
+import Foundation
+import Logging
+import Reactor
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("A collector behind TLS", .timeLimit(.minutes(1)))
+struct SecureCollectorTests {
+    private static let accepted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+    /// By its name, which has an address that nothing listens at as well, and with the headers as their file is at that moment.
+    @Test func takesTracesAndHeadersFromAFile() async throws {
+        let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted, Self.accepted])
+        defer { scene.close() }
+        let file = scene.path("headers")
+        try "# whose it is\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\n"
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        let exporter = try scene.exporter(host: "localhost", caFile: scene.caFile, headersFile: file)
+        try await scene.running(exporter) { _ in scene.board.exported == 1 }
+        try "Authorization: Bearer second-secret".write(toFile: file, atomically: true, encoding: .utf8)
+        try await scene.running(exporter) { _ in scene.board.exported == 2 }
+        let requests = scene.collector.requests
+        try #require(requests.count == 2)
+        #expect(requests[0].hasPrefix("POST /v1/traces HTTP/1.1\r\nHost: localhost:\(scene.collector.port)\r\n"))
+        let headers = "\r\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\r\nContent-Length: "
+        #expect(requests[0].contains(headers))
+        #expect(requests[1].contains("\r\nAuthorization: Bearer second-secret\r\n"))
+        #expect(scene.board.exported == 2 && scene.board.dropped == 0)
+        #expect(scene.log.lines.isEmpty)
+    }
+
+    /// Another authority, and another name: nothing is sent to either, and it is said and counted.
+    @Test(arguments: [true, false]) func aWrongCertificateIsRefused(isOfAnotherAuthority: Bool) async throws {
+        let host = isOfAnotherAuthority ? "localhost" : "collector.example"
+        let scene = try Scene(hosts: [host], answers: [Self.accepted])
+        defer { scene.close() }
+        let others = try SelfSignedCertificate.write(directory: scene.path("others"), hosts: ["localhost"])
+        let file = scene.path("headers")
+        try "Authorization: Bearer secret".write(toFile: file, atomically: true, encoding: .utf8)
+        let exporter = try scene.exporter(
+            host: "localhost",
+            caFile: isOfAnotherAuthority ? others.caFile : scene.caFile,
+            headersFile: file
+        )
+        try await scene.running(exporter) { $0[.certificate] >= 1 }
+        #expect(scene.collector.requests.isEmpty)
+        #expect(scene.board.failures.reduce(0, +) == scene.board[.certificate])
+        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 1)
+        let refused = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
+        #expect("\(refused.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refused)")
+        #expect(
+            "\(refused.metadata["endpoint"] ?? "")" == "https://localhost:\(scene.collector.port)/v1/traces",
+            "\(refused)"
+        )
+        #expect(scene.log.lines.allSatisfy { !"\($0)".contains("Bearer") })
+    }
+
+    @Test func withoutItsAuthorityTheSystemsAreAsked() async throws {
+        let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted])
+        defer { scene.close() }
+        let exporter = try scene.exporter(host: "localhost", caFile: nil, headersFile: nil)
+        try await scene.running(exporter) { $0[.certificate] >= 1 }
+        #expect(scene.collector.requests.isEmpty)
+    }
+
+    /// What cannot be a header is not sent; what is wrong is told by its line alone.
+    @Test(arguments: [
+        ("secret-without-colon", "line 1 is no header: Name: value"),
+        ("a: b\n: secret", "line 2 is no header: Name: value"),
+        ("a b: secret", "line 1 has a name that no header can have"),
+        ("a: secret\u{7F}", "line 1 has a value that no header can have"),
+        ("a: s\u{e9}cret", "line 1 has a value that no header can have"),
+        ("Content-Length: 1", "line 1 is a header that the worker writes itself"),
+        ("host: secret", "line 1 is a header that the worker writes itself"),
+        (String(repeating: "a: secret\n", count: 17), "holds more than 16 headers"),
+        (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "holds no text"),
+    ])
+    func aWrongHeadersFileIsRefused(text: String, complaint: String) throws {
+        let file = NSTemporaryDirectory() + "headers-\(UUID().uuidString)"
+        try text.write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        #expect(throws: SecretFileError.self) { try CollectorHeaders.read(file) }
+        do { _ = try CollectorHeaders.read(file) } catch { #expect(error.description == "\(file): \(complaint)") }
+    }
+}
+
+extension TraceBoard {
+    subscript(_ failure: TracePostFailure) -> UInt64 { failures[Int(failure.rawValue)] }
+}
+
+/// A collector, an exporter and what they said.
+final class Scene {
+    let collector: TestCollector
+    let board = TraceBoard()
+    let rings: [TraceRing]
+    let log = LogCollector()
+    /// Nil without TLS.
+    private(set) var caFile: String?
+    private let directory = NSTemporaryDirectory() + "collector-\(UUID().uuidString)"
+
+    /// - Parameter hosts: that the certificate is for; none: no TLS.
+    init(hosts: [String] = [], answers: [String]) throws {
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+        rings = [TraceRing(board), TraceRing(board)]
+        guard !hosts.isEmpty else {
+            collector = try TestCollector(answers: answers)
+            return
+        }
+        let files = try SelfSignedCertificate.write(directory: "\(directory)/tls", hosts: hosts)
+        caFile = files.caFile
+        let tls = try TLSContext.server(
+            certificateFile: files.certificateFile,
+            keyFile: files.keyFile,
+            applicationProtocols: []
+        )
+        collector = try TestCollector(tls: tls, answers: answers)
+    }
+
+    func path(_ name: String) -> String { "\(directory)/\(name)" }
+
+    func exporter(host: String = "127.0.0.1", caFile: String? = nil, headersFile: String? = nil) throws -> TraceExporter
+    {
+        let isSecure = self.caFile != nil
+        let url = "\(isSecure ? "https" : "http")://\(host):\(collector.port)"
+        return try TraceExporter(
+            TraceCollector(
+                address: try #require(CollectorAddress(url)),
+                tls: isSecure ? try TLSContext.client(caFile: caFile, applicationProtocols: []) : nil,
+                headersFile: headersFile
+            ),
+            document: SpanDocument(WorkerConfiguration()),
+            rings: rings,
+            board: board,
+            log: SharedKindLog(logger: log.logger, events: EventBoard())
+        )
+    }
+
+    /// One more trace, and an exporter that runs until its board is so; what is left then is given up.
+    func running(_ exporter: TraceExporter, until isMet: (TraceBoard) -> Bool) async throws {
+        rings[0].push(Fixture.trace)
+        let run = Task { await exporter.run() }
+        let deadline = ContinuousClock.now + .seconds(30)
+        while !isMet(board), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        run.cancel()
+        await run.value
+        await exporter.giveUp()
+        try #require(isMet(board), "\(board.failures) \(board.drops)")
+    }
+
+    func close() {
+        collector.close()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+}

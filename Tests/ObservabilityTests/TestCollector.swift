@@ -1,0 +1,115 @@
+import Dispatch
+import Reactor
+import Synchronization
+import Testing
+
+/// A collector on loopback, with TLS or without, that gives each request the next of its answers, and none when they are used up.
+final class TestCollector: Sendable {
+    private struct State {
+        var answers: [String]
+        var requests: [String] = []
+        var port: UInt16 = 0
+    }
+
+    private let state: Mutex<State>
+    private let ending: Wakeup
+    private let thread: Mutex<LoopThread?> = Mutex(nil)
+
+    init(tls: TLSContext? = nil, answers: [String] = []) throws {
+        state = Mutex(State(answers: answers))
+        ending = try Wakeup()
+        let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
+        let ready = DispatchSemaphore(value: 0)
+        let started = try LoopThread.start(name: "collector") { [self] loop in
+            defer { ready.signal() }
+            do {
+                let server = try CollectorServer(loop: loop, address: address, tls: tls, collector: self)
+                try loop.add(descriptor: ending.descriptor, interest: .readable, handler: server)
+                state.withLock { $0.port = server.port }
+                ready.signal()
+                loop.run()
+                server.close()
+            } catch {
+                Issue.record("no collector: \(error)")
+            }
+        }
+        thread.withLock { $0 = started }
+        ready.wait()
+    }
+
+    var port: UInt16 { state.withLock { $0.port } }
+    /// Heads and bodies as they came, each as soon as its head is whole.
+    var requests: [String] { state.withLock { $0.requests } }
+
+    func close() {
+        ending.signal()
+        thread.withLock { $0 }?.join()
+    }
+
+    /// Waits for so many requests.
+    func await(_ count: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while requests.count < count {
+            try #require(ContinuousClock.now < deadline, "\(count) requests, there are \(requests.count)")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    fileprivate func answer(to request: String) -> String? {
+        state.withLock { state in
+            state.requests.append(request)
+            return state.answers.isEmpty ? nil : state.answers.removeFirst()
+        }
+    }
+}
+
+private final class CollectorServer: ListenerHandler, DescriptorHandler {
+    private let loop: EventLoop
+    private let tls: TLSContext?
+    private let collector: TestCollector
+    private var listener: Listener?
+    private var connections: [CollectorConnection] = []
+
+    init(loop: EventLoop, address: SocketAddress, tls: TLSContext?, collector: TestCollector) throws {
+        self.loop = loop
+        self.tls = tls
+        self.collector = collector
+        listener = try Listener(loop: loop, address: address, handler: self)
+    }
+
+    var port: UInt16 { listener?.port ?? 0 }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        connections.append(CollectorConnection(descriptor, loop: loop, tls: tls, collector: collector))
+    }
+
+    func descriptorReady(_ events: Interest) { loop.stop() }
+
+    func close() {
+        for connection in connections { connection.stream?.close() }
+        listener?.close()
+    }
+}
+
+private final class CollectorConnection: StreamHandler {
+    private(set) var stream: Stream?
+    private let collector: TestCollector
+    private var text = ""
+
+    init(_ descriptor: Int32, loop: EventLoop, tls: TLSContext?, collector: TestCollector) {
+        self.collector = collector
+        stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: tls)
+    }
+
+    func streamConnected(_ stream: Stream) {}
+    func streamDrained(_ stream: Stream) {}
+    func streamClosed(_ stream: Stream, error: StreamError?) {}
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        let wasWhole = text.contains("\r\n\r\n")
+        text += String(decoding: bytes, as: UTF8.self)
+        guard !wasWhole, text.contains("\r\n\r\n"), let answer = collector.answer(to: text) else { return }
+        Array(answer.utf8).withUnsafeBytes { stream.write($0) }
+        stream.shutdownAfterFlush()
+    }
+}
