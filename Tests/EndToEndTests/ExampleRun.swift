@@ -21,15 +21,17 @@ final class ExampleRun {
 
     /// - Parameters:
     ///   - apps: by a short name, which becomes its name in the worker's configuration.
+    ///   - broker: of the test's own, which can be taken down; nil: a process.
     ///   - configure: makes of the usual configuration, and of the directory of the run, what the worker is given.
     init(
         _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
+        broker: EmbeddedBroker? = nil,
         configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
     ) throws {
         directory = try WorkDirectory()
         stage = try Stage(directory: directory.path, executable: Self.executable)
         do {
-            try stage.startBroker()
+            if let broker { try Self.use(broker, on: stage) } else { try stage.startBroker() }
             try stage.startRedis()
             try stage.startSimulator(shapes: apps.map(\.shapes))
             let configuration = WorkerConfigurationText.text(
@@ -56,12 +58,26 @@ final class ExampleRun {
 
     convenience init(
         _ names: [String],
+        broker: EmbeddedBroker? = nil,
         configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
     ) throws {
         try self.init(
             names.map { ($0, "com.example.\($0)", ExampleFiles($0).path("shapes.json")) },
+            broker: broker,
             configure: configure
         )
+    }
+
+    private static func use(_ broker: EmbeddedBroker, on stage: Stage) throws {
+        try broker.createTopic(CommandWire.commandsTopic, partitions: Stage.commandPartitions)
+        for topic in [
+            CommandWire.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
+            "causeway.dead-letters",
+        ] {
+            try broker.createTopic(topic, partitions: Stage.partitions)
+        }
+        try broker.setRoundTripTime(milliseconds: Stage.brokerRoundTripMilliseconds)
+        stage.bootstrapServers = broker.bootstrapServers
     }
 
     /// Ends all of it. Nothing that was said may hold a secret.

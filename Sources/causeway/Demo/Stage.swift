@@ -15,7 +15,7 @@ final class Stage {
     /// All but the worker.
     var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
-    private(set) var bootstrapServers = ""
+    var bootstrapServers = ""
     var redisPort: UInt16 = 0
     /// Where the worker shows its metrics and its status.
     let httpPort: UInt16

@@ -1,0 +1,143 @@
+import Foundation
+import Kafka
+import Testbed
+import Testing
+
+@testable import causeway
+
+/// What a worker needs comes later than the worker, or goes and comes back.
+@Suite("What a worker depends on", .serialized, .timeLimit(.minutes(5)))
+struct DependencyTests {
+    /// The worker is the first that there is. Kafka comes, then Redis, then APNs; meanwhile it says what it waits for, and is restarted
+    /// by nobody.
+    @Test func startOrderDoesNotMatter() async throws {
+        try await onOwnThread {
+            let broker = try EmbeddedBroker()
+            let (kafka, apns) = (try Relay(), try Relay())
+            let run = try ExampleRun(["ride"], broker: broker) { text, stage in
+                try broker.takeDown()
+                try stage.takeRedisAway()
+                return text.replacingOccurrences(of: stage.bootstrapServers, with: "127.0.0.1:\(kafka.port)")
+                    .replacingOccurrences(of: "port: \(stage.simulator.apnsPort)", with: "port: \(apns.port)")
+            }
+            defer { run.close() }
+            let alone = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
+            #expect(alone.sum("causeway_kafka_ready") == 0 && alone.sum("causeway_partitions_assigned") == 0)
+            #expect(alone.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
+            #expect(try run.status(of: "/livez") == 200)
+            try run.await("readiness that waits for Kafka") {
+                let page = try Page("/readyz", port: run.stage.httpPort)
+                return page.status == 200 && page.text.contains("waits for Kafka, which is away")
+            }
+            #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaAway", "CausewayRedisAway"]))
+
+            try kafka.begin(to: try run.brokerPort, on: run.stage)
+            try broker.bringUp()
+            try run.awaitMetrics("partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            #expect(try run.status(of: "/readyz") == 200)
+            let traffic = try Traffic(run)
+            try traffic.sendWithoutWaiting()
+            try run.awaitMetrics("a command that waits for Redis") {
+                ($0.sum("causeway_records_waiting", ["for": "redis"]) ?? 0) > 0
+                    && ($0.sum("causeway_consumer_lag_records", ["topic": "commands"]) ?? 0) == 1
+            }
+            try run.await("the finding of Redis alone") {
+                let findings = try run.findings()
+                return findings.contains("CausewayRedisAway") && !findings.contains("CausewayKafkaAway")
+            }
+
+            try run.stage.giveRedisBack()
+            try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
+            let status = try Page("/statusz", port: run.stage.httpPort).text
+            #expect(status.contains("No APNs connection is ready for ride in sandbox"))
+            try run.await("every lane's Redis") { try !run.findings().contains("CausewayRedisAway") }
+
+            try apns.begin(to: run.stage.simulator.apnsPort, on: run.stage)
+            try traffic.awaitAll()
+            try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
+            try run.await("nothing to find") { try run.findings().isEmpty }
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    /// While commands flow the brokers go, for longer than a session, and come back: each command has its result. Then once more while
+    /// records wait for Redis: the lag is what it was within seconds.
+    @Test func kafkaGoesAndComesBack() async throws {
+        try await onOwnThread {
+            let broker = try EmbeddedBroker()
+            let run = try ExampleRun(["ride"], broker: broker)
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            for _ in 0..<20 { try traffic.sendWithoutWaiting() }
+            try broker.takeDown()
+            for _ in 0..<20 { try traffic.sendWithoutWaiting() }
+            try Self.expectAbsence(run)
+            // Past the session's end, so that the partitions are lost as well.
+            try run.turn(milliseconds: 7_000)
+            try Self.expectAbsence(run)
+            try broker.bringUp()
+            try run.await("every result") {
+                try run.turn(milliseconds: 10)
+                return !traffic.outcomes.contains("none")
+            }
+            #expect(Set(traffic.outcomes) == ["accepted", "superseded"], "\(traffic.outcomes)")
+            try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
+
+            try run.stage.takeRedisAway()
+            try traffic.floodOnePartition(activities: 0..<50)
+            // Of other partitions a record may be read again whose commit Kafka's absence came before.
+            let waiting: (Scrape) -> Bool = { scrape in
+                scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
+            }
+            try run.awaitMetrics("fifty records that wait", turn: { try run.turn(milliseconds: 10) }, waiting)
+            try broker.takeDown()
+            try Self.expectAbsence(run)
+            try run.turn(milliseconds: 7_000)
+            try broker.bringUp()
+            let began = ContinuousClock.now
+            try run.awaitMetrics("the same lag") {
+                $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0 && waiting($0)
+            }
+            // The embedded broker takes a session's time to give a group its partitions again.
+            #expect(ContinuousClock.now - began < .seconds(25))
+            #expect(try !run.findings().contains("CausewayKafkaAway"))
+            try run.stage.giveRedisBack()
+            try run.awaitMetrics("nothing that waits") {
+                $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+            }
+            try run.stage.stopWorker(graceMilliseconds: 30_000)
+        }
+    }
+
+    /// Kafka is away, which is nothing that a restart mends.
+    private static func expectAbsence(_ run: ExampleRun) throws {
+        try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
+        #expect(try run.status(of: "/livez") == 200)
+        // In its first half minute a worker that has lost its group takes Kafka to be on its way.
+        try run.await("readiness") { try run.status(of: "/readyz") == 200 }
+        #expect(try run.findings().contains("CausewayKafkaAway"))
+    }
+}
+
+extension ExampleRun {
+    /// Looks until it is so.
+    func await(_ what: String, seconds: Double = 60, until isMet: () throws -> Bool) throws {
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        while try !isMet() {
+            guard Date() < deadline else { throw Timeout(what: what) }
+            try stage.check()
+            usleep(20_000)
+        }
+    }
+
+    /// Of the one broker that there is.
+    var brokerPort: UInt16 {
+        get throws {
+            guard let port = stage.bootstrapServers.split(separator: ":").last.flatMap({ UInt16($0) }) else {
+                throw Timeout(what: "a port in \(stage.bootstrapServers)")
+            }
+            return port
+        }
+    }
+}

@@ -1,0 +1,26 @@
+import Foundation
+
+@testable import causeway
+
+/// An address that begins to answer when it is told to: `Tests/Relay/relay.py`.
+struct Relay {
+    private static let script = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Relay/relay.py").path
+
+    /// Where nobody answers yet.
+    let port: UInt16
+
+    init() throws { port = try LoopbackPort.free() }
+
+    /// From now on, until the stage's end.
+    func begin(to target: UInt16, on stage: Stage) throws {
+        let child = try ChildProcess(
+            name: "relay \(port)",
+            command: ["/usr/bin/env", "python3", "-B", Self.script, "\(port)", "\(target)"],
+            logFile: stage.path("relay-\(port).log"),
+            output: .pipe
+        )
+        stage.parts.append(child)
+        _ = try child.firstLine(milliseconds: Stage.startMilliseconds)
+    }
+}

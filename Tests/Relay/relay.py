@@ -1,0 +1,39 @@
+"""Carries TCP from a port of loopback to another, until it is ended. Before and afterwards the port refuses.
+
+    relay.py PORT TARGET_PORT
+
+Prints a line when it listens.
+"""
+import asyncio
+import sys
+
+port, target = int(sys.argv[1]), int(sys.argv[2])
+
+
+async def carry(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def accepted(reader, writer):
+    try:
+        ours, theirs = await asyncio.open_connection("127.0.0.1", target)
+    except ConnectionError:
+        return writer.close()
+    await asyncio.gather(carry(reader, theirs), carry(ours, writer))
+
+
+async def main():
+    server = await asyncio.start_server(accepted, "127.0.0.1", port)
+    print("ready", flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+asyncio.run(main())
