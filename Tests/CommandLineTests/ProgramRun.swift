@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 /// The built program, run as whoever uses it runs it.
@@ -46,12 +47,14 @@ struct ProgramRun {
         try process.run()
         process.waitUntilExit()
         for handle in handles { try handle.close() }
-        return ProgramRun(
+        let run = ProgramRun(
             output: try String(contentsOf: files[0], encoding: .utf8),
             errors: try String(contentsOf: files[1], encoding: .utf8),
             exitCode: process.terminationStatus,
             signal: process.terminationReason == .uncaughtSignal ? process.terminationStatus : nil
         )
+        #expect(SecretPatterns.findings(in: run.output + run.errors) == [], "\(process.arguments ?? [])")
+        return run
     }
 }
 

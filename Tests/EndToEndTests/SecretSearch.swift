@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway
@@ -28,40 +29,42 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// What is found, by name; and whatever looks like a JSON Web Token, of which Apple's provider tokens are some, or like a PEM's key.
+    /// What is found, by name; and whatever looks like a secret of any test.
     func findings(in text: String) -> [String] {
-        var findings = secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name)
-        if text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) { findings.append("a provider token") }
-        if text.contains("PRIVATE KEY") { findings.append("a private key") }
-        return findings
+        secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// All that was registered, and the key: nothing of it may be in any log or page of the run, or in a result.
-    func searchForSecrets() throws {
+    /// Where a token that was registered, the key, or what looks like either stands: in any log of the run, in what was exported of it, on
+    /// any page of the worker or in a result.
+    func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: stage.simulator.keyFile)
         for registration in try registrations() {
             search.add(token: try #require(registration["token"] as? String))
         }
-        for name in try FileManager.default.contentsOfDirectory(atPath: stage.directory) where name.hasSuffix(".log") {
-            let log = try String(contentsOfFile: stage.path(name), encoding: .utf8)
-            #expect(search.findings(in: log) == [], "\(name)")
+        var findings: [String] = []
+        func look(_ text: String, _ place: String) {
+            findings += search.findings(in: text).map { "\(place): \($0)" }
+        }
+        for name in try FileManager.default.contentsOfDirectory(atPath: stage.directory)
+        where name.hasSuffix(".log") || name.hasSuffix(".jsonl") {
+            look(try String(contentsOfFile: stage.path(name), encoding: .utf8), name)
         }
         // Some runs have ended their worker.
         if let worker = stage.worker, worker.poll() == nil {
-            for path in ["/statusz", "/statusz?format=json", "/metrics"] {
-                #expect(search.findings(in: try Page(path, port: stage.httpPort).text) == [], "\(path)")
+            for path in ["/statusz", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
+                look(try Page(path, port: stage.httpPort).text, path)
             }
         }
         for (command, objects) in results.results {
             for object in objects {
                 // Base64 has slashes, which must stand as they are to be found.
                 let json = try JSONSerialization.data(withJSONObject: object, options: .withoutEscapingSlashes)
-                let text = String(decoding: json, as: UTF8.self)
-                #expect(search.findings(in: text) == [], "the result of \(command)")
+                look(String(decoding: json, as: UTF8.self), "the result of \(command)")
             }
         }
+        return findings
     }
 }

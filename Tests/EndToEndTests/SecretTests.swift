@@ -8,18 +8,52 @@ import Testing
 struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
+    /// By what each is.
+    private static let secrets = [
+        "a token": "x \(token) y", "a token in capitals": token.uppercased(),
+        "a token in Base64": "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
+        "a provider token": "bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0.c2lnbmF0dXJl",
+        "a PEM": "-----BEGIN PRIVATE KEY-----", "a key": "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
+    ]
+
     /// A search that finds nothing anywhere would pass every run.
-    @Test(arguments: [
-        "x \(token) y", token.uppercased(), "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
-        "bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0.c2lnbmF0dXJl", "-----BEGIN PRIVATE KEY-----",
-        "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
-    ])
-    func theSearchFinds(text: String) {
+    @Test(arguments: secrets.keys.sorted())
+    func theSearchFinds(secret: String) throws {
+        let text = try #require(Self.secrets[secret])
         var search = SecretSearch()
         search.add(token: Self.token)
         search.add("a key", ["MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg"])
-        #expect(search.findings(in: text).count == 1, "\(text)")
+        #expect(!search.findings(in: text).isEmpty)
+        #expect(SecretPatterns.findings(in: text).isEmpty == ["a token in Base64", "a key"].contains(secret))
         #expect(search.findings(in: "token sha256 87d2777e5f7d, traces 4bf92f3577b34da6a3ce929d0e0e4736") == [])
+    }
+
+    /// What ends each run finds what was put there: in a log, in what was exported, in what a test run printed.
+    @Test func aPlantedSecretIsFound() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            try Traffic(run).sendOne()
+            #expect(try run.secretFindings() == [])
+            let registered = try #require(try run.registrations().first?["token"] as? String)
+            for name in ["planted.log", "planted.jsonl"] {
+                try TextFile.write("\(registered)\n", to: run.stage.path(name))
+                #expect(try run.secretFindings().contains("\(name): a device token"))
+                try FileManager.default.removeItem(atPath: run.stage.path(name))
+            }
+            let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent().appendingPathComponent(".ci/secret-search").path
+            let printed = run.stage.path("printed")
+            for (secret, text) in Self.secrets where secret != "a token in Base64" {
+                let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"
+                try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: printed)
+                #expect(try outputOf(script, [printed]).code == 0, "\(secret) is a test's own argument")
+                try TextFile.write("\(argument)\u{2714} Test it passed.\nINFO \(text)\n", to: printed)
+                let found = try outputOf(script, [printed])
+                #expect(found.code == 1 && found.text.hasPrefix("\(printed):3: a "), "\(secret)")
+                #expect(!found.text.contains(Self.token), "it names the place alone")
+            }
+        }
     }
 
     /// At level debug: tokens that come with commands, right and wrong ones; a token that APNs calls dead; a password in a file that

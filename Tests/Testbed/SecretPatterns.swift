@@ -1,0 +1,30 @@
+/// What no program of ours may say to a person, a log collector or a dashboard, by what it looks like.
+public enum SecretPatterns {
+    /// A device token has 32 bytes at least, in hexadecimal.
+    private static let tokenDigitsMin = 64
+
+    /// What is found, by name: Apple's provider tokens are JSON Web Tokens, and keys stand in PEM files.
+    public static func findings(in text: String) -> [String] {
+        var findings: [String] = []
+        if text.contains("eyJ"), text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) {
+            findings.append("a provider token")
+        }
+        if text.contains("PRIVATE KEY") { findings.append("a private key") }
+        if hasLongHexadecimal(text) { findings.append("what looks like a device token") }
+        return findings
+    }
+
+    private static func hasLongHexadecimal(_ text: String) -> Bool {
+        var digits = 0
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                UInt8(ascii: "A")...UInt8(ascii: "F"):
+                digits += 1
+                if digits == tokenDigitsMin { return true }
+            default: digits = 0
+            }
+        }
+        return false
+    }
+}
