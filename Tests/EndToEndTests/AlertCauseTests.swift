@@ -9,12 +9,9 @@ import Testing
 @Suite("The causes of alerts", .timeLimit(.minutes(5)))
 struct AlertCauseTests {
     @Test func redisGoesAndComesBack() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            var history = AlertHistory()
             history.add(try run.awaitMetrics("Redis") { $0.sum("causeway_redis_ready") == 1 }, minutes: 15)
             history.expect()
             try run.stage.takeRedisAway()
@@ -27,8 +24,7 @@ struct AlertCauseTests {
                 $0.sum("causeway_records_waiting", ["for": "redis"]) == 1
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
-            history.add(waiting, minutes: 5)
-            history.expect(firing: "CausewayRedisAway")
+            history.add(waiting, minutes: 5, firing: "CausewayRedisAway")
             try run.stage.giveRedisBack()
             let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
@@ -37,63 +33,48 @@ struct AlertCauseTests {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
-            history.add(well, minutes: 5)
-            history.expect()
-            try history.evaluate()
+            history.addQuiet(well, minutes: 5)
         }
     }
 
     @Test func noBrokerIsThere() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            var history = AlertHistory()
+        try await withAlerts { run, history in
             let well = try run.awaitMetrics("a broker, and partitions") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
-            history.add(well, minutes: 15)
-            history.expect()
-            let position = try #require(run.stage.parts.firstIndex { $0.name == "broker" })
-            run.stage.parts.remove(at: position).stop(graceMilliseconds: 1_000)
+            history.addQuiet(well, minutes: 15)
+            try run.takeAway("broker")
             let away = try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
             #expect(try #require(away.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"])) >= 1)
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayKafkaAway"))
-            history.add(away, minutes: 5)
-            history.expect(firing: "CausewayKafkaAway")
-            try history.evaluate()
+            history.add(away, minutes: 5, firing: "CausewayKafkaAway")
         }
     }
 
     /// First a file that is no key, then one that APNs does not know, with which the worker starts.
     @Test func keysThatAreNone() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
             let file = run.stage.simulator.keyFile
             let known = try String(contentsOfFile: file, encoding: .utf8)
-            var history = AlertHistory()
             let well = try run.awaitMetrics("no rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
             }
-            history.add(well, minutes: 15)
-            history.expect()
+            history.addQuiet(well, minutes: 15)
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
             let rejected = try run.awaitMetrics("a rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1
             }
-            history.add(rejected, minutes: 8)
-            history.expect(firing: "CausewayKeyFileRejected")
+            history.add(rejected, minutes: 8, firing: "CausewayKeyFileRejected")
             #expect(try run.findings().contains("CausewayKeyFileRejected"))
             try known.write(toFile: file, atomically: true, encoding: .utf8)
             let accepted = try run.awaitMetrics("a key that was accepted", turn: { try traffic.sendOne() }) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
-            history.add(accepted, minutes: 15)
-            history.expect()
+            history.addQuiet(accepted, minutes: 15)
 
             let strangers = try SimulatorDirectory(path: nil)
             defer { strangers.removeIfTemporary() }
@@ -109,45 +90,35 @@ struct AlertCauseTests {
             #expect(try run.findings().contains("CausewayBreakerOpen"))
             #expect(try run.status(of: "/readyz") == 200)
             // What opened it were refusals, of which the other tells.
-            history.add(open, minutes: 8)
-            history.expect(firing: "CausewayBreakerOpen", "CausewayPushesRefused")
-            try history.evaluate()
+            history.add(open, minutes: 8, firing: "CausewayBreakerOpen", "CausewayPushesRefused")
         }
     }
 
     /// Connections refuse every push, until no retry is left; then people end their activities, and whoever writes commands does not know:
     /// APNs answers 410.
     @Test func pushesThatFail() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, _ in text.replacingOccurrences(of: "lanes: 2", with: "lanes: 1")
-            }
-            defer { run.close() }
+        try await withAlerts(lanes: 1) { run, history in
             let crowd = try Crowd(run, count: 60)
             try crowd.send(to: crowd.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
-            var history = AlertHistory()
             let before = try run.awaitMetrics("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
             // There before the first, so that the first is an increase.
             #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
-            history.add(before, minutes: 15)
-            history.expect()
+            history.addQuiet(before, minutes: 15)
 
-            let simulator = ControlClient(port: run.stage.simulator.controlPort)
-            _ = try simulator.body("PUT", "/faults", body: Array(#"{"refusedShare":1}"#.utf8))
+            try run.fault(#"{"refusedShare":1}"#)
             try crowd.send(to: crowd.activities)
             let retried = try run.awaitMetrics("a budget that is spent") {
                 ($0.sum("causeway_retry_budget_ratio", ["app": "ride"]) ?? 1) < 0.1
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
-            history.add(retried, minutes: 8)
-            history.expect(firing: "CausewayRetryBudgetSpent")
+            history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
             // It has not filled up again by then, and that alone is no reason.
-            history.add(retried, minutes: 12)
-            history.expect()
-            _ = try simulator.body("DELETE", "/faults")
+            history.addQuiet(retried, minutes: 12)
+            try run.endFaults()
             try run.awaitMetrics("nothing that waits", seconds: 90) { $0.sum("causeway_records_held") == 0 }
 
             for (wave, activities) in [crowd.activities.prefix(30), crowd.activities.suffix(30)].enumerated() {
@@ -163,25 +134,18 @@ struct AlertCauseTests {
                 history.add(dead, minutes: 10)
             }
             history.expect(firing: "CausewayTokensDying")
-            try history.evaluate()
         }
     }
 
     /// A record that is no command, and an activity that asks for priority 10 more often than its policy allows.
     @Test func recordsAndBudgets() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let small = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
-            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
-            try text.replacingOccurrences(
-                of: "\nworker:\n",
+            try run.restart(
+                replacing: "\nworker:\n",
                 with: "\npolicies:\n  default:\n    budget: \(small)\n    frequentBudget: \(small)\nworker:\n"
             )
-            .write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
-            try run.stage.crashWorker()
             let traffic = try Traffic(run)
-            var history = AlertHistory()
             history.add(
                 try run.awaitMetrics("no push") { $0.isWell && $0.sum("causeway_pushes_total") == 0 },
                 minutes: 20
@@ -199,19 +163,15 @@ struct AlertCauseTests {
                 $0.sum("causeway_budget_demotions_total", labels)
                     == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
-            history.add(more, minutes: 10)
-            history.expect(firing: "CausewayBudgetExhausted")
+            history.add(more, minutes: 10, firing: "CausewayBudgetExhausted")
             // Before the first there is a zero, without which it would be no increase.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
             let dead = try run.awaitMetrics("a dead letter") {
                 $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1
             }
-            history.add(more, minutes: 20)
-            history.expect()
-            history.add(dead, minutes: 5)
-            history.expect(firing: "CausewayDeadLetters")
-            try history.evaluate()
+            history.addQuiet(more, minutes: 20)
+            history.add(dead, minutes: 5, firing: "CausewayDeadLetters")
         }
     }
 }

@@ -23,7 +23,9 @@ struct AlertHistory {
     mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
 
     /// At the end of what was added so far, these alerts fire, and no other.
-    mutating func expect(firing alerts: String...) {
+    mutating func expect(firing alerts: String...) { expect(alerts) }
+
+    mutating func expect(_ alerts: [String]) {
         let lastSample = readings.reduce(0) { $0 + $1.minutes } * 60 - Self.secondsBetweenSamples
         expectations.append((lastSample, alerts))
     }

@@ -10,12 +10,9 @@ import Testing
 struct AlertLoadTests {
     /// Redis stays away for more than a minute, and commands keep coming.
     @Test func commandsWaitAndTheLagGrows() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            var history = AlertHistory()
             history.add(try run.awaitMetrics("no lag") { $0.sum("causeway_consumer_lag_records") == 0 }, minutes: 15)
             history.expect()
             try run.stage.takeRedisAway()
@@ -28,31 +25,24 @@ struct AlertLoadTests {
                     && ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800
             }
             #expect(try run.findings().contains("CausewayCommandsStale"))
-            history.add(old, minutes: 5)
-            history.expect(firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
+            history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
             try run.stage.giveRedisBack()
             let well = try run.awaitMetrics("nothing that waits") {
                 $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            history.add(well, minutes: 15)
-            history.expect()
-            try history.evaluate()
+            history.addQuiet(well, minutes: 15)
         }
     }
 
     /// APNs takes more than five seconds for each answer.
     @Test func answersTakeLong() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let crowd = try Crowd(run, count: 16)
-            var history = AlertHistory()
             try crowd.send(to: crowd.activities)
             let well = try run.awaitMetrics("a push each") { $0.sum("causeway_freshness_seconds_count") == 16 }
-            history.add(well, minutes: 15)
-            history.expect()
+            history.addQuiet(well, minutes: 15)
             let slow = #"{"latencyMillisecondsLeast":5500,"latencyMillisecondsMost":5500}"#
-            _ = try ControlClient(port: run.stage.simulator.controlPort).body("PUT", "/faults", body: Array(slow.utf8))
+            try run.fault(slow)
             // Two at a time, all of them on their way together.
             for start in stride(from: 0, to: 16, by: 2) {
                 try crowd.send(to: crowd.activities[start..<start + 2])
@@ -65,21 +55,16 @@ struct AlertLoadTests {
                 history.add(late, minutes: 2)
             }
             history.expect(firing: "CausewayFreshnessSlow")
-            try history.evaluate()
         }
     }
 
     /// Large records come faster than one lane takes them.
     @Test func moreComesThanALaneTakes() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, _ in text.replacingOccurrences(of: "lanes: 2", with: "lanes: 1")
-            }
-            defer { run.close() }
+        try await withAlerts(lanes: 1) { run, history in
             // Other tests want the cores too, and are to have them.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "19"])
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            var history = AlertHistory()
             history.add(
                 try run.awaitMetrics("idleness") { ($0.sum("causeway_lane_busy_ratio") ?? 1) < 0.8 },
                 minutes: 15
@@ -93,21 +78,15 @@ struct AlertLoadTests {
                 ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85
             }
             #expect(try #require(busy.sum("causeway_kafka_thread_busy_ratio")) > 0)
-            history.add(busy, minutes: 16)
-            history.expect(firing: "CausewayLaneBusy")
-            try history.evaluate()
+            history.add(busy, minutes: 16, firing: "CausewayLaneBusy")
         }
     }
 
     /// The topics are not there; before that the worker was started anew three times, and at last it is gone.
     @Test func workersThatHaveNothingToReadAndGo() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            var history = AlertHistory()
+        try await withAlerts { run, history in
             let well = try run.awaitMetrics("partitions") { $0.isWell }
-            history.add(well, minutes: 30)
-            history.expect()
+            history.addQuiet(well, minutes: 30)
             var start = well.sum("process_start_time_seconds")
             for _ in 0..<2 {
                 try run.stage.crashWorker()
@@ -119,43 +98,31 @@ struct AlertLoadTests {
                 history.add(another, minutes: 2)
             }
             history.expect()
-            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
             let topics = "  groupId: nothing-to-read\n  topics: {commands: not.made, registrations: not.made.either}\n"
-            try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n\(topics)")
-                .write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
-            try run.stage.crashWorker()
+            try run.restart(replacing: "\nkafka:\n", with: "\nkafka:\n\(topics)")
             let idle = try run.awaitMetrics("a broker, and nothing to read") {
                 $0.sum("process_start_time_seconds") != start && $0.sum("causeway_kafka_ready") == 1
                     && $0.sum("causeway_redis_ready") == 1 && $0.sum("causeway_partitions_assigned") == 0
             }
-            history.add(idle, minutes: 15)
-            history.expect(firing: "CausewayNoPartitions", "CausewayRestarting")
+            history.add(idle, minutes: 15, firing: "CausewayNoPartitions", "CausewayRestarting")
             #expect(try run.findings().contains("CausewayNoPartitions"))
             #expect(try run.status(of: "/livez") == 200)
 
             try run.stage.stopWorker(graceMilliseconds: 30_000)
             #expect(throws: (any Error).self) { try run.scrape() }
-            history.add(nil, minutes: 20)
-            history.expect(firing: "CausewayGone")
-            history.add(nil, minutes: 24 * 60)
-            history.expect(firing: "CausewayGone")
-            history.add(well, minutes: 6)
-            history.expect()
-            try history.evaluate()
+            history.add(nil, minutes: 20, firing: "CausewayGone")
+            history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
+            history.addQuiet(well, minutes: 6)
         }
     }
 
     /// The group has committed what is not in the log: nothing is read of it, and nothing is passed over.
     @Test func whatWasCommittedIsGone() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            var history = AlertHistory()
+        try await withAlerts { run, history in
             let well = try run.awaitMetrics("partitions") {
                 $0.isWell && $0.sum("causeway_partitions_standing_still") == 0
             }
-            history.add(well, minutes: 15)
-            history.expect()
+            history.addQuiet(well, minutes: 15)
             try run.stage.stopWorker(graceMilliseconds: 30_000)
             try OutOfLog.commit(on: run)
             try run.stage.startWorker()
@@ -165,18 +132,14 @@ struct AlertLoadTests {
             let partition = ["topic": "commands", "partition": "0"]
             #expect(still.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
             #expect(try run.findings().contains("CausewayPartitionStandsStill"))
-            history.add(still, minutes: 5)
-            history.expect(firing: "CausewayPartitionStandsStill")
-            try history.evaluate()
+            history.add(still, minutes: 5, firing: "CausewayPartitionStandsStill")
         }
     }
 
     /// The clock goes on by almost an hour, and OpenSSL signs no new token: pushes wait, and the age of the last token is told. Nothing was
     /// told while nobody needed it.
     @Test func noNewProviderTokenIsSigned() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
+        try await withAlerts { run, history in
             let faults = run.stage.path("faults")
             func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
             try write("0 0")
@@ -184,20 +147,17 @@ struct AlertLoadTests {
             let traffic = try Traffic(run)
             try traffic.sendOne()
             let age = { (scrape: Scrape) in scrape.sum("causeway_provider_token_age_seconds") ?? 0 }
-            var history = AlertHistory()
             history.add(try run.awaitMetrics("a young token") { (0.001..<300).contains(age($0)) }, minutes: 15)
             history.expect()
             try write("3400 1")
             try traffic.sendWithoutWaiting()
             let old = try run.awaitMetrics("an old token") { age($0) > 3_300 && $0.sum("causeway_pushes_waiting") == 1 }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))
-            history.add(old, minutes: 5)
-            history.expect(firing: "CausewayProviderTokenOld")
+            history.add(old, minutes: 5, firing: "CausewayProviderTokenOld")
             try write("0 0")
             try traffic.awaitAll()
             history.add(try run.awaitMetrics("a young token again") { age($0) < 300 }, minutes: 5)
             history.expect()
-            try history.evaluate()
         }
     }
 
@@ -217,52 +177,13 @@ struct AlertLoadTests {
             let well = try run.awaitMetrics("both servers") {
                 $0.isWell && $0.sum("causeway_redis_servers_away") == 0
             }
-            history.add(well, minutes: 15)
-            history.expect()
-            let position = try #require(run.stage.parts.firstIndex { $0.name == "redis \(servers[1])" })
-            run.stage.parts.remove(at: position).stop(graceMilliseconds: 0)
+            history.addQuiet(well, minutes: 15)
+            try run.takeAway("redis \(servers[1])")
             let away = try run.awaitMetrics("one server away") { $0.sum("causeway_redis_servers_away") == 1 }
             #expect(away.sum("causeway_redis_ready") == 1)
             #expect(try run.findings().contains("CausewayRedisServerAway"))
-            history.add(away, minutes: 5)
-            history.expect(firing: "CausewayRedisServerAway")
+            history.add(away, minutes: 5, firing: "CausewayRedisServerAway")
             try history.evaluate()
         }
-    }
-}
-
-extension Traffic {
-    /// So many updates of the activity; whatever becomes of them.
-    ///
-    /// - Parameter membersInPayload: makes records larger.
-    func flood(_ count: Int, membersInPayload members: Int = 0) throws {
-        var command = flooding
-        if members > 0 {
-            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
-        }
-        let value = try JSONSerialization.data(withJSONObject: command)
-        for number in 0..<count { try run.send(value, key: "flood-\(number)") }
-        try run.turn(milliseconds: 1)
-    }
-
-    /// An update of each of so many activities that nobody knows, all in one partition: none takes another's place.
-    func floodOnePartition(activities: Range<Int>) throws {
-        var command = flooding
-        for number in activities {
-            command["activity"] = "flood-\(number)"
-            try run.send(JSONSerialization.data(withJSONObject: command), key: "flood")
-        }
-        try run.turn(milliseconds: 1)
-    }
-
-    private var flooding: JSONObject {
-        var command = update
-        var aps = update["aps"] as? JSONObject ?? [:]
-        aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        command["aps"] = aps
-        command["activity"] = activity
-        command["sequence"] = 1_000_000
-        command["expiration"] = nil
-        return command
     }
 }

@@ -1,0 +1,99 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import causeway
+
+/// A run of the ride's app, on whose end the chart's rules are evaluated over what its worker showed.
+func withAlerts(
+    lanes: Int = 2,
+    sourceLocation: SourceLocation = #_sourceLocation,
+    _ body: @Sendable (_ run: ExampleRun, _ history: inout AlertHistory) throws -> Void
+) async throws {
+    try await onOwnThread {
+        let run = try ExampleRun(["ride"]) { text, _ in
+            text.replacingOccurrences(of: "lanes: 2", with: "lanes: \(lanes)")
+        }
+        defer { run.close() }
+        var history = AlertHistory()
+        try body(run, &history)
+        try history.evaluate(sourceLocation: sourceLocation)
+    }
+}
+
+extension AlertHistory {
+    /// A reading, at whose end these alerts fire and no other.
+    mutating func add(_ scrape: Scrape?, minutes: Int, firing alerts: String...) {
+        add(scrape, minutes: minutes)
+        expect(alerts)
+    }
+
+    /// A reading, at whose end no alert fires.
+    mutating func addQuiet(_ scrape: Scrape?, minutes: Int) {
+        add(scrape, minutes: minutes)
+        expect([])
+    }
+}
+
+extension ExampleRun {
+    /// From now on the simulator does so.
+    func fault(_ json: String) throws {
+        _ = try ControlClient(port: stage.simulator.controlPort).body("PUT", "/faults", body: Array(json.utf8))
+    }
+
+    func endFaults() throws {
+        _ = try ControlClient(port: stage.simulator.controlPort).body("DELETE", "/faults")
+    }
+
+    /// A part of the stage goes for good.
+    func takeAway(_ part: String) throws {
+        let position = try #require(stage.parts.firstIndex { $0.name == part })
+        stage.parts.remove(at: position).stop(graceMilliseconds: 1_000)
+    }
+
+    /// Kills the worker, and starts one with another configuration.
+    func restart(replacing text: String, with replacement: String) throws {
+        let file = stage.path("causeway.yaml")
+        let configuration = try String(contentsOfFile: file, encoding: .utf8)
+        try #require(configuration.contains(text))
+        try configuration.replacingOccurrences(of: text, with: replacement)
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        try stage.crashWorker()
+    }
+}
+
+extension Traffic {
+    /// So many updates of the activity; whatever becomes of them.
+    ///
+    /// - Parameter membersInPayload: makes records larger.
+    func flood(_ count: Int, membersInPayload members: Int = 0) throws {
+        var command = flooding
+        if members > 0 {
+            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
+        }
+        let value = try JSONSerialization.data(withJSONObject: command)
+        for number in 0..<count { try run.send(value, key: "flood-\(number)") }
+        try run.turn(milliseconds: 1)
+    }
+
+    /// An update of each of so many activities that nobody knows, all in one partition: none takes another's place.
+    func floodOnePartition(activities: Range<Int>) throws {
+        var command = flooding
+        for number in activities {
+            command["activity"] = "flood-\(number)"
+            try run.send(JSONSerialization.data(withJSONObject: command), key: "flood")
+        }
+        try run.turn(milliseconds: 1)
+    }
+
+    private var flooding: JSONObject {
+        var command = update
+        var aps = update["aps"] as? JSONObject ?? [:]
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        command["aps"] = aps
+        command["activity"] = activity
+        command["sequence"] = 1_000_000
+        command["expiration"] = nil
+        return command
+    }
+}
