@@ -33,12 +33,14 @@ struct HealthTests {
         keys: Bool = true,
         draining: Bool = false,
         assigned: Int64 = 0,
-        up: Int64 = 60_000
+        up: Int64 = 60_000,
+        hasMetKafka: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
         condition.membership = membership
         condition.areKeysLoaded = keys
         condition.isDraining = draining
+        condition.hasMetKafka = hasMetKafka
         return HealthReport.ready(condition, isKafkaReady: kafka, assigned: assigned, upMilliseconds: up).isPassed
     }
 
@@ -56,6 +58,9 @@ struct HealthTests {
         #expect(Self.ready(.member, kafka: false, assigned: 3))
         // But a worker that has just begun to look is not ready because it has not found anything yet.
         #expect(!Self.ready(.joining, kafka: false, up: 1_000))
+        // One that had found it has only lost it.
+        #expect(Self.ready(.joining, kafka: false, up: 1_000, hasMetKafka: true))
+        #expect(!Self.ready(.joining, up: 1_000, hasMetKafka: true), "Kafka is there, and the group not joined")
     }
 
     @Test func theTextSaysWhy() {

@@ -60,6 +60,7 @@ extension Intake {
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isBrokerUp
         guard isUp != wasUp else { return }
+        if isUp { registry.condition.change { $0.hasMetKafka = true } }
         if !isUp {
             note(.kafkaAway, ["reason": "\(reason)"])
         } else if wasUp == false {

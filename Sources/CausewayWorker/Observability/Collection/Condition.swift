@@ -17,6 +17,8 @@ public struct WorkerCondition: Sendable, Equatable {
     public var areKeysLoaded = false
     /// By the core's number of the app: a new key file is refused, and the key before it stays in use.
     public var appsWithRejectedKey: Set<Int> = []
+    /// A broker was there once: one that is missed since then is away, and not still to be found.
+    public var hasMetKafka = false
     /// From the signal to stop.
     public var isDraining = false
 

@@ -57,7 +57,7 @@ extension HealthReport {
             group = Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
         case .member:
             group = Check(name: "group", isPassed: true, text: "waits for partitions: others read them all")
-        case .joining where !isKafkaReady && upMilliseconds >= firstContactMilliseconds:
+        case .joining where !isKafkaReady && (condition.hasMetKafka || upMilliseconds >= firstContactMilliseconds):
             group = Check(
                 name: "group",
                 isPassed: true,
