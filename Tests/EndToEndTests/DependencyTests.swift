@@ -81,7 +81,10 @@ struct DependencyTests {
                 try run.turn(milliseconds: 10)
                 return !traffic.outcomes.contains("none")
             }
-            #expect(Set(traffic.outcomes) == ["accepted", "superseded"], "\(traffic.outcomes)")
+            // What was settled and not committed when its partition was lost is read again, and is a duplicate then.
+            let outcomes = traffic.outcomes
+            #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
+            #expect(outcomes.last != "superseded", "\(outcomes)")
             try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
 
             try run.stage.takeRedisAway()
@@ -114,8 +117,7 @@ struct DependencyTests {
     private static func expectAbsence(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
-        // In its first half minute a worker that has lost its group takes Kafka to be on its way.
-        try run.await("readiness") { try run.status(of: "/readyz") == 200 }
+        #expect(try run.status(of: "/readyz") == 200)
         #expect(try run.findings().contains("CausewayKafkaAway"))
     }
 }
