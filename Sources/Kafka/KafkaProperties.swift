@@ -32,7 +32,9 @@ public enum KafkaProperties {
             ("auto.commit.interval.ms", "1000"),
             // Offsets are stored when a command is settled, not when its record is handed out.
             ("enable.auto.offset.store", "false"),
-            ("partition.assignment.strategy", "cooperative-sticky"),
+            // Each worker has the same numbers of all topics. `cooperative-sticky` counts the partitions of all of them together, and may
+            // give one worker all commands and another all registrations.
+            ("partition.assignment.strategy", "range"),
             // A reset is never silent: it arrives as an error that names the partition.
             ("auto.offset.reset", "error"),
             ("session.timeout.ms", "45000"),

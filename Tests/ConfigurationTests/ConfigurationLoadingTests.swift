@@ -84,7 +84,6 @@ struct ConfigurationLoadingTests {
         #expect(
             consumer == [
                 "bootstrap.servers=a:1,b:2", "group.id=causeway", "statistics.interval.ms=2000",
-                "partition.assignment.strategy=range",
                 "security.protocol=SSL",
                 "check.crcs=true", "fetch.min.bytes=1024",
             ]

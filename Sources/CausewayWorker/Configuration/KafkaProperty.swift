@@ -47,15 +47,11 @@ extension WorkerConfiguration.Kafka {
     /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word. Its
     /// statistics say whether a broker is there.
     ///
-    /// `range` gives each worker the same numbers of both topics. librdkafka's `cooperative-sticky` counts the partitions of both
-    /// together, and may give one worker all commands and another all registrations.
-    ///
     /// - Throws: which property's file cannot be read.
     public var consumerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
             try [
                 ("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000"),
-                ("partition.assignment.strategy", "range"),
             ] + shared() + Self.pairs(consumer)
         }
     }
