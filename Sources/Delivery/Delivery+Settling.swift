@@ -88,6 +88,10 @@ extension Delivery {
 
     mutating func settle(_ record: UInt32) {
         precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        if records[record].isLetGo {
+            recordsFinished -= 1
+            return release(record)
+        }
         if records[record].registersToken { return registerToken(of: record) }
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
             partition.pointee.ledger.settle(records[record].offset)
@@ -102,7 +106,12 @@ extension Delivery {
         precondition(!records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
         returnRider(of: record, now: now)
         partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1
-        release(record)
+        refundUnsentStart(record)
+        guard records[record].acknowledgementsOutstanding > 0 else { return release(record) }
+        // Its slot is the refund's until Redis has answered; of its partition it is no more.
+        records[record].isLetGo = true
+        records[record].isFinished = true
+        recordsFinished += 1
     }
 
     private mutating func release(_ record: UInt32) {

@@ -109,6 +109,8 @@ struct RecordSlot: BitwiseCopyable {
     var isHeldStart = false
     /// Another record of the lane has the same start, and is the one that Redis is told of.
     var isInTwoHands = false
+    /// Its partition's next owner reads it again; here only its draw is yet to be given back.
+    var isLetGo = false
     /// A start that drew on its device's budget.
     var hasStartDraw = false
     /// A start that waits for its device's budget.

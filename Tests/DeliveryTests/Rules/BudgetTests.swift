@@ -285,6 +285,20 @@ import Testing
         #expect(core.settlements.contains("s1 refunded"))
     }
 
+    /// It waits with its draw, and its partition goes to another worker, which draws again.
+    @Test(arguments: [false, true]) func aStartThatIsLetGoGivesItsDrawBack(isLost: Bool) {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.wait, number: 60_000)
+        if isLost { core.release(core.commands) } else { core.beginRevoking(core.commands) }
+        #expect(core.settlements == ["s1 refunded"])
+        #expect(core.isDrained(core.commands) != isLost)
+        core.acknowledgeAll()
+        #expect(core.outcomes == [])
+        #expect(core.recordsHeld == 0 && core.recordsFinished == 0)
+    }
+
     @Test func aDrawIsGivenBackOnceEvenIfTheReplyIsLost() {
         let core = CoreHarness()
         core.receive(.start(1))
