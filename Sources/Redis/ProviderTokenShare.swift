@@ -12,6 +12,9 @@ public final class ProviderTokenShare {
         public var remainingMilliseconds: Int64
     }
 
+    /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
+    static let blockedMillisecondsMax: Int64 = 60_000
+
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private var connections: [RedisURL.Location: CommandConnection] = [:]
@@ -104,7 +107,8 @@ public final class ProviderTokenShare {
         var results: [Result<RedisValue, RedisError>] = []
         for command in commands { connection.send(command) { results.append($0) } }
         turnUntil { results.count == commands.count }
-        return results
+        let missing = commands.count - results.count
+        return results + repeatElement(.failure(RedisError(.deadline)), count: missing)
     }
 
     private func location(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {
@@ -117,7 +121,7 @@ public final class ProviderTokenShare {
             var found: Result<RedisURL.Location, RedisError>?
             lookup.find { found = $0 }
             turnUntil { found != nil }
-            let location = try (found ?? .failure(RedisError(.resolve))).get()
+            let location = try (found ?? .failure(RedisError(.deadline))).get()
             primary = location
             return location
         case .cluster:
@@ -134,7 +138,7 @@ public final class ProviderTokenShare {
         var found: Result<SlotMap, RedisError>?
         lookup.find(candidates: configuration.url.locations) { found = $0 }
         turnUntil { found != nil }
-        let map = try (found ?? .failure(RedisError(.clusterDown))).get()
+        let map = try (found ?? .failure(RedisError(.deadline))).get()
         self.map = map
         return map
     }
@@ -150,8 +154,11 @@ public final class ProviderTokenShare {
         return connection
     }
 
-    /// Every connection has deadlines, so this ends.
+    /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
     private func turnUntil(_ isDone: () -> Bool) {
-        while !isDone() { loop.turn(waitMilliseconds: -1) }
+        let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
+        while !isDone(), loop.nowMilliseconds < end {
+            loop.turn(waitMilliseconds: Int32(clamping: end - loop.nowMilliseconds))
+        }
     }
 }

@@ -13,6 +13,10 @@ public final class RedisQueries {
     static let pipelineMax = 512
     /// What SCAN is asked to look at in one step.
     static let scanCount = 1_000
+    /// Steps of SCAN over one server, which looks at as many keys in each.
+    static let scanStepsMax = 1_000_000
+    /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
+    static let blockedMillisecondsMax: Int64 = 60_000
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
@@ -82,7 +86,7 @@ public final class RedisQueries {
     ///
     /// A key that comes or goes meanwhile may be there or not; all others are.
     ///
-    /// - Returns: `isComplete` is false if there are more than `keysMax`.
+    /// - Returns: `isComplete` is false if there are more than `keysMax`, or more than are looked at in ``scanStepsMax``.
     public func scan(
         match pattern: String,
         keysMax: Int = 1_000_000
@@ -90,7 +94,10 @@ public final class RedisQueries {
         var keys: Set<[UInt8]> = []
         for location in try primaries() {
             var cursor = Array("0".utf8)
+            var stepsLeft = Self.scanStepsMax
             repeat {
+                guard stepsLeft > 0 else { return (Array(keys), false) }
+                stepsLeft -= 1
                 let command = ["SCAN", "", "MATCH", pattern, "COUNT", String(Self.scanCount)].map { Array($0.utf8) }
                 let step = [command[0], cursor] + command[2...]
                 guard case .array(let parts) = try Self.valid(try send([(location, step)])[0].get()), parts.count == 2,
@@ -168,7 +175,7 @@ public final class RedisQueries {
         // Between two calls the loop stands still, and its clock with it.
         loop.refreshClock()
         lookup.find { found = $0 }
-        let location = try turnUntil { found }.get()
+        let location = try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
         primary = location
         return location
     }
@@ -179,7 +186,7 @@ public final class RedisQueries {
         var found: Result<SlotMap, RedisError>?
         loop.refreshClock()
         lookup.find(candidates: configuration.url.locations) { found = $0 }
-        let map = try turnUntil { found }.get()
+        let map = try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
         self.map = map
         return map
     }
@@ -246,8 +253,8 @@ public final class RedisQueries {
                     if case .failure = result { self?.connections[location] = nil }
                 }
         }
-        turnUntil { answered == commands.count ? () : nil }
-        return results.map { $0 ?? .failure(RedisError(.closed)) }
+        let isAnswered: Void? = turnUntil { answered == commands.count ? () : nil }
+        return results.map { $0 ?? .failure(RedisError(isAnswered == nil ? .deadline : .closed)) }
     }
 
     private func connection(to location: RedisURL.Location) -> CommandConnection {
@@ -261,11 +268,15 @@ public final class RedisQueries {
         return connection
     }
 
-    /// Every connection has deadlines, so this ends.
-    private func turnUntil<Value>(_ value: () -> Value?) -> Value {
+    /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
+    ///
+    /// - Returns: nil if the limit was reached.
+    private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
+        let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
             if let value = value() { return value }
-            loop.turn(waitMilliseconds: -1)
+            if loop.nowMilliseconds >= end { return nil }
+            loop.turn(waitMilliseconds: Int32(clamping: end - loop.nowMilliseconds))
         }
     }
 }

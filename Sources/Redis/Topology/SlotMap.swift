@@ -19,12 +19,15 @@ struct SlotMap: Equatable {
     init?(slots reply: RedisValue, answering: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var positions: [RedisURL.Location: UInt16] = [:]
+        // Each slot is told of once, so that no reply takes more steps than there are slots.
+        var slotsLeft = Int64(KeyPlace.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
                 let first = parts[0].integer, let last = parts[1].integer,
-                first >= 0, first <= last, last < Int64(KeyPlace.slotCount),
+                first >= 0, first <= last, last < Int64(KeyPlace.slotCount), last - first < slotsLeft,
                 let primary = Self.location(parts[2], answering)
             else { return nil }
+            slotsLeft -= last - first + 1
             let position = positions[primary] ?? UInt16(clamping: primaries.count)
             if positions.updateValue(position, forKey: primary) == nil {
                 guard primaries.count < Self.primariesMax else { return nil }

@@ -1,0 +1,243 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A push goes again only within its pool's budget; without it, it waits long.
+@Suite struct RetryBudgetTests {
+    @Test func withoutPermissionAnUpdateWaitsLongAndIsAdmittedAgain() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.sendInVain()
+        core.elapse(14_990)
+        #expect(core.waiting == [])
+        core.elapse(15_020)
+        #expect(core.waiting == ["admit u1"])
+        core.reply(.send)
+        // Still none: it waits again, and that is no attempt.
+        #expect(core.send(permitsRetry: false) == nil)
+        core.elapse(30_010)
+        core.reply(.send)
+        let record = core.send()
+        #expect(record.map { core.delivery.view($0).attempts } == 2)
+        #expect(record.map { core.delivery.view($0).isRetry } == true)
+    }
+
+    @Test func aFirstAttemptNeedsNoPermission() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        let record = core.send(permitsRetry: false)
+        #expect(record.map { core.delivery.view($0).isRetry } == false)
+    }
+
+    @Test func withoutPermissionAStartWaitsLongAndIsNotAdmittedAgain() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.sendInVain()
+        core.elapse(14_990)
+        #expect(core.send() == nil)
+        core.elapse(15_020)
+        #expect(core.waiting == [])
+        #expect(core.send(permitsRetry: false) == nil)
+        core.elapse(30_010)
+        #expect(core.send().map { core.delivery.view($0).attempts } == 2)
+    }
+
+    @Test func aNewerStateDoesNotWaitForTheBudget() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.sendInVain()
+        core.elapse(2_000)
+        core.receive(.update(3))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.waiting == ["admit u3"], "at once: the spacing is over")
+    }
+
+    @Test func aPushExpiresWhileItWaitsForTheBudget() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds + 10),"#))
+        core.reply(.send)
+        core.sendInVain()
+        core.elapse(30_010)
+        #expect(core.outcomes == ["u1 expired"])
+    }
+
+    @Test func aPushThatWaitsForTheBudgetIsLeftToThePartitionsNextOwner() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.sendInVain()
+        core.beginRevoking(core.commands)
+        #expect(core.isDrained(core.commands))
+        #expect(core.outcomes == [])
+    }
+
+    @Test func whatWaitsForTheBudgetIsNotCountedAsOnItsWay() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.update(1), .update(2, of: "b"))
+        #expect(core.waiting == ["admit u1"])
+        core.reply(.send)
+        core.sendInVain()
+        #expect(core.waiting == ["admit b.u2"])
+        core.reply(.send)
+        core.sendInVain()
+        core.elapse(30_010)
+        #expect(core.waiting.count == 1, "and takes its place again when it goes")
+    }
+
+    @Test func aStartThatWaitedForTheBudgetTakesItsPlaceAgainWhenItGoes() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
+        core.reply(.address)
+        core.reply(.send)
+        core.sendInVain()
+        core.reply(.send)
+        core.elapse(30_010)
+        let other = core.send()
+        #expect(other.map { core.delivery.view($0).name } == "b.u2")
+        #expect(core.send() == nil, "b's push is on its way, and one is all that may be")
+        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        #expect(core.waiting == ["admit c.u2"], "which has waited longer")
+        #expect(core.send() == nil)
+        core.reply(.unchanged)
+        let start = core.send()
+        #expect(start.map { core.delivery.view($0).name } == "s1")
+        core.receive(.update(3, of: "d"))
+        #expect(core.waiting == [], "it is counted now")
+        if let start { core.answer(start, .accepted, retryPermitted: true) }
+        #expect(core.waiting == ["admit d.u3"])
+    }
+
+    @Test func aStartThatWaitedForItsPlaceExpires() {
+        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
+        core.reply(.address)
+        core.reply(.send)
+        core.sendInVain()
+        core.reply(.send)
+        let other = core.send()
+        core.elapse(30_010)
+        core.elapse(31_000)
+        #expect(core.outcomes == [], "it is looked at when its turn comes")
+        if let other { core.answer(other, .accepted, retryPermitted: true) }
+        #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
+        core.receive(.update(3, of: "d"))
+        #expect(core.waiting == ["admit d.u3"])
+    }
+
+    @Test func permissionComesFromTheBudgetOrFromWhatAPNsAccepts() {
+        var permission = RetryPermission()
+        func at(_ milliseconds: Int64) -> Moment {
+            Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: 0)
+        }
+        permission.sent(now: at(5_000))
+        #expect(permission.permitsRetry(isWithinBudget: true, now: at(5_000)))
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(5_999)))
+        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "one to see whether APNs is back")
+        permission.sent(now: at(6_000))
+        for _ in 0..<9 { permission.answered(.accepted) }
+        permission.answered(.tokenDead)
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+        permission.answered(.accepted)
+        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+        permission.answered(.retryLater)
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+    }
+
+    /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it takes everything again, and
+    /// nothing new comes.
+    @Test func anOutageIsNotAnsweredWithRetriesAndLosesNothing() {
+        let core = CoreHarness {
+            $0.recordsMax = 16_384
+            $0.ledgerWindowOffsets = 16_384
+            $0.attemptsMax = 255
+        }
+        var pool = OutagePool()
+        let activities = 6_000
+        for second in 0..<120 {
+            for number in 0..<50 { core.receive(.update(Int64(second), of: "x\(second * 50 + number)")) }
+            pool.pass(1_000, with: core, answers: .retryLater)
+        }
+        #expect(pool.firstAttempts == activities)
+        #expect(pool.requests <= activities * 110 / 100 + OutagePool.savedMax)
+        #expect(pool.requests > activities, "some are sent again")
+        // Ten probes, a second apart, then the rest as their waits end.
+        pool.pass(60_000, with: core, answers: .accepted)
+        #expect(core.counters[.accepted] == UInt64(activities))
+        #expect(core.outcomes.count == activities)
+    }
+}
+
+/// A pool as the lane has one: its budget, and what the lane makes of it.
+private struct OutagePool {
+    static let savedMax = 100
+
+    var firstAttempts = 0
+    var requests = 0
+    private var hundredths = savedMax * 100
+    private var permission = RetryPermission()
+
+    private func permitsRetry(_ now: Moment) -> Bool {
+        permission.permitsRetry(isWithinBudget: hundredths >= 100, now: now)
+    }
+
+    mutating func pass(_ milliseconds: Int64, with core: CoreHarness, answers disposition: PushResult.Disposition) {
+        for _ in 0..<(milliseconds / 100) {
+            core.elapse(100)
+            while core.hasCall { core.reply(.send) }
+            while let record = core.send(permitsRetry: permitsRetry(core.now)) {
+                requests += 1
+                let isRetry = core.delivery.view(record).isRetry
+                if !isRetry { firstAttempts += 1 }
+                hundredths = isRetry ? max(0, hundredths - 100) : min(hundredths + 10, Self.savedMax * 100)
+                permission.sent(now: core.now)
+                permission.answered(disposition)
+                core.answer(record, disposition, retryPermitted: permitsRetry(core.now))
+            }
+            core.acknowledgeAll()
+        }
+    }
+}
+
+extension CoreHarness {
+    fileprivate var hasCall: Bool { calls.contains { $0.kind == .admit } }
+
+    /// A stream is free, and a push that was sent before may go, or not.
+    @discardableResult
+    fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
+        let pool = PoolIndex(application: 0, environment: .production)
+        let record = delivery.nextPush(pool, permitsRetry: permitsRetry, now: now)
+        elapse(0)
+        return record
+    }
+
+    fileprivate func answer(_ record: UInt32, _ disposition: PushResult.Disposition, retryPermitted: Bool) {
+        delivery.answered(
+            record,
+            PushResult(
+                disposition: disposition,
+                status: disposition == .accepted ? 200 : 503,
+                reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                invalidAtMilliseconds: -1,
+                sentMilliseconds: -1,
+                answeredMilliseconds: now.wallMilliseconds,
+                retryPermitted: retryPermitted
+            ),
+            now: now
+        )
+        elapse(0)
+    }
+
+    /// The next push goes, APNs answers 503, and the budget is used up.
+    fileprivate func sendInVain() {
+        guard let record = send() else {
+            Issue.record("no push waits")
+            return
+        }
+        answer(record, .retryLater, retryPermitted: false)
+    }
+}
