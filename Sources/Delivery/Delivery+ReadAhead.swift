@@ -23,6 +23,8 @@ struct ReadAhead {
     /// The last records are worth this wait: each of them may be a second push to an activity that was begun without it. A lane whose
     /// partitions are written to all the time is never behind by nothing.
     static let nearMilliseconds: Int64 = 2_000
+    /// As much as one partition counts for: what a broker says may be any number, and as many partitions as there can be are added up.
+    static let partitionRecordsMax: Int64 = 1 << 40
 }
 
 extension Delivery {
@@ -34,7 +36,7 @@ extension Delivery {
         else {
             return
         }
-        noteLag(of: partition, max(0, recordsBehind))
+        noteLag(of: partition, min(max(0, recordsBehind), ReadAhead.partitionRecordsMax))
         let limit = configuration.readAheadLagRecords
         switch readAhead.phase {
         case .off: if readAhead.recordsBehind > limit { readFurtherAhead(now: now) }

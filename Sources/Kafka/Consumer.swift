@@ -20,8 +20,9 @@ public enum ConsumerEvent: ~Copyable {
     case message(Message)
     /// Nothing is waiting. The next thing to come is announced on the wake-up descriptor.
     case none
-    /// Every record of the partition up to now was handed out. Only with `enable.partition.eof`.
-    case partitionEnd(TopicPartition)
+    /// Every record of the partition up to now was handed out; the next one's offset is this or a later one. Only with
+    /// `enable.partition.eof`.
+    case partitionEnd(TopicPartition, offset: Int64)
     /// The consumer goes on, unless `isFatal`. A partition whose position is unknown (`auto.offset.reset=error`) or out
     /// of range stands still, and the error names it: `seek` starts it again.
     case error(KafkaError)
@@ -162,7 +163,7 @@ public final class Consumer {
             topic.index >= 0 && message.partition >= 0
             ? TopicPartition(topic: topic, partition: message.partition) : nil
         if code == RD_KAFKA_RESP_ERR__PARTITION_EOF, let place {
-            return .partitionEnd(place)
+            return .partitionEnd(place, offset: message.offset)
         }
         var reason = message.errorText
         if let place {

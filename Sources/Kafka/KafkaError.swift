@@ -37,6 +37,9 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLarge = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 
+    /// The code of a record that cannot be one, such as at an offset that no log comes to.
+    public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
+
     /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`: short, and bounded in number, so fit for a metric label.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 

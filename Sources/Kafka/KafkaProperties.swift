@@ -42,7 +42,8 @@ public enum KafkaProperties {
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),
-            ("enable.partition.eof", "false"),
+            // Of a log that ends with what is no record for its readers (a transaction's marker, one that is open), only this says so.
+            ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
             ("fetch.message.max.bytes", "1048576"),

@@ -61,6 +61,38 @@ import Testing
         #expect(table.partitionsBehind(of: 1).isEmpty)
     }
 
+    @Test func aLogThatWasReadToItsEndIsBehindByNothing() {
+        var table = AssignmentTable()
+        _ = table.insert(partition(0), lane: 0)
+        table.noteDealt(0, 0, offset: 9)
+        // At 10 stands the marker of a transaction, and at 11 one begins that is open.
+        #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 20)
+        #expect(table.recordsBehind(of: 0) == 10)
+        table.noteEnd(of: partition(0), offset: 11)
+        #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 10, "what its lane is told")
+        #expect(table.recordsBehind(of: 0) == 0 && table.partitionsBehind(of: 0).isEmpty)
+        #expect(table.note(highWatermark: 30, of: partition(0)) == nil, "told already")
+        table.noteDealt(0, 0, offset: 11)
+        #expect(table.note(highWatermark: 30, of: partition(0))?.highWatermark == 30)
+        #expect(table.recordsBehind(of: 0) == 18)
+    }
+
+    @Test func whatABrokerSaysMayBeAnyNumber() {
+        var table = AssignmentTable()
+        for number in Int32(0)..<4 {
+            _ = table.insert(partition(number), lane: 0)
+            table.noteDealt(0, number, offset: 0)
+            _ = table.note(highWatermark: .max, of: partition(number))
+        }
+        #expect(table.recordsBehind(of: 0) == .max)
+        for number in Int32(0)..<4 { _ = table.note(highWatermark: .min, of: partition(number)) }
+        #expect(table.recordsBehind(of: 0) == 0)
+        for offset in [Int64.min, -1, .max] { table.noteEnd(of: partition(0), offset: offset) }
+        #expect(table[partition(0)]?.endOffset == -1)
+        table.noteDealt(0, 0, offset: AssignmentTable.offsets.upperBound)
+        #expect(!AssignmentTable.offsets.contains(.max) && !AssignmentTable.offsets.contains(-1))
+    }
+
     @Test func aHighWatermarkIsToldOnce() {
         var table = AssignmentTable()
         var told: [Bool] = []
@@ -92,6 +124,28 @@ import Testing
         #expect(lag(start: .beginning, low: 30, high: 100) == 70)
         #expect(lag(start: .beginning, low: -1_001, high: 100) == 100)
         #expect(lag(start: .end, high: 100) == 0)
+    }
+
+    @Test func aLogThatWasReadToItsEndIsBehindByWhatIsNotSettled() {
+        func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
+            let reached = PartitionLag.Reached(nextOffset: next, endOffset: 101)
+            return PartitionLag.records(
+                unsettledOffset: unsettled,
+                start: .offset(90),
+                low: 0,
+                high: 500,
+                reached: reached
+            )
+        }
+        #expect(lag(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")
+        #expect(lag(unsettled: 97, dealtUpTo: 100) == 4)
+        #expect(lag(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
+    }
+
+    @Test func aLogOfAnySizeIsOne() {
+        #expect(lag(unsettled: 0, start: nil, low: .min, high: .max) == .max)
+        #expect(lag(start: .offset(-5), low: .min, high: .max) == .max)
+        #expect(lag(start: .offset(.min), low: .min, high: 7) == 7)
     }
 
     @Test func whatIsNotKnownIsNotZero() {

@@ -102,6 +102,7 @@ final class TestConsumer {
     private(set) var received: [Received] = []
     private(set) var errors: [KafkaError] = []
     private(set) var ends: [TopicPartition] = []
+    private(set) var endOffsets: [Int64] = []
 
     var assignedEvents: [[TopicPartition]] { record.assigned }
     var revokedEvents: [(partitions: [TopicPartition], lost: Bool)] { record.revoked }
@@ -145,7 +146,9 @@ final class TestConsumer {
         switch consumer.poll() {
         case .none: return false
         case .message(let message): received.append(Received(message))
-        case .partitionEnd(let partition): ends.append(partition)
+        case .partitionEnd(let partition, let offset):
+            ends.append(partition)
+            endOffsets.append(offset)
         case .error(let error): errors.append(error)
         }
         return true

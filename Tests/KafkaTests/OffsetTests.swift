@@ -237,6 +237,7 @@ import Testing
         #expect(await reader.run { !$0.ends.isEmpty })
         #expect(reader.received.count == 4)
         #expect(reader.ends == [Self.partition])
+        #expect(reader.endOffsets == [4])
         #expect(reader.close() == .closed)
         producer.close()
     }

@@ -13,7 +13,13 @@ struct AssignmentTable {
         var nextOffset: Int64 = -1
         /// The first record that is not known to be settled; -1: none was dealt yet.
         var unsettledOffset: Int64 = -1
+        /// All that a reader gets of the log was dealt, up to this offset; -1: that is not known, or more was dealt since. The high
+        /// watermark may be beyond: behind the last record there may be markers of transactions, or one that is open.
+        var endOffset: Int64 = -1
     }
+
+    /// What is taken for an offset: what a broker sends may be any number, and is added to.
+    static let offsets: ClosedRange<Int64> = 0...(1 << 62)
 
     /// By partition, then by topic.
     private var entries: [Entry?] = []
@@ -69,16 +75,28 @@ struct AssignmentTable {
         return true
     }
 
-    /// - Returns: the assignment, if its lane does not know of this high watermark.
+    /// Takes a high watermark in; of a log that was read to its end it is where the last record was.
+    /// - Returns: the assignment as its lane is to know it, if it does not.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
-        guard let entry = self[partition], entry.highWatermark != highWatermark else { return nil }
-        change(partition.topic.index, partition.partition) { $0?.highWatermark = highWatermark }
-        return entry
+        guard let entry = self[partition] else { return nil }
+        let heard = min(max(0, highWatermark), Self.offsets.upperBound)
+        let end = entry.endOffset >= 0 ? max(0, entry.nextOffset) : heard
+        guard entry.highWatermark != end else { return nil }
+        change(partition.topic.index, partition.partition) { $0?.highWatermark = end }
+        return self[partition]
     }
 
+    /// - Parameter offset: where the next record will be, or what follows it; what is no offset is not taken in.
+    mutating func noteEnd(of partition: TopicPartition, offset: Int64) {
+        guard Self.offsets.contains(offset) else { return }
+        change(partition.topic.index, partition.partition) { $0?.endOffset = offset }
+    }
+
+    /// - Parameter offset: one of ``offsets``.
     mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
         change(topic, partition) { entry in
             entry?.nextOffset = offset + 1
+            entry?.endOffset = -1
             if let unsettled = entry?.unsettledOffset, unsettled < 0 { entry?.unsettledOffset = offset }
         }
     }
@@ -88,7 +106,8 @@ struct AssignmentTable {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, place in
                 guard let entry = entries[place], entry.nextOffset >= 0 else { return sum }
-                return sum + max(0, entry.highWatermark - entry.nextOffset)
+                let (total, isTooMany) = sum.addingReportingOverflow(max(0, entry.highWatermark - entry.nextOffset))
+                return isTooMany ? .max : total
             }
     }
 

@@ -9,7 +9,19 @@ enum PartitionLag {
     ///   - unsettledOffset: -1 before a record of this assignment was dealt: then it is where reading begins.
     ///   - low: the oldest offset that is left in the log; negative if that is not known.
     ///   - high: the log's end; negative if that is not known.
-    static func records(unsettledOffset: Int64, start: SeekPosition?, low: Int64, high: Int64) -> Int64? {
+    ///   - reached: up to where the log was read to its end, and nothing of it was dealt since; nil: it was not.
+    static func records(
+        unsettledOffset: Int64,
+        start: SeekPosition?,
+        low: Int64,
+        high: Int64,
+        reached: Reached? = nil
+    ) -> Int64? {
+        if let reached {
+            // What is between the last record and the end is none for a reader.
+            let isSettled = unsettledOffset < 0 || unsettledOffset == reached.nextOffset
+            return isSettled ? 0 : max(0, reached.endOffset - unsettledOffset)
+        }
         guard high >= 0 else { return nil }
         let next: Int64
         switch start {
@@ -20,7 +32,14 @@ enum PartitionLag {
         case nil: return nil
         }
         // A log that ends before what was settled of it is another one.
-        return next <= high ? high - max(next, low) : nil
+        return next <= high ? high - max(next, low, 0) : nil
+    }
+
+    /// A log that was read to its end.
+    struct Reached {
+        /// Behind the last record that was dealt; -1: none was.
+        var nextOffset: Int64
+        var endOffset: Int64
     }
 }
 
@@ -104,11 +123,18 @@ extension Intake {
 
     private func lag(of partition: TopicPartition) -> Int64 {
         let watermarks = consumer.watermarks(of: partition)
+        let assignment = assignments[partition]
+        // Of what is not fetched from, the brokers may know more.
+        let reached = assignment.flatMap { entry in
+            entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
+                ? PartitionLag.Reached(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
+        }
         return PartitionLag.records(
-            unsettledOffset: assignments[partition]?.unsettledOffset ?? -1,
+            unsettledOffset: assignment?.unsettledOffset ?? -1,
             start: consumer.startPositions[partition],
             low: watermarks?.low ?? -1,
-            high: max(watermarks?.high ?? -1, unfetched.ends[partition] ?? -1)
+            high: max(watermarks?.high ?? -1, unfetched.ends[partition] ?? -1),
+            reached: reached
         ) ?? -1
     }
 

@@ -130,7 +130,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 polled += 1
                 if !deal(message) { mayGoOn = mayPoll }
             case .none: return
-            case .partitionEnd: continue
+            case .partitionEnd(let partition, let offset): noteEnd(of: partition, offset: offset)
             case .error(let error):
                 polled += 1
                 recover(from: error)
@@ -161,6 +161,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
+        guard AssignmentTable.offsets.contains(offset) else {
+            // Nothing could be committed behind it.
+            let place = TopicPartition(topic: message.topic, partition: partition)
+            let reason = "\(name(of: place)): a record at offset \(offset), which no log comes to"
+            report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: place))
+            return true
+        }
         let lane = assignment.lane
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
@@ -189,6 +196,12 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
+    /// A partition was read to its end: it is behind by nothing, whatever its high watermark says.
+    private func noteEnd(of partition: TopicPartition, offset: Int64) {
+        assignments.noteEnd(of: partition, offset: offset)
+        if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
+    }
+
     private func reportHighWatermark(_ partition: TopicPartition) {
         // Half of the ring is kept for orders that must find their place.
         guard let lane = assignments[partition]?.lane,
@@ -203,7 +216,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignment: assignment.number,
-                    offset: high
+                    offset: assignment.highWatermark
                 )
             )
         touchedLanes |= 1 << UInt64(assignment.lane & 63)

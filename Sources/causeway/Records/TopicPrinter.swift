@@ -50,7 +50,7 @@ final class TopicPrinter: ConsumerHandler {
             case .message(let message):
                 if let value = message.value { append(value) }
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
-            case .partitionEnd(let partition):
+            case .partitionEnd(let partition, _):
                 open.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
             case .error(let error):

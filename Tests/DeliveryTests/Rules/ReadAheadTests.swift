@@ -173,6 +173,20 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
     }
 
+    /// What a broker says of its log may be any number.
+    @Test func aLagOfAnySizeIsOne() {
+        let core = Self.core()
+        let others = (1...3).map { core.assign(.commands, number: $0) }
+        core.receive(.update(1))
+        for lag in [Int64.max, 1 << 62, .min, .max] {
+            for place in [core.commands] + others { core.lag(lag, of: place) }
+        }
+        core.receive(.update(1, of: "b"))
+        #expect(core.waiting == ["admit u1"], "far behind")
+        for place in [core.commands] + others { core.lag(0, of: place) }
+        #expect(core.waiting == ["admit u1", "admit b.u1"], "nothing of it is left")
+    }
+
     /// A backlog comes to as many pushes as there are activities.
     @Test func twoHundredThousandCommandsForTwoThousandActivitiesAreTwoThousandPushes() {
         let core = CoreHarness {

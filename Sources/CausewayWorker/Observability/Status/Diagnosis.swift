@@ -225,7 +225,7 @@ struct Diagnosis {
         let lagBefore = Self.lag(before)
         // Some seconds' worth of records is how Kafka breathes.
         let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
-        guard lagNow > lagBefore + max(1_000, usual) else { return nil }
+        guard lagNow - lagBefore > max(1_000, usual) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",
@@ -235,7 +235,13 @@ struct Diagnosis {
         )
     }
 
-    static func lag(_ totals: MetricTotals) -> Int64 { totals.partitions.reduce(0) { $0 + max(0, $1.lag) } }
+    /// Of all partitions; what a broker says of one may be any number.
+    static func lag(_ totals: MetricTotals) -> Int64 {
+        totals.partitions.reduce(0) { sum, reading in
+            let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))
+            return isTooMany ? .max : total
+        }
+    }
 
     func name(of partition: PartitionReading) -> String {
         let topic = labels.topics.indices.contains(Int(partition.topic)) ? labels.topics[Int(partition.topic)] : "?"
