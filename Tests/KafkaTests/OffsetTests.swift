@@ -93,7 +93,8 @@ import Testing
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 5)
-        let reader = try TestConsumer(broker, group: "new", topics: ["commands"], [("auto.offset.reset", "error")])
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
+        let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await reader.run { !$0.errors.isEmpty })
         #expect(reader.errors.first?.name == "_AUTO_OFFSET_RESET")
         #expect(reader.errors.first?.partition == Self.partition)
