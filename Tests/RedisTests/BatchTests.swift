@@ -134,6 +134,46 @@ import Testing
         lane.connection.close()
     }
 
+    @Test func `Each goes by its own bucket, whatever the one before it went by`() throws {
+        let (server, lane) = try connected()
+        // With and without frequent updates; with a token and without one, frequent updates still allowed.
+        let keys = ["few", "many", "none"].map { TestKey.activity($0) }
+        for (index, key) in keys.enumerated() {
+            let register = AdmitCall.register(
+                attributesType: nil,
+                registration: token(1),
+                frequentUpdates: index > 0,
+                shows: nil
+            )
+            #expect(lane.connection.issue(register, key: key, tag: 0) == .issued)
+            #expect(lane.connection.issue(update(1), key: key, tag: 0) == .issued)
+        }
+        #expect(
+            lane.connection.issue(.unregister(attributesType: nil, atMilliseconds: 2), key: keys[2], tag: 0) == .issued
+        )
+        #expect(lane.turn { lane.connection.outstandingCount == 0 })
+        lane.events = []
+        server.command("CONFIG", "RESETSTAT")
+        for (tag, index) in [0, 1, 2, 0, 2, 1, 1].enumerated() {
+            let update = AdmitCall.command(
+                event: .update,
+                version: .at(2 + UInt64(tag)),
+                digest: 2 + UInt64(tag),
+                pace: .spaced(0),
+                request: PushRequest(isHigh: true, mayUseReserve: true, carriesAlert: false),
+                registration: nil
+            )
+            #expect(lane.connection.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
+        }
+        #expect(lane.turn { lane.connection.outstandingCount == 0 })
+        #expect(server.calls("evalsha") == 1)
+        let left = lane.events.map { event in
+            if case .admitted(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
+        }
+        #expect(left == [14, 199, -1, 13, -1, 198, 197])
+        lane.connection.close()
+    }
+
     @Test func `What is wrong with one value is that call's error alone`() throws {
         let (server, lane) = try connected()
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
