@@ -38,7 +38,7 @@
 /// draw moves it on by an interval, and it may not come to lie more than a full bucket's intervals ahead. A version
 /// draws once, whatever is repeated; one that was demoted may draw when it is admitted again.
 ///
-/// A device's hash holds `t u h`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
+/// A device's hash holds `t u w`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
 /// starts will be full.
 ///
 /// States of the newest version. An upper-case letter says that the version is an end: then only a start opens the

@@ -66,7 +66,7 @@ struct AlertLoadTests {
             let traffic = try Traffic(run)
             try traffic.sendOne()
             history.add(
-                try run.awaitMetrics("idleness") { ($0.sum("causeway_lane_busy_ratio") ?? 1) < 0.8 },
+                try run.awaitMetrics("idleness") { $0.isWell && ($0.sum("causeway_lane_busy_ratio") ?? 1) < 0.8 },
                 minutes: 15
             )
             history.expect()

@@ -47,7 +47,7 @@ struct History {
         var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
         isCrowded = isDevice && random.below(4) == 0
-        endShare = random.pick([2, 8, 8, 20])
+        endShare = random.pick([2, 2, 8, 20])
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         latestMilliseconds = milliseconds + 20 * 3_600_000

@@ -12,7 +12,8 @@ struct SimulatedCounting {
 
     mutating func note(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        if view.topic == .commands { results[activity, default: 0] += 1 }
+        // What the token of a command set free has a result of its own, after the one of the command.
+        if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
         superseded[activity, default: 0] += view.superseded
     }
 

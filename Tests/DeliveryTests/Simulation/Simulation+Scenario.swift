@@ -62,9 +62,8 @@ extension Simulation {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
                     guard let token = phones[activity]?.token else { return }
-                    appended[identifier, default: 0] += 1
                     let supplied = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
-                    _ = log.append(topic: 0, key: activity, value: supplied, at: now)
+                    append(identifier, of: activity, supplied, at: now)
                 }
             )
         )
@@ -115,14 +114,18 @@ extension Simulation {
                         if suppliesToken, let token = phones[activity]?.token {
                             value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
                         }
-                        appended[identifier, default: 0] += 1
                         written[identifier] = value
-                        let (place, offset) = log.append(topic: 0, key: activity, value: value, at: time)
-                        counting.commands[place, default: [:]][offset] = identifier
+                        append(identifier, of: activity, value, at: time)
                     }
                 )
             )
         }
+    }
+
+    private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {
+        appended[command, default: 0] += 1
+        let (place, offset) = log.append(topic: 0, key: activity, value: value, at: time)
+        counting.commands[place, default: [:]][offset] = command
     }
 
     // MARK: - Phones
