@@ -16,15 +16,17 @@ final class RedisServerProcess {
     private var process: pid_t = -1
     private(set) var version = ""
 
-    init() throws {
+    /// - Parameter settings: of redis.conf, name and value in turn, each name with two hyphens before it.
+    init(settings: [String] = []) throws {
         var template = Array("/tmp/causeway-bench-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure(description: "no temporary directory: errno \(errno)") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         port = try Self.unusedPort()
-        let arguments = [
-            "redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", String(port),
-            "--unixsocket", "\(directory)/redis.sock", "--dir", directory, "--logfile", "/dev/null",
-        ]
+        let arguments =
+            [
+                "redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", String(port),
+                "--unixsocket", "\(directory)/redis.sock", "--dir", directory, "--logfile", "/dev/null",
+            ] + settings
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         let status = posix_spawnp(&process, "redis-server", nil, nil, &pointers, environ)

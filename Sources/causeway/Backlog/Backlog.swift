@@ -4,6 +4,8 @@ import Kafka
 
 /// Commands that pile up while no worker runs, and what one makes of them when it comes.
 final class Backlog {
+    /// A worker that is well writes some ten.
+    private static let logLinesMax = 1_000
     /// Of the season: enough for partitions to be evenly filled.
     static let matches = 20
     /// Balls of the shortest match that may be asked for.
@@ -193,6 +195,7 @@ final class Backlog {
             return reader.tally.commands == commands
         }
         let tally = reader.tally
+        let began = try assignedMilliseconds()
         return BacklogFigures(
             commands: commands,
             activities: feed.phones,
@@ -202,12 +205,24 @@ final class Backlog {
             readingMilliseconds: reading.milliseconds,
             readingCPUMilliseconds: reading.cpuMilliseconds,
             readingBrokerCPUMilliseconds: reading.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastAnsweredMilliseconds - tally.firstReceivedMilliseconds,
-            resultsMilliseconds: reader.newestMilliseconds - tally.firstReceivedMilliseconds,
+            pushingMilliseconds: tally.lastAnsweredMilliseconds - began,
+            resultsMilliseconds: reader.newestMilliseconds - began,
             resultRecords: reader.results,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
         )
+    }
+
+    /// When the worker was given its partitions, UNIX milliseconds, by its own log: what it received first may have no result that says when.
+    private func assignedMilliseconds() throws(DemoError) -> Int64 {
+        let lines = TextFile.lastLines(of: stage.path("worker.log"), Self.logLinesMax)
+        let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
+        guard let time,
+            let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        else {
+            throw DemoError("the worker's log does not say when it was given its partitions", logTail: lines)
+        }
+        return Int64((date.timeIntervalSince1970 * 1_000).rounded())
     }
 
     private func wait(

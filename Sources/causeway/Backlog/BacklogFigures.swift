@@ -13,7 +13,7 @@ struct BacklogFigures: Codable, Equatable {
     var readingCPUMilliseconds: Int64
     /// What it took of the broker's CPU.
     var readingBrokerCPUMilliseconds: Int64
-    /// From the worker's receipt of the first command to APNs' last answer.
+    /// From the worker's assignment to APNs' last answer.
     var pushingMilliseconds: Int64
     /// From the same to the last result's record.
     var resultsMilliseconds: Int64

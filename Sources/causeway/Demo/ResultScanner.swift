@@ -15,7 +15,6 @@ struct ResultSummary: Equatable {
     var sourceOffset: Int64 = -1
     /// UNIX milliseconds; 0 if the record does not say.
     var recordMilliseconds: Int64 = 0
-    var receivedMilliseconds: Int64 = 0
     var answerMilliseconds: Int64 = 0
 
     /// Whether the record could be read at all.
@@ -97,7 +96,6 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
-            if name.elementsEqual("received".utf8) { receivedMilliseconds = number }
             if name.elementsEqual("answered".utf8) { answerMilliseconds = number }
         default: break
         }

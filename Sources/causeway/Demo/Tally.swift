@@ -25,8 +25,7 @@ struct Tally {
     private(set) var demotions = 0
     /// More requests than one for a push.
     private(set) var retries = 0
-    /// UNIX milliseconds: the first receipt of a command by the worker, and APNs' last answer; 0 before the first.
-    private(set) var firstReceivedMilliseconds: Int64 = 0
+    /// UNIX milliseconds; 0 before the first.
     private(set) var lastAnsweredMilliseconds: Int64 = 0
     /// From the command's record to APNs' answer.
     private(set) var freshness = Histogram()
@@ -59,9 +58,6 @@ struct Tally {
             return
         }
         commands += 1
-        if firstReceivedMilliseconds == 0 || result.receivedMilliseconds < firstReceivedMilliseconds {
-            firstReceivedMilliseconds = result.receivedMilliseconds
-        }
         settled[result.sourcePartition][offset] = true
         addSuperseded(result)
         counts[Int(outcome.rawValue)] += 1
