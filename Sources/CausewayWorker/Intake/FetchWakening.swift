@@ -4,10 +4,10 @@
 /// a backlog off would stand still for most of the time. What is known of the log and neither dealt nor queued has yet to be fetched; when
 /// that is so and the queue runs low, a look costs one small request and does no harm, also if a fetch is under way.
 struct FetchWakening {
-    /// A queue of so many records is no longer full: well under `queued.min.messages`, and many turns' worth of work.
-    static let queuedMax = 20_000
-    /// The least time between two looks: longer than a fetch takes nearby.
-    static let intervalMilliseconds: Int64 = 25
+    /// A queue of so many records is no longer full: half of `queued.min.messages`, and many turns' worth of work.
+    static let queuedMax = 50_000
+    /// The least time between two looks: that of a turn of the Kafka thread, which looks again by itself while a backlog is known.
+    static let intervalMilliseconds: Int64 = 10
 
     private var dueMilliseconds: Int64 = 0
 

@@ -26,6 +26,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private enum Phase { case running, draining, closed }
 
+    private enum TimerTag {
+        static let poll: UInt64 = 0
+        static let fetching: UInt64 = 1
+    }
+
     let consumer: Consumer
     let producer: Producer
     let mailboxes: [LaneMailbox]
@@ -48,6 +53,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
+    /// A timer will look whether fetching has stopped.
+    private var looksAgain = false
     var stranded = StrandedPartitions()
     var unfetched = UnfetchedPartitions()
     /// By lane: what its inbox had no place for.
@@ -79,7 +86,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         consumer.setWakeup(descriptor: wakeup.descriptor)
         producer.setWakeup(descriptor: wakeup.descriptor)
         try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: 0)
+        _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
     }
 
     /// Stands between the consumer, which wants its handler before there is an intake, and the intake.
@@ -92,7 +99,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     func timerFired(tag: UInt64) {
         requestTurnEnd()
-        if phase != .closed { _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: 0) }
+        if tag == TimerTag.fetching {
+            looksAgain = false
+            return
+        }
+        if phase != .closed {
+            _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
+        }
     }
 
     private func requestTurnEnd() {
@@ -142,12 +155,22 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// A backlog is fetched on without a pause: before the queue is empty, not after.
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
+        let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
         let isDue = fetchWakening.isDue(
             queued: consumer.queuedCount,
-            recordsBehind: assignments.recordsBehind(of: Self.commandsTopic),
+            recordsBehind: recordsBehind,
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
+        // Nothing else may wake this thread: a lane that merges commands away has no results that are acknowledged.
+        if recordsBehind > 0, !looksAgain {
+            looksAgain = true
+            _ = loop.schedule(
+                afterMilliseconds: FetchWakening.intervalMilliseconds,
+                handler: self,
+                tag: TimerTag.fetching
+            )
+        }
     }
 
     /// A record waits for a lane that may take it any moment: nothing else is polled meanwhile. Once the lane's partitions are paused,
