@@ -29,8 +29,9 @@ extension RedisConnection {
 
     /// Decides what becomes of an update or an end. See ``AdmitReply`` for what it can come to.
     ///
-    /// Those that are issued one after the other, settlements of activities among them and without another call between them, leave as one command: at the turn's end, or before
-    /// the next other call. Each succeeds or fails by itself, except that the command may fail as a whole.
+    /// Those that are issued one after the other, settlements of activities among them and without another call between them, leave as one
+    /// command: at the turn's end, or before the next other call. Each succeeds or fails by itself, except that the command may fail as a
+    /// whole.
     ///
     /// - Parameters:
     ///   - key: an activity's.

@@ -14,9 +14,9 @@ protocol ConnectionOwner: AnyObject {
 
 /// A pipelined connection to one Redis server, for the scripts `admit` and `settle`. It makes itself anew when it is lost.
 ///
-/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output buffer, updates, ends and
-/// settlements of activities into a batch before that, and leave at the end of the turn, all with one write; replies come in the order of the calls. A call or a reply
-/// allocates nothing.
+/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output
+/// buffer, updates, ends and settlements of activities into a batch before that, and leave at the end of the turn, all with one write;
+/// replies come in the order of the calls. A call or a reply allocates nothing.
 ///
 /// A call that has not been answered when the connection is lost is not issued again by the connection: that is for
 /// whoever issued it, who knows whether it still matters.

@@ -2,8 +2,8 @@
 /// bucket. An activity's settlements come with its admissions, see ``AdmitScript``.
 ///
 /// It changes only what `admit` has written and never makes a hash, so it leaves the expiry as `admit` set it.
-/// Arguments: what has come about, suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which it must have been
-/// registered (empty: whenever). The reply is 1 if the token was retired, else 0.
+/// Arguments: what has come about, suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which
+/// it must have been registered (empty: whenever). The reply is 1 if the token was retired, else 0.
 /// What has come about: an outcome's letter and the version; or `g` and the bucket's numbers.
 ///
 /// A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and
