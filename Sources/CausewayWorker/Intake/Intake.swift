@@ -143,7 +143,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 polled += 1
                 if !deal(message) { mayGoOn = mayPoll }
             case .none: return
-            case .partitionEnd(let partition, let offset): noteEnd(of: partition, offset: offset)
+            case .partitionEnd(let partition, let offset):
+                polled += 1
+                noteEnd(of: partition, offset: offset)
             case .error(let error):
                 polled += 1
                 recover(from: error)

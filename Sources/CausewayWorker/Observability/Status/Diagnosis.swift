@@ -104,7 +104,8 @@ struct Diagnosis {
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Nothing else waits for the collector.",
                 action:
-                    "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons."
+                    "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
+                kinds: [.tracesRefused, .tracesDropped]
             )
         ]
     }
