@@ -54,7 +54,7 @@ extension Delivery {
         now: Moment
     ) {
         do throws(Fault) {
-            let command = try Command.decode(value)
+            let command = try Command.decode(value, recalling: &lastAps)
             guard let application = application(named: command.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }

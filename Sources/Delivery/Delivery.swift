@@ -23,6 +23,8 @@ public struct Delivery: ~Copyable {
     var activities: Slab<ActivitySlot>
     var table = ActivityTable()
     var arena = Arena()
+    /// One state for many activities is read once.
+    var lastAps = RepeatedAps()
     var wheel: TimerWheel
     var partitions = PartitionTable()
 

@@ -3,16 +3,32 @@ extension Command {
     /// included; nothing is allocated and nothing is copied.
     /// - Throws: the first ``Fault`` that is found, with its place.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+        var nothing = RepeatedAps.nothing
+        return try decode(record, recalling: &nothing)
+    }
+
+    /// The same, of a record among many.
+    /// - Parameter last: Apple's dictionary as it was last read; if the record's is the same, it is not read again.
+    public static func decode(
+        _ record: UnsafeRawBufferPointer,
+        recalling last: inout RepeatedAps
+    ) throws(Fault) -> Command {
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
         var members = try Members(text, at: start, of: .record, unknown: .refused)
         var aps = ApsKeys()
         while let field = try members.next(in: text, Field.ofCommand) {
-            members.position =
-                field == .aps
-                ? try command.decodeAps(text, members.position, &aps)
-                : try command.decode(field, text, members.position)
+            guard field == .aps else {
+                members.position = try command.decode(field, text, members.position)
+                continue
+            }
+            if let next = last.recall(text, members.position, into: &command, &aps) {
+                members.position = next
+            } else {
+                members.position = try command.decodeAps(text, members.position, &aps)
+                last.remember(text, command, aps)
+            }
         }
         try text.recordEnd(members.position)
 
@@ -26,7 +42,7 @@ extension Command {
     }
 
     /// What stands for a command whose fields have not been read yet.
-    private static let blank = Command(
+    static let blank = Command(
         event: .update,
         version: Version(timestamp: 0, sequence: 0),
         app: .absent,

@@ -14,6 +14,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// The least time between two turns of a busy lane: what comes meanwhile is taken together, and goes out together. Of a push's way
     /// it is a few milliseconds beside APNs' own tens; of its cost, in system calls, it is most.
     static let turnSpacingMicroseconds: Int64 = 4_000
+    /// The same while pushes wait for those on their way: what one connection carries is its window for each round trip, of which the
+    /// spacing is a part.
+    static let heldBackSpacingMicroseconds: Int64 = 1_000
     /// Records taken from the inbox in one turn: a bound on how long a turn lasts, and the span within which states are coalesced first.
     static let recordsPerTurnMax = 4_096
     /// After so many records the results that are known are produced: most records are finished as soon as they are received, and this few
@@ -133,6 +136,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         reportDrained()
         armCoreTimer()
         publishMetricsIfDue()
+        let isHeldBack = pools.contains { $0.isFull && $0.pool.inFlight > 0 }
+        loop.turnSpacingMicroseconds = isHeldBack ? Self.heldBackSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 
     private func armCoreTimer() {

@@ -28,7 +28,7 @@ struct BacklogCommand: ParsableCommand {
     var activities = 20_000
 
     @Option(help: "Threads of the worker; 0 means one a core.")
-    var lanes = 1
+    var lanes = 0
 
     @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
     var supersededResults = WorkerConfigurationText.SupersededResults.each

@@ -1,0 +1,87 @@
+import Testbed
+import Testing
+
+@testable import LiveActivity
+
+/// What is remembered of the last dictionary must never show in what a command comes to.
+@Suite("Apple's dictionary, repeated", .ownThread)
+struct RepeatedApsTests {
+    @Test("every command is what it is by itself, whatever was read before it")
+    func sameCommands() {
+        var mutation = Mutation(randomness: Randomness(seed: 5), seeds: DifferentialTests.seeds)
+        var last = RepeatedAps()
+        var recalled = 0
+        for round in 0..<20_000 {
+            // Behind each text that was spoilt a little comes another of the same seed, most often with the same dictionary.
+            let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
+            for bytes in [text, Self.moved(text)] {
+                let record = Record(bytes)
+                if Self.isRecalled(record, last) { recalled += 1 }
+                let itself = Result { () throws(Fault) in try record.command() }
+                let after = Result { () throws(Fault) in try Command.decode(record.bytes, recalling: &last) }
+                #expect(
+                    String(describing: itself) == String(describing: after),
+                    "\(String(decoding: bytes, as: UTF8.self))"
+                )
+            }
+        }
+        #expect(recalled > 5_000, "dictionaries come again")
+    }
+
+    @Test("a dictionary is recalled at another place, and only whole")
+    func places() throws {
+        var last = RepeatedAps()
+        let first = Record(RecordText.update.text)
+        let command = try Command.decode(first.bytes, recalling: &last)
+        let aps = String(decoding: command.aps.bytes(in: first.bytes), as: UTF8.self)
+
+        let isRecalled = Self.recalls(aps, at: 0, last)
+        #expect(isRecalled)
+        let isRecalledElsewhere = Self.recalls("   \(aps)}", at: 3, last)
+        #expect(isRecalledElsewhere)
+        let isRecalledInPart = Self.recalls(String(aps.dropLast()), at: 0, last)
+        #expect(!isRecalledInPart)
+        for change in aps.indices {
+            var other = aps
+            other.replaceSubrange(change...change, with: "~")
+            let isRecalled = Self.recalls(other, at: 0, last)
+            #expect(!isRecalled)
+        }
+    }
+
+    @Test("what is not valid, or larger than a body, is not remembered")
+    func notRemembered() throws {
+        var last = RepeatedAps()
+        let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
+        for text in [RecordText.update.with("aps.content-state", state), .update.with("aps.event", "7")] {
+            let record = Record(text.text)
+            do throws(Fault) {
+                _ = try Command.decode(record.bytes, recalling: &last)
+                Issue.record("it is taken")
+            } catch {
+                let isRecalled = Self.isRecalled(record, last)
+                #expect(!isRecalled)
+            }
+        }
+    }
+
+    /// The same record with its dictionary further behind.
+    private static func moved(_ text: [UInt8]) -> [UInt8] {
+        guard let brace = text.firstIndex(of: UInt8(ascii: "{")) else { return text }
+        return text[...brace] + Array("  \n".utf8) + text[(brace + 1)...]
+    }
+
+    private static func isRecalled(_ record: Record, _ last: borrowing RepeatedAps) -> Bool {
+        let text = String(decoding: record.bytes, as: UTF8.self)
+        guard let place = text.utf8.firstRange(of: #""aps":"#.utf8)?.upperBound else { return false }
+        return recalls(text, at: text.utf8.distance(from: text.utf8.startIndex, to: place), last)
+    }
+
+    private static func recalls(_ text: String, at position: Int, _ last: borrowing RepeatedAps) -> Bool {
+        let record = Record(text)
+        guard let text = try? JSONText(record.bytes) else { return false }
+        var command = Command.blank
+        var keys = ApsKeys()
+        return last.recall(text, position, into: &command, &keys) != nil
+    }
+}
