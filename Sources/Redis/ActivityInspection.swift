@@ -55,9 +55,12 @@ public struct ActivityInspection: Sendable, Equatable {
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
-        let letter = try takeNewest(&record)
-        let kind = try takePace(&record)
+        let lifeEndSeconds = Int64(try record.number(bytes: 4))
+        if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
         let tokenCount = Int(try record.number(bytes: 2))
+        let kind = try record.byte()
+        allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
+        let letter = try takeNewest(&record)
         registeredAtMilliseconds = try record.recordMilliseconds()
         token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
@@ -65,37 +68,30 @@ public struct ActivityInspection: Sendable, Equatable {
         try takeHeld(record.named("held"), letter)
     }
 
-    /// Takes the record's first 31 bytes.
+    /// Takes the record's bytes 8 to 44.
     ///
-    /// - Returns: the state's letter.
+    /// - Returns: the state's letter, in lower case.
     private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
-        let sequence = try record.number(bytes: 8)
-        let version = ScriptVersion(timestampSeconds: try record.recordSeconds(), sequence: sequence)
-        let assigned = try record.recordSeconds()
-        // The highest bit tells of the bucket.
-        let byte = try record.byte() & 0x7F
+        let digest = try record.number(bytes: StoredDigest.bytes)
+        if digest > 0 { shownDigest = digest }
+        let stateByte = try record.byte()
+        let sentAt = try record.recordMilliseconds()
+        let timestamp = try record.recordSeconds()
+        let version = ScriptVersion(timestampSeconds: timestamp, sequence: try record.number(bytes: 8))
+        fullAtMilliseconds = try record.recordMilliseconds()
+        let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
+        var elsewhere = try record.part(record.name, count: StoredRecord.secondsBytes)
+        if sentAt > 0 {
+            let assigned = isOwnTimestamp ? timestamp : try elsewhere.recordSeconds()
+            sent = Sent(timestampSeconds: assigned, atMilliseconds: sentAt)
+        }
+        let byte = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
         let letter = byte | 0x20
         if byte != UInt8(ascii: "n") {
             guard let state = State(letter: letter), let version else { throw record.error }
             newest = Newest(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
         }
-        let at = try record.recordMilliseconds()
-        if at > 0 { sent = Sent(timestampSeconds: assigned, atMilliseconds: at) }
-        let digest = try record.number(bytes: StoredDigest.bytes)
-        if digest > 0 { shownDigest = digest }
         return letter
-    }
-
-    /// Takes the record's bytes 32 to 42.
-    ///
-    /// - Returns: byte 38.
-    private mutating func takePace(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
-        fullAtMilliseconds = try record.recordMilliseconds()
-        let kind = try record.byte()
-        allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
-        let lifeEndSeconds = Int64(try record.number(bytes: 4))
-        if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
-        return kind
     }
 
     /// Takes what is written of a 429 and of a start.

@@ -4,10 +4,10 @@
 /// | bytes | of an update or an end | of a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | its version, as ``StoredVersion`` writes it | likewise; zeros without one |
-/// | 14–18 | its timestamp once more: what is sent stands so in the record, which is made of pieces | likewise |
-/// | 19 | bits: the request's three, 8 for an end, 16 if a token is registered with it | the ``SettlementNumber`` and 32, 16 if a token is retired |
+/// | 14 | its pace: the number of the argument | likewise, of a 429; else 0 |
+/// | 15 | bits: the request's three, 8 for an end, 16 if a token is registered with it | the ``SettlementNumber`` and 32, 16 if a token is retired |
 /// | | 64 if its key stands in the command already: it is read again | likewise |
-/// | 20 | its pace: the number of the argument | likewise, of a 429; else 0 |
+/// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
 /// | 21–26 | the digest, see ``StoredDigest`` | likewise |
 /// | 27–28 | with a token: the count of its bytes | likewise |
 /// | 29–34 | when it was registered, milliseconds | before when it must have been registered |

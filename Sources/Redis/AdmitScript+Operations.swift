@@ -27,24 +27,27 @@ extension AdmitScript {
 
         -- Whether the version at the beginning of one value is newer than that of another.
         local function isNewer(left, right)
-          local high, low, timestamp = read('>I4I4I5', left)
-          local rightHigh, rightLow, rightTimestamp = read('>I4I4I5', right)
+          local timestamp, low, high = read('<I5I4I4', left)
+          local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
           if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
           return high > rightHigh or high == rightHigh and low > rightLow
         end
 
-        -- A state's lower-case letter, whether it is an end's, and what to add to a letter to keep both that and whether a push was drawn.
+        -- A state's lower-case letter, whether it is an end's, and what to add to a letter to keep all else that the state says.
         local function taken(state)
-          local drawn = state >= 128 and 128 or 0
-          state = state - drawn
-          if state < 97 then return state + 32, true, drawn - 32 end
-          return state, false, drawn
+          local letter = state % 128
+          if letter < 64 then letter = letter + 64 end
+          local ended = letter < 97
+          if ended then letter = letter + 32 end
+          return letter, ended, state - letter
         end
 
         if operation == 's' or ARGV[2] == '' then
           local value = call('GET', key) or UNKNOWN
           if #value < 50 then return MALFORMED end
-          local last, stateByte, kind, lifeEnd, length, registeredAt = read('>I5BxxxxxxxxxxxxxxxxxxBI4I2I6', value, 14)
+          local lifeEnd, length, kind = read('<I4I2B', value)
+          local stateByte, newest, registeredAt = byte(value, 14), sub(value, 21, 33), read('<I6', value, 45)
+          local last = read('<I5', value, stateByte % 128 < 64 and 40 or 21)
           local state, ended, kept = taken(stateByte)
           local form, frequent = kind % 8, kind % 16 - kind % 8
           local limitAt = 51 + length
@@ -59,10 +62,10 @@ extension AdmitScript {
             return MALFORMED
           end
 
-          -- All of it; `head` is the record's first 37 bytes.
-          local function store(head)
+          -- All of it; `middle` is the record's bytes 8 to 44.
+          local function store(middle)
             local flags = form + frequent + (limit ~= '' and 16 or 0) + (start ~= '' and 64 or 0) + (#start > 13 and 32 or 0)
-            local value = head .. pack('>BI4I2I6', flags, lifeEnd, #token, registeredAt) .. token .. limit .. start .. held
+            local value = pack('<I4I2B', lifeEnd, #token, flags) .. middle .. pack('<I6', registeredAt) .. token .. limit .. start .. held
             call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           end
 
@@ -77,32 +80,34 @@ extension AdmitScript {
               end
               if isNewer(start, version) then return 'superseded' end
             end
-            local timestamp, newest, letter = read('>I5', version, 9), version, 'b'
-            if state ~= 110 and not isNewer(version, value) then
-              newest, letter = sub(value, 1, 13), char(state)
+            local timestamp, letter = read('<I5', version), 98
+            if state ~= 110 and not isNewer(version, newest) then
+              letter = state
               if not ended and newest == version and (state == 115 or state == 102) then return 'duplicate' end
               if ended or form > 0 or last >= timestamp then return 'superseded' end
             else
-              form, token, held = 0, '', ''
+              newest, form, token, held = version, 0, '', ''
             end
             local now, seconds = serverTime()
-            local assigned = pack('>I5', timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp)
+            local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
+            if assignedTimestamp ~= read('<I5', newest) then letter = letter - 64 end
+            local assigned = pack('<I5', assignedTimestamp)
             frequent, limit, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
-            store(newest .. assigned .. letter .. pack('>I6I6I6', now, 0, 0))
+            store(pack('<I6BI6', 0, letter, now) .. newest .. pack('<I6', 0) .. assigned)
             return 'send' .. assigned
           end
 
           if operation == 'h' then
-            if state == 110 or sub(value, 1, 13) ~= ARGV[6] then return 'superseded' end
+            if state == 110 or newest ~= ARGV[6] then return 'superseded' end
             if state == 115 or state == 102 then return 'duplicate' end
             if form > 0 then return 'retry' end
             held = ARGV[3] .. ARGV[4]
-            store(sub(value, 1, 18) .. char((ARGV[5] == '1' and 105 or 104) + kept) .. sub(value, 20, 37))
+            store(sub(value, 8, 13) .. char((ARGV[5] == '1' and 105 or 104) + kept) .. sub(value, 15, 44))
             return 'held'
           end
 
           if operation == 'r' then
-            local at, formThen = read('>I6B', ARGV[3])
+            local at, formThen = read('<I6B', ARGV[3])
             if at < registeredAt then return 'stale' end
             local reply, letter = 'registered', state
             if held ~= '' and state <= 108 then
@@ -118,7 +123,7 @@ extension AdmitScript {
             end
             form, token, registeredAt = formThen, sub(ARGV[3], 8), at
             if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and 8 or 0 end
-            store(sub(value, 1, 18) .. char(letter + kept) .. sub(value, 20, 37))
+            store(sub(value, 8, 13) .. char(letter + kept) .. sub(value, 15, 44))
             return reply
           end
 
@@ -126,7 +131,7 @@ extension AdmitScript {
             local at = ARGV[3] + 0
             if at < registeredAt then return 'stale' end
             form, token, registeredAt = 0, '', at
-            store(sub(value, 1, 37))
+            store(sub(value, 8, 44))
             return 'unregistered'
           end
 
@@ -140,7 +145,7 @@ extension AdmitScript {
           local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
           local starts, place, position = {}, nil, 1
           while w and position <= #w do
-            local start, activityLength, commandLength = position, read('>I2I4', w, position)
+            local start, activityLength, commandLength = position, read('<I2I4', w, position)
             position = start + 36 + activityLength + commandLength
             local other = sub(w, start + 6, start + 35)
             if sub(w, start + 36, start + 35 + activityLength) ~= activity then
@@ -152,7 +157,7 @@ extension AdmitScript {
           end
           if t and #t > 13 then return 'retry' end
           if #starts >= HELD_STARTS_MAX then return 'full' end
-          table.insert(starts, place or #starts + 1, pack('>I2I4', #activity, #command) .. version .. activity .. command)
+          table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
           write({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
           return 'held'
         end
@@ -163,7 +168,7 @@ extension AdmitScript {
           -- What comes after a start that is over, too: then it is the first that is not older.
           local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
           while w and position <= #w and not given do
-            local start, activityLength, commandLength = position, read('>I2I4', w, position)
+            local start, activityLength, commandLength = position, read('<I2I4', w, position)
             position = start + 36 + activityLength + commandLength
             local version = sub(w, start + 6, start + 35)
             local held = version .. sub(w, start + 36 + activityLength, position - 1)
@@ -190,7 +195,7 @@ extension AdmitScript {
           end
           local reply = 'noToken'
           if #t > 13 then
-            local now, interval, pushes = serverTime(), read('>I3I2', ARGV[3])
+            local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
             local full = s == '' and now or math.max(s + 0, now)
             local wait = full - now - (pushes - 1) * interval
             if wait > 0 then

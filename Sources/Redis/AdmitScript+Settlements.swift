@@ -20,14 +20,14 @@ extension AdmitScript {
                 local limit, begun
                 if request == 3 then
                   if lifeEnd > 0 then
-                    local numbers = ARGV[numberOfPace]
-                    local spacing, longest, recovery = read('>I3', numbers), read('>I3I3', numbers, 21)
+                    local numbers = ARGV[asks % 256]
+                    local spacing, longest, recovery = read('<I3', numbers), read('<I3I3', numbers, 21)
                     local isLimited, doublings, limitedAt = kind % 32 >= 16, 0, 0
-                    if isLimited then doublings, limitedAt = read('>BI6', value, limitAt) end
+                    if isLimited then doublings, limitedAt = read('<BI6', value, limitAt) end
                     if not isLimited or sent > limitedAt or now < limitedAt then
                       doublings = now < limitedAt and 0 or math.max(doublings - math.floor((now - limitedAt) / recovery), 0)
                       if spacing * 2 ^ doublings < longest then doublings = math.min(doublings + 1, 22) end
-                      limit = pack('>BI6', doublings, now)
+                      limit = pack('<BI6', doublings, now)
                     end
                   end
                 elseif request < 3 then
@@ -40,20 +40,19 @@ extension AdmitScript {
                     end
                   end
                   if kind % 64 >= 32 then
-                    local version = sub(calls, start, start + 12)
-                    if sub(value, startAt, startAt + 12) == version then
-                      begun = request == 0 and version or version .. 's' .. sub(value, startAt + 14, startAt + 26)
+                    if sub(value, startAt, startAt + 12) == head then
+                      begun = request == 0 and head or head .. 's' .. sub(value, startAt + 14, startAt + 26)
                     end
                   end
                 end
                 local registeredAt
                 if token and form == kind % 8 and sub(value, 51, limitAt - 1) == token then
-                  registeredAt = read('>I6', value, 45)
+                  registeredAt = read('<I6', value, 45)
                   if registeredAt < tokenAt then reply = 1 end
                 end
                 local written
                 if limit or begun or frees or reply == 1 then
-                  registeredAt = registeredAt or read('>I6', value, 45)
+                  registeredAt = registeredAt or read('<I6', value, 45)
                   if reply == 1 then
                     token, registeredAt, kind = '', math.min(registeredAt + 1, 9999999999999), kind - kind % 8
                   else
@@ -65,15 +64,17 @@ extension AdmitScript {
                   limit = limit or sub(value, limitAt, startAt - 1)
                   begun = begun or sub(value, startAt, heldAt - 1)
                   if ended then letter = letter - 32 end
+                  if last ~= newest then letter = letter - 64 end
                   if hasDrawn then letter = letter + 128 end
-                  value = sub(value, 1, 18) .. pack('>BI6I6I6BI4I2I6', letter, sent, shown, full, kind, lifeEnd, #token, registeredAt)
+                  value = pack('<I4I2BI6BI6', lifeEnd, #token, kind, shown, letter, sent) .. sub(value, 21, 44) .. pack('<I6', registeredAt)
                     .. token .. limit .. begun .. (frees and '' or sub(value, heldAt))
                   written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
                   if written.err then reply = written end
                 elseif letter ~= state or shown ~= digestBefore then
                   if ended then letter = letter - 32 end
+                  if last ~= newest then letter = letter - 64 end
                   if hasDrawn then letter = letter + 128 end
-                  written = call('SETRANGE', key, '18', pack('>BI6I6', letter, sent, shown))
+                  written = call('SETRANGE', key, '7', pack('<I6B', shown, letter))
                   if written ~= #value then reply = tonumber(written) and MALFORMED or written end
                 end
                 break

@@ -6,12 +6,15 @@
 /// workers. `KEYS[1]` is the key.
 ///
 /// ``StoredRecord`` says how an activity stands in its value. The reply is one string: a word, and with some words what ``RedisConnection``
-/// reads behind it; a start's `send` has its timestamp there. An update or an end that is to be sent is answered with a number: the
-/// timestamp times 65,536, the priority (1: 5, 2: 10, 3: 10 was asked for and is not left) times 16,384, and what is left of the bucket.
+/// reads behind it; a start's `send` has its timestamp there. An update or an end that is sent with its own timestamp and the priority
+/// that it asked for is answered with its value as it was read, from which follows, with the clock, what is left of the bucket. To one
+/// that is sent otherwise the reply is a number: the timestamp times 65,536, the priority (1: 5, 2: 10, 3: 10 was asked for and is not
+/// left) times 16,384, and what is left; so it is to some that are sent as they asked, too.
 ///
 /// Updates, ends and settlements come by many in one call, since a call costs nearly as much as an admission: then the reply is an array,
-/// in the order of the keys; behind all replies stand, in the same order, the values of those that are to be sent, as they were read and
-/// without what stands behind the token. (One key is answered without an array, unless it is to be sent.) All values are read by one
+/// in the order of the keys; behind all replies stand, in the same order, the values of those that are answered with a number, as they
+/// were read and without what stands behind the token, and last the clock. (The clock is left out if no value among the replies needs it,
+/// and one key is then answered without an array, unless with a number.) All values are read by one
 /// MGET; each is decided and written by itself, one after the other, and fails by itself, for which reason errors of Redis are taken as
 /// replies there; only the clock is read once for all of them. `KEYS` are the keys, `ARGV` is all calls in one (see ``AdmissionBatch``)
 /// and then the paces. A key that comes a second time says so, and is read again. A call's replies can hold only so much of held
@@ -19,14 +22,14 @@
 /// first argument is a letter.
 ///
 /// What changes an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
-/// overwrites the record's beginning, which keeps the expiry, but for once in a thousand seconds; so does a settlement that frees nothing.
+/// overwrites a piece of the record, which keeps the expiry, but for once in a thousand seconds; so does a settlement that frees nothing.
 ///
 /// What is slow in Lua here: a call of Redis, a call of a function, a string that did not exist (eight instructions a byte of it), text
-/// made of a number or read as one, and each of Lua's own instructions (some fifty of the processor's). Hence the one long loop without
-/// functions of its own; numbers in place of letters (`a` is 97, `n` 110, `s` 115, `x` 120; an upper-case letter is 32 less); several
-/// neighbours read as one number of at most 52 bits; the value as it was read for an answer; and, ahead of all that is rare, a way of
-/// their own for the updates and settlements of activities of which nothing rare is kept. What that way decides, the long one would decide
-/// as well.
+/// made of a number or read as one, each number taken out of a string, and each of Lua's own instructions (some fifty of the
+/// processor's). Hence the one long loop without functions of its own; numbers in place of letters (`a` is 97, `n` 110, `s` 115, `x`
+/// 120; an upper-case letter is 32 less); several neighbours read as one number of at most 52 bits; the value as it was read for an
+/// answer; and, ahead of all that is rare, a way of their own for the updates and settlements of activities of which nothing rare is
+/// kept. What that way decides, the long one would decide as well.
 ///
 /// A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
 /// start. A record asks only while it has sent nothing, so its own verdict is repeated, with its timestamp and without a
@@ -59,7 +62,7 @@ enum AdmitScript {
     static var body: String { "\(beginning)\(settlements)\(admissions)\n\(operations)" }
 
     /// Takes the calls of a batch apart, one after the other, and decides the usual ones. In `asks` stand the bits of a call and its pace,
-    /// in `shape` the value's bytes 38 to 44.
+    /// in `shape` the value's first seven bytes.
     private static let beginning: StaticString = """
         local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
         local read, pack = struct.unpack, struct.pack
@@ -67,130 +70,151 @@ enum AdmitScript {
         local ACTIVITY_LIFETIME = '90000000'
         local UPDATES_SECONDS = 28800
         -- The value of an activity of which nothing is known.
-        local UNKNOWN = '\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0n\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'
+        local UNKNOWN = '\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0n\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'
         local MALFORMED = {err = 'ERR the value is not an activity of Causeway'}
         local operation = ARGV[1]
 
         if #operation > 1 then
           -- What all replies together may bring of held commands: one of any length, or several shorter ones.
           local HELD_BYTES = 131072
-          local keys, calls, position, heldBytes = KEYS, operation, 14, 0
+          -- A format that names no order of bytes means the server's own, nearly always this one, and takes fewer instructions.
+          local order = pack('I2', 1) == '\\1\\0' and '' or '<'
+          local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
+          local SETTLED, FULL = order .. 'I6B', order .. 'I6'
+          local keys, calls, position, heldBytes = KEYS, operation, 1, 0
           local count = #keys
           local answers = count
           local values = call('MGET', unpack(keys))
           if values.err then return values end
           -- Read once for all keys, and only if one needs it.
-          local now, seconds, thousandBegan, sentNow, drawnNow
-          -- What the last call asked and the last sent went by: most often the next is the same.
-          local asked, numberOfPace, request, isHigh
-          -- Numbers between which the shape of an activity lies that lives and goes by the pace and the bucket that were read last.
-          local shapeMin, shapeMax, sentMax = math.huge, 0, -1
-          local paceNumber, pace, leastSpacing, paceBucket, interval, pushes, reserved
+          local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
+          -- What the last update or end asked: most often the next asks the same.
+          local asked, numberOfPace, isHigh, mayUseReserve
+          local format = RECORD
+          -- Between these lie the shapes of values of the last usual one's kind and length, if they live; and by its pace and its bucket
+          -- those are sent at once that were sent by then, at priority 10 if the bucket is full by then.
+          local shapeMin, shapeMax, usualSize = math.huge, 0, 0
+          local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
+          -- The pace and the bucket that were read last.
+          local paceNumber, paceBucket, pace, leastSpacing, interval, pushes, reserved
 
           for index = 1, count do
-            local known, reply = values[index], nil
-            local assignedAndAsks, digest = read('>I7I6', calls, position)
-            position = position + 26
+            local head, assignedAndAsks, digest, following = read(CALL, calls, position)
+            position = following
             local asks = assignedAndAsks % 65536
-            if asks ~= asked then
+            if asks ~= asked and asks ~= 8192 then
               if asks >= 16384 then
                 -- A call before this one may have written it.
-                assignedAndAsks, asks, known = assignedAndAsks - 16384, asks - 16384, call('GET', keys[index])
+                assignedAndAsks, asks, values[index] = assignedAndAsks - 16384, asks - 16384, call('GET', keys[index])
               end
               asked, numberOfPace = asks, asks % 256
-              request = (asks - numberOfPace) / 256
-              isHigh = request % 2 == 1
-              if asks < 8192 and numberOfPace ~= paceNumber then shapeMin = math.huge end
+              local request = (asks - numberOfPace) / 256
+              isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
+              format = isHigh and RECORD_AND_BUCKET or RECORD
               if not now and (asks < 8192 or asks % 1024 >= 768) then
                 local time = call('TIME')
                 seconds = time[1] + 0
                 local microseconds = time[2] + 0
                 now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
                 thousandBegan = now - now % 1000000
-                sentNow = pack('>BI6xxxxxx', 97, now)
-                drawnNow = '\\225' .. sub(sentNow, 2)
+                sentMin = thousandBegan * 256
+                sentNow = pack('<I6BI6', 0, 97, now)
+                drawnNow = pack('<I6BI6', 0, 225, now)
+                shapeMin = math.huge
               end
             end
+            local reply
             repeat
-              local value = known or UNKNOWN
+              local value = values[index] or UNKNOWN
               local size = #value
-              if size < 50 then value = UNKNOWN end
-              local newest, lastAndState, sent, shown, full, shape = read('>I5I6I6I6I6I7', value, 9)
+              if size ~= usualSize then
+                if size < 50 then value = UNKNOWN end
+                shapeMin = math.huge
+              end
+              local shape, shown, stateAndSent, newest, _, full = read(format, value)
               -- What comes most often: an update, or that it was accepted, of an activity of which nothing rare is kept, and no end.
-              local letter = lastAndState % 128
-              if size - shape % 65536 == 50 and (letter == 115 or letter == 97 or letter == 119 or letter == 102 or letter == 98) then
-                local assigned = assignedAndAsks - asks
-                if asks >= 2048 then
-                  if asks == 8192 and assigned == newest * 65536 and shape < 4503599627370496
-                    and sub(value, 1, 8) == sub(calls, position - 39, position - 32) then
-                    local written = call('SETRANGE', keys[index], '18', pack('>BI6I6', lastAndState % 256 < 128 and 115 or 243, sent, digest))
-                    reply = written == size and 0 or tonumber(written) and MALFORMED or written
-                    break
-                  end
-                elseif assigned > newest * 65536 then
-                  if shape < shapeMin or shape >= shapeMax then
-                    local kind = math.floor(shape / 281474976710656)
-                    shapeMin, sentMax, paceNumber = math.huge, -1, nil
-                    if kind < 16 and kind % 8 > 0 then
-                      paceNumber, paceBucket, pace = numberOfPace, kind >= 8 and 11 or 1, ARGV[numberOfPace]
-                      leastSpacing, interval, pushes, reserved = read('>I3I3I2I2', pace, paceBucket)
-                      local least = kind * 281474976710656 + seconds * 65536
-                      if shape >= least then
-                        shapeMin, shapeMax, sentMax = least, (kind + 1) * 281474976710656, now - leastSpacing
+              local letter = stateAndSent % 128
+              if shape < shapeMin or shape >= shapeMax then
+                local kindAndLength = (shape - shape % 4294967296) / 4294967296
+                if kindAndLength < 1048576 and size == 50 + kindAndLength % 65536 then
+                  shapeMin, usualSize, usualPace = kindAndLength * 4294967296 + (seconds or 0), size, nil
+                  shapeMax = (kindAndLength + 1) * 4294967296
+                end
+                if shape < shapeMin or shape >= shapeMax then letter = 0 end
+              end
+              if letter == 97 or letter == 115 or letter == 119 or letter == 102 or letter == 98
+                or (letter == 55 or letter == 51) and asks < 2048 and read('<I5', value, 40) <= newest
+              then
+                if asks < 2048 then
+                  local assigned = assignedAndAsks - asks
+                  if assigned > newest * 65536 then
+                    if numberOfPace ~= usualPace then
+                      local kind = (shape - shape % 281474976710656) / 281474976710656
+                      local bucket = kind >= 8 and 11 or 1
+                      if numberOfPace ~= paceNumber or bucket ~= paceBucket then
+                        paceNumber, paceBucket, pace = numberOfPace, bucket, ARGV[numberOfPace]
+                        leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
                       end
+                      usualPace = numberOfPace
+                      sentMax = kind % 8 > 0 and (now - leastSpacing) * 256 + 255 or -1
+                      fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
+                      fullMaxOfReserve = now + (pushes - 1) * interval
+                      nextFull = pack(FULL, now + interval)
                     end
-                  end
-                  if sent <= sentMax and sent >= thousandBegan and shown ~= digest and assigned > lastAndState * 256 then
-                    local left = pushes
-                    if full > now then
-                      left = left - (full - now) / interval
-                      left = left > 0 and left - left % 1 or 0
+                    if stateAndSent <= sentMax and stateAndSent >= sentMin and shown ~= digest then
+                      if not isHigh then
+                        reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+                      elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
+                        reply = call('SETRANGE', keys[index], '7',
+                          drawnNow .. head .. (full > now and pack(FULL, full + interval) or nextFull))
+                      else
+                        reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+                        if reply == size then
+                          local left = full > now and pushes - (full - now) / interval or pushes
+                          reply = assigned + 49152 + (left > 0 and left - left % 1 or 0)
+                          answers = answers + 1
+                          keys[answers] = value
+                          break
+                        end
+                      end
+                      if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
+                      break
                     end
-                    local written
-                    if not isHigh then
-                      reply = assigned + left + 16384
-                      written = call('SETRANGE', keys[index], '0', sub(calls, position - 39, position - 22) .. sentNow)
-                    elseif left > (request % 4 >= 2 and 0 or reserved) then
-                      reply = assigned + left + 32767
-                      written = call('SETRANGE', keys[index], '0',
-                        sub(calls, position - 39, position - 22) .. drawnNow .. pack('>I6', (full > now and full or now) + interval))
-                    else
-                      reply = assigned + left + 49152
-                      written = call('SETRANGE', keys[index], '0', sub(calls, position - 39, position - 22) .. sentNow)
-                    end
-                    if written == size then
-                      answers = answers + 1
-                      keys[answers] = value
-                    else
-                      reply = tonumber(written) and MALFORMED or written
-                    end
+                  elseif asks < 1024 and newest * 65536 > assigned then
+                    reply = 'superseded'
                     break
                   end
-                elseif asks < 1024 and newest * 65536 > assigned and shape < 4503599627370496 then
-                  reply = 'superseded'
+                elseif asks == 8192 and sub(value, 21, 33) == head then
+                  local written = call('SETRANGE', keys[index], '7', pack(SETTLED, digest, stateAndSent % 256 < 128 and 115 or 243))
+                  reply = written == size and 0 or tonumber(written) and MALFORMED or written
                   break
                 end
               end
 
-              local key, start, request, settles = keys[index], position - 39, request, asks >= 8192
+              local key, known, request, settles = keys[index], values[index], (asks - asks % 256) / 256, asks >= 8192
               local token, tokenAt, form
               if settles then request = request - 32 end
               if request >= 16 then
                 request = request - 16
                 local tokenLength
-                tokenLength, tokenAt, form = read('>I2I6B', calls, position - 13)
+                tokenLength, tokenAt, form = read('<I2I6B', calls, position)
                 position = position + 9 + tokenLength
-                token = sub(calls, position - tokenLength - 13, position - 14)
+                token = sub(calls, position - tokenLength, position - 1)
               end
               if size < 50 then
                 reply = known.err and known or MALFORMED
                 break
               end
-              local state, isNew = lastAndState % 256, not known
-              local kind, lifeEnd, length = read('>BI4I2', value, 38)
-              local timestamp, last = (assignedAndAsks - asks) / 65536, (lastAndState - state) / 256
-              local hasDrawn, ended = state >= 128, letter < 97
-              state = ended and letter + 32 or letter
+              local lifeEnd, length, kind = read('<I4I2B', value)
+              local state, last, isNew = stateAndSent % 256, newest, not known
+              local timestamp, sent = (assignedAndAsks - asks) / 65536, (stateAndSent - state) / 256
+              local full, hasDrawn = read('<I6', value, 34), state >= 128
+              state = state % 128
+              if state < 64 then
+                state, last = state + 64, read('<I5', value, 40)
+              end
+              local ended = state < 97
+              if ended then state = state + 32 end
               letter = nil
               local limitAt, startAt, heldAt = 51 + length, nil, nil
               if kind >= 16 or size ~= 50 + length then
@@ -207,7 +231,7 @@ enum AdmitScript {
                 reply = MALFORMED
                 break
               end
-              local same = timestamp == newest and sub(value, 1, 8) == sub(calls, start, start + 7) and state ~= 110
+              local same = sub(value, 21, 33) == head and state ~= 110
 
         """
 
@@ -215,10 +239,10 @@ enum AdmitScript {
     private static let admissions: StaticString = """
               local registers, whole, isEnd = false, isNew or state == 110, request >= 8
               if isEnd then request = request - 8 end
-              if token and tokenAt >= read('>I6', value, 45) then
+              if token and tokenAt >= read('<I6', value, 45) then
                 registers, whole = true, true
-                value = sub(value, 1, 37) .. char(kind - kind % 8 + form) .. sub(value, 39, 42)
-                  .. pack('>I2I6', #token, tokenAt) .. token .. sub(value, limitAt)
+                value = sub(value, 1, 4) .. pack('<I2B', #token, kind - kind % 8 + form) .. sub(value, 8, 44)
+                  .. pack('<I6', tokenAt) .. token .. sub(value, limitAt)
                 kind = kind - kind % 8 + form
                 limitAt = limitAt + #token - length
                 if heldAt then heldAt = heldAt + #token - length end
@@ -231,8 +255,8 @@ enum AdmitScript {
               if kind >= 8 then isFrequent, kind = true, kind - 8 end
               local newer = timestamp > newest or state == 110
               if timestamp == newest and not newer and not same then
-                local high, low = read('>I4I4', calls, start)
-                local newestHigh, newestLow = read('>I4I4', value)
+                local low, high = read('<I4I4', head, 6)
+                local newestLow, newestHigh = read('<I4I4', value, 26)
                 newer = high > newestHigh or high == newestHigh and low > newestLow
               end
               if ended or isEnd or not newer then
@@ -260,9 +284,9 @@ enum AdmitScript {
 
               if lifeEnd == 0 then
                 lifeEnd = seconds + UPDATES_SECONDS
-                value = sub(value, 1, 38) .. pack('>I4', lifeEnd) .. sub(value, 43)
+                value = pack('<I4', lifeEnd) .. sub(value, 5)
               end
-              local drops, sends, record, answer
+              local drops, sends, record, answer, drawn
 
               if not reply then
                 local holds, holdsAlert = false, false
@@ -290,13 +314,13 @@ enum AdmitScript {
                   else
                     local bucket = isFrequent and 11 or 1
                     if numberOfPace ~= paceNumber or bucket ~= paceBucket then
-                      paceNumber, paceBucket, pace, shapeMin = numberOfPace, bucket, ARGV[numberOfPace], math.huge
-                      leastSpacing, interval, pushes, reserved = read('>I3I3I2I2', pace, bucket)
+                      paceNumber, paceBucket, pace, usualPace = numberOfPace, bucket, ARGV[numberOfPace], nil
+                      leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
                     end
                     local since, spacing = now - sent, leastSpacing
                     if isLimited then
-                      local doublings, limitedAt = read('>BI6', value, limitAt)
-                      local longest, recovery = read('>I3I3', pace, 21)
+                      local doublings, limitedAt = read('<BI6', value, limitAt)
+                      local longest, recovery = read('<I3I3', pace, 21)
                       local limited = now - limitedAt
                       doublings = limited < 0 and 0 or doublings - math.floor(limited / recovery)
                       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) end
@@ -323,13 +347,13 @@ enum AdmitScript {
                 if not same then hasDrawn = false end
               end
               if sends then
-                local head = sub(calls, start, start + 17)
+                local assigned = timestamp
                 if same and (state == 97 or state == 107 or state == 108 or state == 121) then
-                  if last ~= timestamp then head = sub(head, 1, 13) .. sub(value, 14, 18) end
+                  assigned = last
                 elseif timestamp <= last then
-                  head = sub(head, 1, 13) .. pack('>I5', math.min(last + 1, 9999999999))
+                  assigned = math.min(last + 1, 9999999999)
                 end
-                local left, priority, drawn = pushes, 1, nil
+                local left, priority = pushes, 1
                 if full > now then
                   local missing = full - now - 1
                   left = pushes - (missing - missing % interval) / interval - 1
@@ -340,29 +364,30 @@ enum AdmitScript {
                     priority = 2
                   elseif left > (request % 4 >= 2 and 0 or reserved) then
                     priority, hasDrawn, left = 2, true, left - 1
-                    drawn = pack('>I6', (full > now and full or now) + interval)
+                    drawn = pack('<I6', (full > now and full or now) + interval)
                   else
                     priority = 3
                   end
                 end
-                if hasDrawn then letter = letter + 128 end
-                record = head .. char(letter) .. sub(sentNow, 2) .. (drawn or '')
-                reply = read('>I5', head, 14) * 65536 + priority * 16384 + left
+                reply = assigned * 65536 + priority * 16384 + left
                 answer = heldAt and sub(value, 1, limitAt - 1) or value
+                last = assigned
               elseif letter then
-                if hasDrawn then letter = letter + 128 end
                 whole = true
-                if same then
-                  record = sub(value, 1, 18) .. char(letter)
-                else
-                  record = sub(calls, start, start + 12) .. sub(value, 14, 18) .. char(letter)
+              end
+              if letter then
+                if last ~= timestamp then
+                  letter, drawn = letter - 64, (drawn or sub(value, 34, 39)) .. pack('<I5', last)
                 end
+                if hasDrawn then letter = letter + 128 end
+                record = (sends and sub(sentNow, 1, 6) or sub(value, 8, 13)) .. char(letter)
+                  .. (sends and sub(sentNow, 8) or sub(value, 15, 20)) .. head .. (drawn or '')
               end
 
               if letter or registers then
                 local written
                 if whole or drops then
-                  if record then value = record .. sub(value, #record + 1, drops and heldAt - 1 or -1) end
+                  if record then value = sub(value, 1, 7) .. record .. sub(value, 8 + #record, drops and heldAt - 1 or -1) end
                   if isNew then
                     -- Of what is no string, too, MGET says that it is not there.
                     written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
@@ -372,7 +397,7 @@ enum AdmitScript {
                   end
                   if written.err then reply, answer = written, nil end
                 else
-                  written = call('SETRANGE', key, '0', record)
+                  written = call('SETRANGE', key, '7', record)
                   if written ~= #value then reply, answer = tonumber(written) and MALFORMED or written, nil end
                 end
                 if answer then
@@ -382,6 +407,10 @@ enum AdmitScript {
               end
             until true
             keys[index] = reply
+          end
+          if sentMax then
+            answers = answers + 1
+            keys[answers] = now
           end
           if answers == 1 then return keys[1] end
           return keys

@@ -219,9 +219,9 @@ struct CommandWriter {
         _ registration: TokenRegistration?
     ) {
         recordVersion(version)
-        bigEndian(version.timestampSeconds, bytes: StoredRecord.secondsBytes)
-        byte(request.bits + (event == .end ? 8 : 0) + (registration == nil ? 0 : 16) + (isAgain ? 64 : 0))
         byte(paceNumber)
+        byte(request.bits + (event == .end ? 8 : 0) + (registration == nil ? 0 : 16) + (isAgain ? 64 : 0))
+        number(version.timestampSeconds, bytes: StoredRecord.secondsBytes)
         self.digest(digest)
         guard let registration else { return }
         tokenPart(
@@ -241,15 +241,14 @@ struct CommandWriter {
         _ retirement: TokenRetirement?
     ) {
         if let version {
-            StoredVersion.write(version, to: base + count)
-            count += StoredVersion.bytes
+            recordVersion(version)
         } else {
-            bigEndian(0, bytes: 8)
-            bigEndian(0, bytes: StoredVersion.bytes - 8)
+            self.number(0, bytes: 8)
+            self.number(0, bytes: StoredVersion.bytes - 8)
         }
-        bigEndian(version?.timestampSeconds ?? 0, bytes: StoredRecord.secondsBytes)
-        byte(number.rawValue + 32 + (retirement == nil ? 0 : 16) + (isAgain ? 64 : 0))
         byte(paceNumber)
+        byte(number.rawValue + 32 + (retirement == nil ? 0 : 16) + (isAgain ? 64 : 0))
+        self.number(version?.timestampSeconds ?? 0, bytes: StoredRecord.secondsBytes)
         self.digest(digest)
         guard let retirement else { return }
         // Whenever it was registered: before a time that no registration has.
@@ -259,8 +258,8 @@ struct CommandWriter {
 
     private mutating func tokenPart(_ token: UnsafeRawBufferPointer, _ environment: TokenEnvironment, _ time: UInt64) {
         Self.withForm(token, environment) { form, token in
-            bigEndian(UInt64(token.count), bytes: 2)
-            bigEndian(time, bytes: StoredRecord.millisecondsBytes)
+            number(UInt64(token.count), bytes: 2)
+            number(time, bytes: StoredRecord.millisecondsBytes)
             byte(form.rawValue)
             verbatim(token)
         }
@@ -272,15 +271,15 @@ struct CommandWriter {
     }
 
     private mutating func digest(_ digest: UInt64) {
-        bigEndian(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
+        number(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
     }
 
     private mutating func milliseconds(_ milliseconds: Int64) {
-        bigEndian(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
     }
 
-    private mutating func bigEndian(_ value: UInt64, bytes: Int) {
-        BigEndian.write(value, bytes: bytes, to: base + count)
+    private mutating func number(_ value: UInt64, bytes: Int) {
+        LittleEndian.write(value, bytes: bytes, to: base + count)
         count += bytes
     }
 
@@ -297,7 +296,7 @@ struct CommandWriter {
     }
 
     private mutating func eightBytes(_ number: UInt64) {
-        base.storeBytes(of: number.bigEndian, toByteOffset: count, as: UInt64.self)
+        base.storeBytes(of: number.littleEndian, toByteOffset: count, as: UInt64.self)
         count += MemoryLayout<UInt64>.size
     }
 

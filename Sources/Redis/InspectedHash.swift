@@ -128,7 +128,7 @@ struct InspectedField {
         let number = bytes.prefix(count)
         bytes = bytes.dropFirst(count)
         guard number.count == count else { throw error }
-        return BigEndian.read(number)
+        return LittleEndian.read(number)
     }
 
     mutating func recordMilliseconds() throws(InspectionError) -> Int64 {

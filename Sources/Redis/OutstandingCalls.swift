@@ -7,6 +7,15 @@ enum CallKind: UInt8 {
     var isCommand: Bool { self == .update || self == .end }
 }
 
+/// What an update or an end asked for, for a reply that says no more than that it is given.
+struct AskedPush {
+    var timestampSeconds: UInt64 = 0
+    var isHigh = false
+    /// The bucket of priority 10, and the one while frequent updates are allowed.
+    var budget = BucketSize()
+    var frequentBudget = BucketSize()
+}
+
 struct OutstandingCall {
     var tag: UInt64
     /// ``KeyPlace/fingerprint`` in a cluster, else 0.
@@ -17,6 +26,8 @@ struct OutstandingCall {
     /// How many calls, this one the first of them, left as one command and are answered by one reply; 0 for the others of them, and for
     /// all that have not left yet.
     var batchCount: UInt8
+    /// Of an update or an end.
+    var asked: AskedPush
     /// Written after the scripts were loaded a second time on this connection.
     var followsReload: Bool
 }

@@ -22,9 +22,9 @@ public struct BucketNumbers: Sendable, Hashable {
 
     /// Writes the interval in three bytes, pushes and reserve in two each.
     func write(to destination: UnsafeMutableRawPointer) {
-        BigEndian.write(UInt64(intervalMilliseconds), bytes: 3, to: destination)
-        BigEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
-        BigEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
+        LittleEndian.write(UInt64(intervalMilliseconds), bytes: 3, to: destination)
+        LittleEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
+        LittleEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
     }
 }
 
@@ -58,6 +58,27 @@ public struct PaceNumbers: Sendable, Hashable {
     }
 }
 
+/// What a bucket holds and in which time it gains one, for a connection's own reckoning.
+struct BucketSize: Hashable {
+    var intervalMilliseconds: UInt32 = 1
+    var pushes: UInt16 = 0
+
+    /// What is left of it, whole pushes.
+    func left(fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
+        guard fullAtMilliseconds > nowMilliseconds else { return Int(pushes) }
+        let missing = (fullAtMilliseconds - nowMilliseconds - 1) / UInt64(intervalMilliseconds) + 1
+        return missing < UInt64(pushes) ? Int(pushes) - Int(missing) : 0
+    }
+}
+
+extension BucketSize {
+    init(_ numbers: BucketNumbers) {
+        // Both are within limits far below.
+        intervalMilliseconds = UInt32(numbers.intervalMilliseconds)
+        pushes = UInt16(numbers.pushes)
+    }
+}
+
 /// The numbers of a policy as the scripts take them, rendered once, when a worker starts.
 ///
 /// The spacing and the bucket, the spacing again and the frequent bucket, so that what an admission goes by lies together; then the
@@ -67,13 +88,17 @@ public struct PaceArguments: Sendable {
     private static let timeBytes = 3
 
     private let numbers: InlineArray<26, UInt8>
+    let budget: BucketSize
+    let frequentBudget: BucketSize
 
     public init(_ numbers: PaceNumbers) {
+        budget = BucketSize(numbers.budget)
+        frequentBudget = BucketSize(numbers.frequentBudget)
         self.numbers = InlineArray(initializingWith: { span in
             span.withUnsafeMutableBufferPointer { buffer, count in
                 guard let start = buffer.baseAddress.map({ UnsafeMutableRawPointer($0) }) else { return }
                 func write(_ milliseconds: Int64, at position: Int) {
-                    BigEndian.write(UInt64(milliseconds), bytes: Self.timeBytes, to: start + position)
+                    LittleEndian.write(UInt64(milliseconds), bytes: Self.timeBytes, to: start + position)
                 }
                 var position = 0
                 for bucket in [numbers.budget, numbers.frequentBudget] {

@@ -53,14 +53,20 @@ extension RedisConnection {
         if let obstacle = obstacle(key) { return obstacle }
         if !batch.takes(pace) { flushAdmissions() }
         batch.append(key, event, version, digest, pace, request, registration)
-        collected(event == .update ? .update : .end, tag: tag)
+        let asked = AskedPush(
+            timestampSeconds: version.timestampSeconds,
+            isHigh: request.isHigh,
+            budget: pace.budget,
+            frequentBudget: pace.frequentBudget
+        )
+        collected(event == .update ? .update : .end, tag: tag, asked)
         return .issued
     }
 
     /// A call was put into the batch.
-    private func collected(_ kind: CallKind, tag: UInt64) {
+    private func collected(_ kind: CallKind, tag: UInt64, _ asked: AskedPush = AskedPush()) {
         scheduleTurnEnd()
-        append(kind, tag: tag, batchCount: 0)
+        append(kind, tag: tag, batchCount: 0, asked: asked)
         if batch.count == configuration.admissionsPerCommandMax { flushAdmissions() }
     }
 

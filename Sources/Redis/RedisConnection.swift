@@ -253,7 +253,7 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func append(_ kind: CallKind, tag: UInt64, batchCount: UInt8) {
+    func append(_ kind: CallKind, tag: UInt64, batchCount: UInt8, asked: AskedPush = AskedPush()) {
         outstanding.append(
             OutstandingCall(
                 tag: tag,
@@ -261,6 +261,7 @@ public final class RedisConnection {
                 issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
                 batchCount: batchCount,
+                asked: asked,
                 followsReload: hasReloaded
             )
         )
@@ -336,7 +337,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
                     let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
                     handler?.answered(calls: Int(call.batchCount), roundTripMicroseconds: roundTrip)
                 }
-                if call.batchCount > 1 || reply.kind == .array(count: 2) && call.kind.isCommand {
+                if call.batchCount > 1 || reply.elementCount > 1 && call.kind.isCommand {
                     take(reply, ofBatch: Int(call.batchCount), from: reader, handler)
                 } else {
                     _ = outstanding.removeOldest()

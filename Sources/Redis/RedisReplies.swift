@@ -32,14 +32,25 @@ extension RedisConnection {
         }
     }
 
-    /// Takes the reply to the `count` oldest outstanding calls, which left as one command: a reply for each, and behind them, in their
-    /// order, the values of those that are to be sent.
+    /// Takes the reply to the `count` oldest outstanding calls, which left as one command: a reply for each; behind them, in their
+    /// order, the values of those that are to be sent otherwise than they asked; and last the clock, if one may be sent as it asked.
     func take(_ reply: Reply, ofBatch count: Int, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         if reply.kind == .error { return takeError(RedisError(reply: reply.bytes), ofBatch: count, handler) }
+        var nowMilliseconds: UInt64?
         var isWhole = false
         if case .array(let elements) = reply.kind, elements >= count {
-            let sent = (0..<count).count { outstanding[$0].kind.isCommand && reader.element($0).kind == .integer }
-            isWhole = elements == count + sent
+            var (numbers, values) = (0, 0)
+            for index in 0..<count where outstanding[index].kind.isCommand {
+                let element = reader.element(index)
+                if element.kind == .integer { numbers += 1 } else if element.isValue { values += 1 }
+            }
+            if elements == count + numbers + 1 {
+                let clock = reader.element(elements - 1)
+                if clock.kind == .integer { nowMilliseconds = UInt64(exactly: clock.integer) }
+                isWhole = nowMilliseconds != nil
+            } else {
+                isWhole = elements == count + numbers && values == 0
+            }
         }
         var valueIndex = count
         for index in 0..<count {
@@ -53,6 +64,8 @@ extension RedisConnection {
             if call.kind.isCommand && element.kind == .integer {
                 take(sendReply(element.integer, reader.element(valueIndex)), of: call, handler)
                 valueIndex += 1
+            } else if call.kind.isCommand && element.isValue, let nowMilliseconds {
+                take(sendReply(to: call.asked, element.bytes, nowMilliseconds), of: call, handler)
             } else {
                 take(element, of: call, from: reader, handler)
             }
@@ -142,9 +155,26 @@ extension RedisConnection {
         return takeToken(ofValue: value.bytes, into: &result) ? .reply(result) : .malformedContent
     }
 
+    /// An update or an end is to be sent as it asked: the value as it was before says all else, with the clock.
+    private func sendReply(
+        to asked: AskedPush,
+        _ value: UnsafeRawBufferPointer,
+        _ nowMilliseconds: UInt64
+    ) -> AdmitReading {
+        var result = AdmitReply(verdict: .send)
+        result.timestampSeconds = asked.timestampSeconds
+        result.priority = asked.isHigh ? 10 : 5
+        let fullAt = LittleEndian.read(value[StoredRecord.fullAt..<StoredRecord.assigned])
+        let isFrequent = value[StoredRecord.kind] & StoredRecord.Flag.frequentUpdates != 0
+        let left = (isFrequent ? asked.frequentBudget : asked.budget)
+            .left(fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
+        result.budgetLeft = asked.isHigh ? max(0, left - 1) : left
+        return takeToken(ofValue: value, into: &result) ? .reply(result) : .malformedContent
+    }
+
     private func takeToken(ofValue value: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
-        let registeredAt = BigEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
-        let count = BigEndian.read(value[StoredRecord.tokenCount..<StoredRecord.registeredAt])
+        let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
+        let count = LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...])
         guard registeredAt <= TokenRegistration.registeredAtMillisecondsMax, count == UInt64(stored.count),
             let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
@@ -157,7 +187,7 @@ extension RedisConnection {
     }
 
     private func takeTimestamp(_ bytes: UnsafeRawBufferPointer, into result: inout AdmitReply) -> Bool {
-        result.timestampSeconds = BigEndian.read(bytes)
+        result.timestampSeconds = LittleEndian.read(bytes)
         return result.timestampSeconds <= ScriptVersion.timestampSecondsMax
     }
 
@@ -171,6 +201,14 @@ extension RedisConnection {
         result.environment = token.environment
         result.registeredAtMilliseconds = milliseconds
         return true
+    }
+}
+
+extension Reply {
+    /// It is an activity's value, and not a word: among its first bytes are the token's kind and the highest of its length, none of
+    /// which is a letter or a digit.
+    fileprivate var isValue: Bool {
+        kind == .string && bytes.count >= StoredRecord.token && bytes[StoredRecord.kind] < 0x10
     }
 }
 

@@ -10,6 +10,9 @@ struct Reply {
     var kind: Kind
     var integer: Int64
     var bytes: UnsafeRawBufferPointer
+
+    /// Of an array; else 0.
+    var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
 /// hiredis' parser, without the tree of objects that it would build: what a reply consists of goes into one buffer that is
@@ -20,8 +23,8 @@ struct Reply {
 final class ReplyReader {
     /// Longest string in a reply.
     static let stringBytesMax = 128 * 1024
-    /// Most elements of an array: a reply and a value for each call of a batch.
-    static let elementsMax = 2 * AdmissionBatch.callsMax
+    /// Most elements of an array: a reply and a value for each call of a batch, and the clock.
+    static let elementsMax = 2 * AdmissionBatch.callsMax + 1
     /// All strings of one reply together.
     static let replyBytesMax = stringBytesMax + AdmissionBatch.callsMax * 512
 
@@ -104,7 +107,7 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    private var elements = InlineArray<129, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
+    private var elements = InlineArray<130, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
     private var elementCount = 0
     private var byteCount = 0
     /// The last reply was handed out: the next object begins a new one.

@@ -17,7 +17,7 @@ enum SettleScript {
         if outcome == 103 then
           local s = call('HGET', key, 's')
           if s and s ~= '' then
-            call('HSET', key, 's', string.format('%013.0f', math.max(s - struct.unpack('>I3', what, 2), 0)))
+            call('HSET', key, 's', string.format('%013.0f', math.max(s - struct.unpack('<I3', what, 2), 0)))
           end
           return 0
         end
@@ -28,7 +28,7 @@ enum SettleScript {
         if ARGV[4] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
         local left, position = {}, 1
         while outcome ~= 108 and w and position <= #w do
-          local start, activityLength, commandLength = position, struct.unpack('>I2I4', w, position)
+          local start, activityLength, commandLength = position, struct.unpack('<I2I4', w, position)
           position = start + 36 + activityLength + commandLength
           local isOver = sub(w, start + 6, start + 35) == sub(what, 2)
             and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]

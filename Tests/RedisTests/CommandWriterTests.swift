@@ -66,8 +66,8 @@ import Testing
         let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
             "{com.example.scores/match-17}", "u", "",
-            "640", "\0\0\u{01}\u{27}\u{10}\0\u{32}", "176000000000000000000000000042",
-            "\0\u{01}\u{23}ABCDE", ":GameAttributes", "*",
+            "640", "\u{01}\0\0\u{10}\u{27}\u{32}\0", "176000000000000000000000000042",
+            "EDCBA\u{23}\u{01}\0", ":GameAttributes", "*",
         ]
         let registered = Array("0000000000012".utf8)
         let tokens = [
@@ -76,7 +76,7 @@ import Testing
         ]
         let numbers: [[UInt8]] = [
             Array("a000000000100000000000000000002".utf8),
-            [0x67, 0x03, 0xA9, 0x80, 0, 15, 0, 15],
+            [0x67, 0x80, 0xA9, 0x03, 15, 0, 15, 0],
         ]
         #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens + numbers))
     }
@@ -106,21 +106,21 @@ import Testing
         defer { room.deallocate() }
         let prefix = "$7\r\nEVALSHA\r\n$1\r\nx\r\n"
         let count = Array(prefix.utf8).withUnsafeBytes { batch.write(prefix: $0, to: room) }
-        let timestamp: [UInt8] = [0, 0x68, 0xE7, 0x78, 0x00]
-        let sequence: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 42]
-        let version = sequence + timestamp + timestamp
-        let digest = Array("\0ABCDE".utf8)
-        let registered: [UInt8] = [0, 80, 0, 0, 0, 0, 0, 12, 2]
+        let timestamp: [UInt8] = [0x00, 0x78, 0xE7, 0x68, 0]
+        let sequence: [UInt8] = [42, 0, 0, 0, 0, 0, 0, 0]
+        let head = timestamp + sequence
+        let digest = Array("EDCBA\0".utf8)
+        let registered: [UInt8] = [80, 0, 12, 0, 0, 0, 0, 0, 2]
         let packed = [UInt8](repeating: 0x0F, count: 80)
         func pace(_ spacing: UInt8) -> [UInt8] {
             [
-                0, 0, spacing, 0x03, 0xA9, 0x80, 0, 15, 0, 5, 0, 0, spacing, 0, 0x46, 0x50, 0, 200, 0, 50,
-                0, 0xEA, 0x60, 0, 0xEA, 0x60,
+                spacing, 0, 0, 0x80, 0xA9, 0x03, 15, 0, 5, 0, spacing, 0, 0, 0x50, 0x46, 0, 200, 0, 50, 0,
+                0x60, 0xEA, 0, 0x60, 0xEA, 0,
             ]
         }
         let texts = ["EVALSHA", "x", "2", "{app=0}", "{app=1}"].map { Array($0.utf8) }
-        let update: [UInt8] = version + [5, 2] + digest
-        let end: [UInt8] = version + [8 + 7 + 16, 3] + digest
+        let update: [UInt8] = head + [2, 5] + timestamp + digest
+        let end: [UInt8] = head + [3, 8 + 7 + 16] + timestamp + digest
         let arguments: [[UInt8]] = [update + end + registered + packed, pace(1), pace(2)]
         #expect(Array(room[..<count]) == formatted(texts + arguments))
         batch.removeAll()

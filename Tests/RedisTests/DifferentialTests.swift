@@ -144,7 +144,7 @@ private final class DifferentialStage {
                 expected = model.activities[key.text]?.fields ?? [:]
                 expiresAt = model.activities[key.text]?.expiresAtMilliseconds
                 if let record = found["r"], record.count >= StoredRecord.token {
-                    letters[Character(Unicode.Scalar(record[StoredRecord.state] & 0x7F)), default: 0] += 1
+                    letters[Character(Unicode.Scalar(record[StoredRecord.state] & 0x7F | 0x40)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
@@ -279,16 +279,16 @@ extension ActivityState {
         if start?.claim != nil { kind += 32 }
         if start != nil { kind += 64 }
         let state = version == nil ? "n" : letter
-        let newest = version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
-        var record = newest
-        record += bytes(lastTimestampSeconds, 5)
-        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0), 1)
-        record += bytes(lastSendMilliseconds, 6)
-        record += bytes(digest ?? 0, 6)
-        record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
-        record += bytes(kind, 1)
-        record += bytes(pace?.endSeconds ?? 0, 4)
+        let isOwnTimestamp = lastTimestampSeconds == version?.timestampSeconds ?? 0
+        var record = bytes(pace?.endSeconds ?? 0, 4)
         record += bytes(tokenCount, 2)
+        record += bytes(kind, 1)
+        record += bytes(digest ?? 0, 6)
+        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
+        record += bytes(lastSendMilliseconds, 6)
+        record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
+        record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
+        record += bytes(isOwnTimestamp ? 0 : lastTimestampSeconds, 5)
         record += bytes(registeredAtMilliseconds ?? 0, 6)
         return record
     }
@@ -321,11 +321,11 @@ private func text(_ version: ScriptVersion) -> [UInt8] {
 }
 
 private func bytes(_ number: some BinaryInteger, _ count: Int) -> [UInt8] {
-    (0..<count).reversed().map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    (0..<count).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
 }
 
 private func bytes(_ version: ScriptVersion) -> [UInt8] {
-    bytes(version.sequence, 8) + bytes(version.timestampSeconds, 5)
+    bytes(version.timestampSeconds, 5) + bytes(version.sequence, 8)
 }
 
 private func store(_ token: ModelToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {

@@ -41,12 +41,12 @@ import Testing
         priority: Int64 = 3,
         budget: Int64 = 42,
         kind: String = "\u{01}",
-        registeredAt: String = "\0\0\0\0\0\u{63}",
+        registeredAt: String = "\u{63}\0\0\0\0\0",
         token: String = "\u{01}\u{02}\u{03}"
     ) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
-        let count = "\0" + String(UnicodeScalar(UInt8(token.utf8.count & 0x7F)))
-        let value = zeros(18) + "a" + zeros(18) + kind + zeros(4) + count + registeredAt + token
+        let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
+        let value = zeros(4) + count + kind + zeros(6) + "a" + zeros(30) + registeredAt + token
         return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n$\(value.utf8.count)\r\n\(value)\r\n"
     }
 
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: [
-        send(kind: "\u{05}"), send(kind: "\u{08}"), send(registeredAt: "\u{09}\u{18}\u{4E}\u{73}\0\0"), send(token: ""),
+        send(kind: "\u{05}"), send(kind: "\u{08}"), send(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), send(token: ""),
         send(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)), "$9\r\nalertHeld\r\n",
         "$39\r\nalertHeld000000000100000000000000000000\r\n",
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",

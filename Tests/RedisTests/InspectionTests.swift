@@ -129,7 +129,7 @@ import Testing
         }
         // A timestamp, the last assigned, the state; the token's form, and its count.
         for (position, byte, part) in [
-            (8, 0xFF, "record"), (13, 0xFF, "record"), (18, 0xFF, "record"), (37, 127, "token"), (42, 0xFF, "token"),
+            (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
         ] as [(Int, UInt8, String)] {
             var broken = whole
             broken[position] = byte
@@ -137,7 +137,7 @@ import Testing
         }
         // Of a settled version nothing is held.
         var broken = whole
-        broken[18] = UInt8(ascii: "s")
+        broken[StoredRecord.state] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }
     }
 }

@@ -148,7 +148,11 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         rest = rest.dropFirst(count)
     }
     take("r", StoredRecord.token)
-    take("t", Int(BigEndian.read(value[StoredRecord.tokenCount..<StoredRecord.registeredAt])))
+    // Where it does not count, anything may stand.
+    if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
+        for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
+    }
+    take("t", Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])))
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
     if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
     take("h", rest.count)

@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "*1\r\n*1\r\n:1\r\n", String(repeating: "*1\r\n", count: 1000), "*129\r\n", "*2147483647\r\n",
+        "*1\r\n*1\r\n:1\r\n", String(repeating: "*1\r\n", count: 1000), "*130\r\n", "*2147483647\r\n",
         "*99999999999999\r\n",
         "*-2\r\n", "$-2\r\n", "$99999999999999999999\r\n", "!x\r\n", "\0\0\0\0", "HTTP/1.1 400 Bad Request\r\n",
         "%1\r\n",

@@ -416,7 +416,7 @@ import Testing
         stage.lane.loop.refreshClock()
         #expect(lifetime(stage.key) <= 80_000_000 || stage.lane.loop.wallMilliseconds / 1_000_000 != now / 1_000_000)
         // As though the last send had been 1,000 seconds earlier.
-        let setBack = "redis.call('SETRANGE', KEYS[1], '19', struct.pack('>I6', ARGV[1]))"
+        let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
         stage.server.command("EVAL", setBack, "1", stage.key.text, String(now - 1_000_000))
         #expect(stage.verdict(command(.update, 102)) == .send)
         #expect(lifetime(stage.key) > 80_000_000)
