@@ -97,8 +97,9 @@ final class Course: RedisHandler {
     }
 
     func memoryUsage() -> String {
-        let identifier = String(decoding: Self.identifier(activities / 2), as: UTF8.self)
-        return server.ask("MEMORY", "USAGE", "{com.example.match=\(identifier)}").text.filter(\.isNumber)
+        // They are all alike, and their names are no text.
+        let anyone = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
+        return server.ask("EVAL", anyone, "0").text.filter(\.isNumber)
     }
 
     private func sendEach(_ timestamp: UInt64, high: Bool) throws -> Int {

@@ -78,13 +78,15 @@ struct CommandWriter {
     }
 
     mutating func argument(_ key: HashKey) {
-        lengthLine(UInt8(ascii: "$"), key.count)
-        byte(UInt8(ascii: "{"))
-        verbatim(key.app)
-        byte(key.kind.rawValue)
-        verbatim(key.identifier)
-        byte(UInt8(ascii: "}"))
-        lineEnd()
+        key.withStoredIdentifier { sign, identifier in
+            lengthLine(UInt8(ascii: "$"), key.app.count + identifier.count + 3)
+            byte(UInt8(ascii: "{"))
+            verbatim(key.app)
+            byte(sign)
+            verbatim(identifier)
+            byte(UInt8(ascii: "}"))
+            lineEnd()
+        }
     }
 
     /// The suffix of a scope's fields.

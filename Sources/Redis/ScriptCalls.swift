@@ -105,7 +105,7 @@ public struct TokenRetirement {
 
 /// Names what is kept of an activity or a device. The bytes are borrowed for the duration of a call.
 ///
-/// An activity's key is `{app=activity}`, a device's `{app/device}`: a bundle identifier has neither sign, so the two
+/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's `{app/device}`: a bundle identifier has neither sign, so the two
 /// cannot meet, and the braces keep keys that belong together in one slot. `{app:activity}` was an activity's hash in earlier builds.
 public struct HashKey {
     public enum Kind: UInt8, Sendable {
@@ -125,6 +125,7 @@ public struct HashKey {
         self.identifier = identifier
     }
 
+    /// The key's bytes, at most.
     var count: Int { app.count + identifier.count + 3 }
 }
 

@@ -231,6 +231,9 @@ struct InspectTextTests {
         )
         #expect(app.activityKey("x:{y}") == Array("{com.example.match=x:{y}}".utf8))
         #expect(app.activity(ofKey: app.activityKey("x:{y}")) == "x:{y}")
+        let activity = "0C6EF1F2-8F5E-4D0D-9E0C-000000000001"
+        #expect(app.activityKey(activity).count == 36)
+        #expect(app.activity(ofKey: app.activityKey(activity)) == activity)
         #expect(app.deviceKey("d") == Array("{com.example.match/d}".utf8))
         #expect(app.policy(named: nil).name == "b")
         #expect(app.policy(named: "a").name == "a")

@@ -35,7 +35,15 @@ import Testing
         return (lane, fake)
     }
 
-    /// A send verdict: its number and the value, of which all bytes are below 128.
+    /// An activity's value, of which all bytes are below 128.
+    private static func value(kind: String, registeredAt: String, token: String) -> String {
+        func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
+        let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
+        let value = zeros(4) + count + kind + zeros(6) + "a" + zeros(30) + registeredAt + token
+        return "$\(value.utf8.count)\r\n\(value)\r\n"
+    }
+
+    /// A send verdict: its number and the value.
     private static func send(
         timestamp: Int64 = 0x6543_2100,
         priority: Int64 = 3,
@@ -44,10 +52,17 @@ import Testing
         registeredAt: String = "\u{63}\0\0\0\0\0",
         token: String = "\u{01}\u{02}\u{03}"
     ) -> String {
-        func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
-        let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
-        let value = zeros(4) + count + kind + zeros(6) + "a" + zeros(30) + registeredAt + token
-        return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n$\(value.utf8.count)\r\n\(value)\r\n"
+        let value = value(kind: kind, registeredAt: registeredAt, token: token)
+        return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
+    }
+
+    /// A send verdict as it was asked for: the value and the clock.
+    private static func sendAsAsked(
+        kind: String = "\u{01}",
+        token: String = "\u{01}\u{02}\u{03}",
+        clock: String = ":1760000000000\r\n"
+    ) -> String {
+        "*2\r\n" + value(kind: kind, registeredAt: "\u{63}\0\0\0\0\0", token: token) + clock
     }
 
     @Test(arguments: [
@@ -58,6 +73,8 @@ import Testing
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
         send(timestamp: 10_000_000_000), send(timestamp: -1), send(priority: 0), send(budget: 10_001),
         "*1\r\n:111264530448426\r\n", ":111264530448426\r\n", "*2\r\n:111264530448426\r\n:1\r\n",
+        sendAsAsked(clock: ":-1\r\n"), sendAsAsked(clock: "$1\r\n1\r\n"),
+        String(sendAsAsked().dropFirst("*2\r\n".count)),
         "*2\r\n:111264530448426\r\n$-1\r\n", "*2\r\n:111264530448426\r\n$4\r\nsend\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
@@ -74,7 +91,8 @@ import Testing
     }
 
     @Test(arguments: [
-        send(kind: "\u{05}"), send(kind: "\u{08}"), send(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), send(token: ""),
+        send(kind: "\u{05}"), send(kind: "\u{08}"), sendAsAsked(kind: "\u{05}"), sendAsAsked(token: ""),
+        send(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), send(token: ""),
         send(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)), "$9\r\nalertHeld\r\n",
         "$39\r\nalertHeld000000000100000000000000000000\r\n",
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
@@ -202,6 +220,19 @@ import Testing
                 return lane.events == [.admitted(1, expected)]
             }
         )
+        lane.connection.close()
+    }
+
+    @Test func `What is sent as it asked is told by its value and the clock`() throws {
+        let (lane, fake) = try connected()
+        fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
+        var expected = ModelReply(.send)
+        expected.timestampSeconds = 7
+        expected.priority = 5
+        expected.budgetLeft = 15
+        expected.token = ModelToken(token: Array("010203".utf8), environment: .production, registeredAtMilliseconds: 99)
+        #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events == [.admitted(1, expected)] })
         lane.connection.close()
     }
 

@@ -32,6 +32,19 @@ import Testing
         }
     }
 
+    @Test func `An activity that is named by a UUID is where its key says`() {
+        let app = Array("com.example".utf8)
+        // Some of the keys have a closing brace, 0x7D, among their bytes.
+        for index in 0..<1_000 {
+            let digits = String(index * 0x7D_0001 + 0x1000_0000_0000, radix: 16).suffix(12)
+            let activity = Array("7d6ef1f2-8f5e-4d0d-9e0c-\(digits)".utf8)
+            let place = app.withUnsafeBytes { app in
+                activity.withUnsafeBytes { KeyPlace(HashKey(app: app, kind: .activity, identifier: $0)) }
+            }
+            #expect(place.slot == KeyPlace.slot(of: ActivityKey.stored(app: app, activity: activity)))
+        }
+    }
+
     @Test func `Keys have fingerprints of their own`() {
         let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeyPlace($0).fingerprint } })
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))

@@ -13,9 +13,11 @@ struct KeyPlace: Equatable {
     init(_ key: HashKey) {
         var checksum = CRC16()
         checksum.take(key.app)
-        checksum.take(key.kind.rawValue)
-        let tagEnd = key.identifier.firstIndex(of: UInt8(ascii: "}")) ?? key.identifier.endIndex
-        checksum.take(UnsafeRawBufferPointer(rebasing: key.identifier[..<tagEnd]))
+        key.withStoredIdentifier { sign, identifier in
+            checksum.take(sign)
+            let tagEnd = identifier.firstIndex(of: UInt8(ascii: "}")) ?? identifier.endIndex
+            checksum.take(UnsafeRawBufferPointer(rebasing: identifier[..<tagEnd]))
+        }
         slot = Int(checksum.value) % Self.slotCount
 
         fingerprint = KeyFingerprint(key).value

@@ -1,4 +1,5 @@
 import LiveActivity
+import Redis
 
 /// An app of the configuration, and the numbers that its activities are paced by.
 struct InspectedApp {
@@ -12,15 +13,17 @@ struct InspectedApp {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }
 
-    func activityKey(_ activity: String) -> [UInt8] { Array("{\(bundleIdentifier)=\(activity)}".utf8) }
+    func activityKey(_ activity: String) -> [UInt8] {
+        ActivityKey.stored(app: Array(bundleIdentifier.utf8), activity: Array(activity.utf8))
+    }
 
     func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
 
-    /// A glob pattern for the keys of all activities: a bundle id has none of its special characters.
-    var activityPattern: String { "{\(bundleIdentifier)=*}" }
+    /// A glob pattern for the keys of all activities.
+    var activityPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
 
     /// The activity of a key that matches the pattern.
     func activity(ofKey key: [UInt8]) -> String {
-        String(decoding: key.dropFirst(bundleIdentifier.utf8.count + 2).dropLast(), as: UTF8.self)
+        String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
     }
 }
