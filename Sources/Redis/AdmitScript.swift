@@ -93,7 +93,7 @@ enum AdmitScript {
           local format = RECORD
           -- Between these lie the shapes of values of the last usual one's kind and length, if they live; and by its pace and its bucket
           -- those are sent at once that were sent by then, at priority 10 if the bucket is full by then.
-          local shapeMin, shapeMax, usualSize = math.huge, 0, 0
+          local shapeMin, shapeMax, usualSize = math.huge, 0, -1
           local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
           -- The pace and the bucket that were read last.
           local paceNumber, paceBucket, pace, leastSpacing, interval, pushes, reserved
