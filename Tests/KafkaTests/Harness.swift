@@ -103,6 +103,14 @@ final class TestConsumer {
     private(set) var errors: [KafkaError] = []
     private(set) var ends: [TopicPartition] = []
     private(set) var endOffsets: [Int64] = []
+    private(set) var assignments: [Assignment] = []
+
+    /// What was known when an assignment had been told, before what else the same poll brought.
+    struct Assignment: Equatable {
+        var startPositions: [TopicPartition: SeekPosition]
+        /// Records that had come before.
+        var received: Int
+    }
 
     var assignedEvents: [[TopicPartition]] { record.assigned }
     var revokedEvents: [(partitions: [TopicPartition], lost: Bool)] { record.revoked }
@@ -141,9 +149,13 @@ final class TestConsumer {
         }
     }
 
-    /// One poll; false if nothing was waiting.
+    /// One poll; false if nothing was waiting. It may tell of an assignment and bring one of its records as well.
     func step() -> Bool {
-        switch consumer.poll() {
+        let event = consumer.poll()
+        while assignments.count < record.assigned.count {
+            assignments.append(Assignment(startPositions: consumer.startPositions, received: received.count))
+        }
+        switch event {
         case .none: return false
         case .message(let message): received.append(Received(message))
         case .partitionEnd(let partition, let offset):
