@@ -6,13 +6,13 @@ import Testing
 
 /// What alerts tell of is made to happen, and the chart's rules are evaluated over what the worker showed meanwhile: those fire that
 /// should, and no other. What takes load or time is in ``AlertLoadTests``.
-@Suite("The causes of alerts", .timeLimit(.minutes(5)))
+@Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct AlertCauseTests {
     @Test func redisGoesAndComesBack() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            history.add(try run.awaitMetrics("Redis") { $0.sum("causeway_redis_ready") == 1 }, minutes: 15)
+            history.add(try run.awaitState("Redis") { $0.isWell }, minutes: 15)
             history.expect()
             try run.stage.takeRedisAway()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
@@ -20,7 +20,7 @@ struct AlertCauseTests {
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayRedisAway"))
             try traffic.sendWithoutWaiting()
-            let waiting = try run.awaitMetrics("a command that waits for Redis") {
+            let waiting = try run.awaitState("a command that waits for Redis", alerting: [.redisAway]) {
                 $0.sum("causeway_records_waiting", ["for": "redis"]) == 1
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
@@ -29,7 +29,7 @@ struct AlertCauseTests {
             let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
             try traffic.awaitAll()
-            let well = try run.awaitMetrics("nothing that waits") {
+            let well = try run.awaitState("nothing that waits") {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
@@ -39,13 +39,12 @@ struct AlertCauseTests {
 
     @Test func noBrokerIsThere() async throws {
         try await withAlerts { run, history in
-            let well = try run.awaitMetrics("a broker, and partitions") {
-                $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
-            }
+            let well = try run.awaitState("a broker, and partitions") { $0.isWell }
             history.addQuiet(well, minutes: 15)
             try run.takeAway("broker")
-            let away = try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
-            #expect(try #require(away.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"])) >= 1)
+            let away = try run.awaitState("no broker", alerting: [.kafkaAway]) {
+                ($0.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"]) ?? 0) >= 1
+            }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayKafkaAway"))
@@ -60,18 +59,18 @@ struct AlertCauseTests {
             try traffic.sendOne()
             let file = run.stage.simulator.keyFile
             let known = try String(contentsOfFile: file, encoding: .utf8)
-            let well = try run.awaitMetrics("no rejected key") {
+            let well = try run.awaitState("no rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
             }
             history.addQuiet(well, minutes: 15)
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
-            let rejected = try run.awaitMetrics("a rejected key") {
+            let rejected = try run.awaitState("a rejected key", alerting: [.keyFileRejected]) {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1
             }
             history.add(rejected, minutes: 8, firing: "CausewayKeyFileRejected")
             #expect(try run.findings().contains("CausewayKeyFileRejected"))
             try known.write(toFile: file, atomically: true, encoding: .utf8)
-            let accepted = try run.awaitMetrics("a key that was accepted", turn: { try traffic.sendOne() }) {
+            let accepted = try run.awaitState("a key that was accepted", turn: { try traffic.sendOne() }) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
             history.addQuiet(accepted, minutes: 15)
@@ -81,7 +80,11 @@ struct AlertCauseTests {
             let unknown = try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
             try unknown.write(toFile: file, atomically: true, encoding: .utf8)
             try run.stage.crashWorker()
-            let open = try run.awaitMetrics("an open breaker", turn: { try traffic.sendWithoutWaiting() }) {
+            let open = try run.awaitState(
+                "an open breaker",
+                alerting: [.breakerOpen],
+                turn: { try traffic.sendWithoutWaiting() }
+            ) {
                 $0.sum("causeway_breaker_open", ["app": "ride", "environment": "sandbox"]) == 1
             }
             #expect(
@@ -101,7 +104,7 @@ struct AlertCauseTests {
             let crowd = try Crowd(run, count: 60)
             try crowd.send(to: crowd.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
-            let before = try run.awaitMetrics("a push each") {
+            let before = try run.awaitState("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
             // There before the first, so that the first is an increase.
@@ -111,7 +114,7 @@ struct AlertCauseTests {
 
             try run.fault(#"{"refusedShare":1}"#)
             try crowd.send(to: crowd.activities)
-            let retried = try run.awaitMetrics("a budget that is spent") {
+            let retried = try run.awaitState("a budget that is spent") {
                 ($0.sum("causeway_retry_budget_ratio", ["app": "ride"]) ?? 1) < 0.1
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
@@ -126,7 +129,7 @@ struct AlertCauseTests {
                     try run.post("/dismiss", ["app": "com.example.ride", "activity": activity])
                 }
                 try crowd.send(to: activities)
-                let dead = try run.awaitMetrics("dead tokens") {
+                let dead = try run.awaitState("dead tokens") {
                     $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == Double(30 * (wave + 1))
                         && $0.sum("causeway_invalidations_total", ["app": "ride"]) == Double(30 * (wave + 1))
                         && $0.sum("causeway_outcomes_total", ["outcome": "unregistered"]) == Double(30 * (wave + 1))
@@ -147,19 +150,19 @@ struct AlertCauseTests {
             )
             let traffic = try Traffic(run)
             history.add(
-                try run.awaitMetrics("no push") { $0.isWell && $0.sum("causeway_pushes_total") == 0 },
+                try run.awaitState("no push") { $0.sum("causeway_pushes_total") == 0 },
                 minutes: 20
             )
             history.expect()
             for _ in 0..<5 { try traffic.sendOne() }
             let labels = ["app": "ride", "policy": "default"]
-            let spent = try run.awaitMetrics("demoted pushes") {
+            let spent = try run.awaitState("demoted pushes") {
                 ($0.sum("causeway_budget_demotions_total", labels) ?? 0) > 2
             }
             #expect(try #require(spent.sum("causeway_budget_spent_total", labels)) <= 2)
             history.add(spent, minutes: 10)
             try traffic.sendOne()
-            let more = try run.awaitMetrics("one more") {
+            let more = try run.awaitState("one more") {
                 $0.sum("causeway_budget_demotions_total", labels)
                     == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
@@ -167,7 +170,7 @@ struct AlertCauseTests {
             // Before the first there is a zero, without which it would be no increase.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
-            let dead = try run.awaitMetrics("a dead letter") {
+            let dead = try run.awaitState("a dead letter") {
                 $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1
             }
             history.addQuiet(more, minutes: 20)

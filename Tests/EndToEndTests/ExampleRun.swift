@@ -39,11 +39,14 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            // All that there is to say: it is searched for secrets at the end.
-            let talkative = configuration.replacingOccurrences(
-                of: "  format: text\n",
-                with: "  format: text\n  level: debug\n"
-            )
+            // All that there is to say: it is searched for secrets at the end. And a Redis that is there is not given up because others
+            // keep it or the worker from the processor.
+            let talkative =
+                configuration.replacingOccurrences(
+                    of: "  format: text\n",
+                    with: "  format: text\n  level: debug\n"
+                )
+                .replacingOccurrences(of: "\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
             try TextFile.write(configure(talkative, stage), to: stage.path("causeway.yaml"))
             try stage.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))

@@ -27,6 +27,11 @@ struct Scrape {
         return values.isEmpty ? nil : values.values.reduce(0, +)
     }
 
+    /// The highest of a metric's series; 0 if there is none.
+    func highest(_ name: String) -> Double {
+        series.filter { key, _ in key == name || key.hasPrefix(name + "{") }.values.max() ?? 0
+    }
+
     /// The worker has what it needs, and reads.
     var isWell: Bool {
         sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1
@@ -59,7 +64,7 @@ extension ExampleRun {
     @discardableResult
     func awaitMetrics(
         _ what: String,
-        seconds: Double = 60,
+        seconds: Double = 120,
         turn: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {

@@ -1,0 +1,59 @@
+import Testing
+
+/// The alerts that tell of a state, whose condition one reading can show: it holds or it does not. The others tell of what was counted
+/// between two readings.
+enum StateAlert: String, CaseIterable {
+    case commandsStale = "CausewayCommandsStale"
+    case lagGrows = "CausewayLagGrows"
+    case noPartitions = "CausewayNoPartitions"
+    case partitionStandsStill = "CausewayPartitionStandsStill"
+    case breakerOpen = "CausewayBreakerOpen"
+    case providerTokenOld = "CausewayProviderTokenOld"
+    case keyFileRejected = "CausewayKeyFileRejected"
+    case redisAway = "CausewayRedisAway"
+    case redisServerAway = "CausewayRedisServerAway"
+    case kafkaAway = "CausewayKafkaAway"
+    case laneBusy = "CausewayLaneBusy"
+
+    func holds(in scrape: Scrape) -> Bool {
+        switch self {
+        case .commandsStale: scrape.highest("causeway_oldest_unsettled_seconds") > 60
+        case .lagGrows: (scrape.sum("causeway_consumer_lag_records") ?? 0) > 1_000
+        case .noPartitions: scrape.sum("causeway_partitions_assigned") == 0
+        case .partitionStandsStill: scrape.highest("causeway_partitions_standing_still") > 0
+        case .breakerOpen: scrape.highest("causeway_breaker_open") > 0
+        case .providerTokenOld: scrape.highest("causeway_provider_token_age_seconds") > 3_300
+        case .keyFileRejected: scrape.highest("causeway_key_file_rejected") > 0
+        case .redisAway: scrape.sum("causeway_redis_ready") == 0
+        case .redisServerAway:
+            scrape.highest("causeway_redis_servers_away") > 0 && scrape.sum("causeway_redis_ready") == 1
+        case .kafkaAway: scrape.sum("causeway_kafka_ready") == 0
+        case .laneBusy:
+            max(scrape.highest("causeway_lane_busy_ratio"), scrape.highest("causeway_kafka_thread_busy_ratio")) > 0.8
+        }
+    }
+}
+
+extension ExampleRun {
+    /// A reading to be stretched to minutes in an ``AlertHistory``: of a state that lasts. Each thread of a worker shows its numbers when it
+    /// gets to it, and one that has just started, or that others keep from the processor, is seen to be busy, or without what it has had for
+    /// long. So this looks until the metrics are as they should be and, in the same reading, just these alerts have reason to fire.
+    ///
+    /// - Parameter whatever: these may have reason or not.
+    func awaitState(
+        _ what: String,
+        alerting: Set<StateAlert> = [],
+        whatever: Set<StateAlert> = [],
+        seconds: Double = 120,
+        turn: () throws -> Void = {},
+        _ isMet: (Scrape) -> Bool
+    ) throws -> Scrape {
+        let reasons = alerting.map(\.rawValue).sorted()
+        return try awaitMetrics("\(what), reasons for \(reasons) alone,", seconds: seconds, turn: turn) { scrape in
+            isMet(scrape)
+                && StateAlert.allCases.allSatisfy {
+                    whatever.contains($0) || $0.holds(in: scrape) == alerting.contains($0)
+                }
+        }
+    }
+}
