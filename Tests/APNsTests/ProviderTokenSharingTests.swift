@@ -78,8 +78,9 @@ import Testing
 
     // MARK: - The source
 
+    /// With a key file of its own: tests beside this one write theirs meanwhile.
     private func source() throws -> ProviderTokenSource {
-        let file = Shared.keyPath("Shared.p8")
+        let file = Shared.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         return try ProviderTokenSource(
             key: SigningKey(path: file),
