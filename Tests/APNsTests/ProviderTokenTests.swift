@@ -67,10 +67,14 @@ import Testing
             seen.insert($0.value("authorization") ?? "")
             return .accepted
         }
+        let began = fixture.loop.wallMilliseconds / 1_000
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        #expect(connection.tokenReviewMilliseconds == (seconds + 35 * 60) * 1_000)
+        // Signed and pinned at one moment, which may be of an earlier second than this.
+        let pinned = connection.tokenPinnedAtSeconds
+        #expect(began <= pinned && pinned <= seconds)
+        #expect(connection.tokenReviewMilliseconds == (pinned + 35 * 60) * 1_000)
         // As if it had pinned a token long ago that is due for renewal now.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
