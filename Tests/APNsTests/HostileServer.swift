@@ -195,10 +195,10 @@ final class HostileFixture {
             }
     }
 
-    /// Turns until the condition holds; false if it does not in 60 s.
+    /// Turns until the condition holds; false if it does not within ``turnLimitMilliseconds``.
     func turn(until condition: () -> Bool) -> Bool {
         loop.refreshClock()
-        let limit = loop.nowMilliseconds + 60_000
+        let limit = loop.nowMilliseconds + turnLimitMilliseconds
         while !condition() {
             guard loop.nowMilliseconds < limit else { return false }
             loop.turn(waitMilliseconds: 100)
