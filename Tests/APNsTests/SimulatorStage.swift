@@ -219,6 +219,11 @@ struct SentPushes: Sendable {
             pool.start()
             loop.refreshClock()
             let limit = loop.nowMilliseconds + turnLimitMilliseconds
+            // All pushes may go by the first connection before another one is up: they begin when none is missing.
+            while pool.gauges.connectionsReady < pool.configuration.connectionsMin {
+                try #require(loop.nowMilliseconds < limit, "the connections did not come up")
+                loop.turn(waitMilliseconds: 5)
+            }
             try token.withUnsafeBytes { token in
                 try body.withUnsafeBytes { body in
                     while unfinished > 0 {
