@@ -52,13 +52,14 @@ extension ReactorTests {
                 } while (now.tv_sec - began.tv_sec) * 1_000_000_000 + now.tv_nsec - began.tv_nsec < 5_000_000
             }
             for tag in 1...4 as ClosedRange<UInt64> {
-                _ = loop.schedule(afterMilliseconds: Int64(tag) * 50, handler: recorder, tag: tag)
+                _ = loop.schedule(afterMilliseconds: Int64(tag) * 400, handler: recorder, tag: tag)
             }
             let began = loop.nowMicroseconds
             loop.run()
             #expect(loop.busyMicroseconds >= 15_000)
-            // Three times 50 ms were waited for, less what the handlers took of them.
-            #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 40_000)
+            // Three times 400 ms were waited for, less what the handlers took of them, by the clock: what others had of the processor
+            // meanwhile is in it.
+            #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 200_000)
             #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
         }
     }
@@ -82,7 +83,8 @@ extension ReactorTests {
             recorder.onFired = { _ in elapsed = loop.nowMilliseconds - start }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
             loop.turn(waitMilliseconds: 0)
-            #expect(elapsed == -1)
+            // Twenty milliseconds may have gone by since the clock was read first.
+            #expect((elapsed == -1) == (loop.nowMilliseconds - start < 20))
             turn(loop) { elapsed >= 0 }
             #expect(elapsed >= 20)
             recorder.onFired = nil
@@ -212,7 +214,7 @@ extension ReactorTests {
         @Test func `both clocks advance`() throws {
             let loop = try EventLoop()
             let wall = Int64(time(nil)) * 1_000
-            #expect(abs(loop.wallMilliseconds - wall) < 2_000)
+            #expect(abs(loop.wallMilliseconds - wall) < 60_000)
             let before = loop.nowMilliseconds
             usleep(3_000)
             #expect(loop.nowMilliseconds == before)

@@ -37,7 +37,7 @@ struct StreamPair {
             to: server.address,
             tls: try certificates?.client(),
             serverName: kind.isTLS ? "localhost" : nil,
-            timeoutMilliseconds: 5_000
+            timeoutMilliseconds: 60_000
         )
     }
 
@@ -190,7 +190,7 @@ extension ReactorTests {
             let loop = pair.loop
             var recorder: StreamRecorder? = StreamRecorder()
             let orphan = try Stream(loop: loop, handler: #require(recorder))
-            orphan.connect(to: pair.server.address, tls: nil, serverName: nil, timeoutMilliseconds: 1_000)
+            orphan.connect(to: pair.server.address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
             turn(loop) { recorder?.connectedCount == 1 && pair.server.connections.count == 2 }
             recorder = nil
             for connection in pair.server.connections { connection.stream.write([1]) }
@@ -266,7 +266,8 @@ extension ReactorTests {
             turn(loop) { recorder.connectedCount > 0 }
             let start = loop.nowMilliseconds
             #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
-            #expect(50...1_000 ~= loop.nowMilliseconds - start)
+            // By its own limit: the kernel would go on trying for minutes.
+            #expect(50...30_000 ~= loop.nowMilliseconds - start)
             for filler in fillers { filler.close() }
         }
 
