@@ -76,13 +76,13 @@ import Testing
     @Test func goAwayOnDemandLetsWhatIsUnderWayEnd() async throws {
         try await Scene.run { scene in
             var faults = Faults()
-            faults.latencyMilliseconds = 100...100
+            faults.latencyMilliseconds = 2_000...2_000
             try await scene.simulator.setFaults(faults)
             let client = try scene.connect()
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
             try await scene.simulator.sendGoAway()
-            try client.run { $0.answers[stream]?.isClosed == true }
+            try client.run { $0.answers[stream]?.isClosed == true && $0.goAway != nil }
             #expect(client.answers[stream]?.status == 200)
             #expect(client.goAway?.lastStream == stream)
         }

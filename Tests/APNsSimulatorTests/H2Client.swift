@@ -190,8 +190,8 @@ final class H2Client {
         return stream
     }
 
-    /// Moves bytes until a condition holds, the server ends, or nothing has come for some seconds: then it throws.
-    func run(seconds: Int = 10, until condition: (H2Client) -> Bool) throws {
+    /// Moves bytes until a condition holds, the server ends, or nothing has come for so many seconds: then it throws.
+    func run(seconds: Int = 120, until condition: (H2Client) -> Bool) throws {
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var buffer = [UInt8](repeating: 0, count: 65_536)
