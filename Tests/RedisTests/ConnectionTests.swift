@@ -240,11 +240,11 @@ import Testing
     @Test func `A server that stands still beyond the deadline is left, and found again`() throws {
         let server = try RedisServer()
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
-        configuration.responseDeadlineMilliseconds = 200
+        configuration.responseDeadlineMilliseconds = 1_000
         let lane = try Lane(configuration)
         #expect(lane.turnUntilReady())
         lane.events = []
-        server.command("CLIENT", "PAUSE", "700", "ALL")
+        server.command("CLIENT", "PAUSE", "4000", "ALL")
         #expect(lane.connection.issue(update(1), key: key, tag: 1) == .issued)
         #expect(lane.connection.issue(update(2), key: key, tag: 2) == .issued)
         #expect(lane.turn { lane.connection.isReady && lane.events.last == .ready })

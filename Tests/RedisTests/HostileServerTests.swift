@@ -1,3 +1,4 @@
+import Glibc
 import Reactor
 import ScriptModel
 import Testbed
@@ -23,8 +24,8 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// A lane that is ready on a fake server, with a short deadline.
-    private func connected(deadlineMilliseconds: Int64 = 300) throws -> (Lane, FakeRedis) {
+    /// A lane that is ready on a fake server. Its deadline is one that no test waits for, unless it says so.
+    private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (Lane, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
@@ -237,7 +238,8 @@ import Testing
     }
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
-        let (lane, _) = try connected(deadlineMilliseconds: 100)
+        // Long enough for the handshake that follows, also on a busy machine.
+        let (lane, _) = try connected(deadlineMilliseconds: 2_000)
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.connection.issue(settle, key: phone, tag: 2) == .issued)
         #expect(lane.turn { lane.events.count == 4 })
@@ -273,14 +275,17 @@ import Testing
     }
 
     @Test func `Standing still oneself is not the server's fault`() throws {
-        let (lane, fake) = try connected(deadlineMilliseconds: 50)
+        let (lane, fake) = try connected(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(lane.connection.issue(update, key: key, tag: 1) == .issued)
         // The call goes out and the answer comes in, and then the lane does nothing for longer than the deadline.
         lane.loop.turn(waitMilliseconds: 0)
         lane.loop.turn(waitMilliseconds: 0)
         let start = lane.loop.nowMilliseconds
-        while lane.loop.nowMilliseconds - start < 80 { lane.loop.refreshClock() }
+        while lane.loop.nowMilliseconds - start < 2_500 {
+            usleep(10_000)
+            lane.loop.refreshClock()
+        }
         #expect(lane.turn { !lane.events.isEmpty })
         #expect(lane.events == [.admitted(1, ModelReply(.duplicate))])
         lane.connection.close()
