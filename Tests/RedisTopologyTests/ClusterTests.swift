@@ -13,7 +13,7 @@ import Testing
     private let second: UInt64 = 2
     private let activities = 0..<6_000
 
-    private func caller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 2_000) throws -> Caller {
+    private func caller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 20_000) throws -> Caller {
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
         return try Caller(configuration)
@@ -25,7 +25,9 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         // The first seed is nobody.
         let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
-        let caller = try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster))
+        var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        let caller = try Caller(configuration)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
@@ -106,7 +108,7 @@ import Testing
 
     @Test func `A primary stands still: its calls time out, and its replica answers them`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
-        let caller = try caller(cluster, deadlineMilliseconds: 300)
+        let caller = try caller(cluster, deadlineMilliseconds: 1_000)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
@@ -222,7 +224,7 @@ struct Resharding {
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             let move = move(slot)
             let port = String(cluster.primaries[move.target].port)
-            lines[move.source].append(["MIGRATE", "127.0.0.1", port, "", "0", "5000", "KEYS"] + keys)
+            lines[move.source].append(["MIGRATE", "127.0.0.1", port, "", "0", "120000", "KEYS"] + keys)
         }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             #expect(lines[move(slot).source].reply() == ["OK"])

@@ -8,7 +8,9 @@ import Testing
 @Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
-        return try Caller(RedisConfiguration(url: RedisURL(url), topology: .cluster), loop: loop)
+        var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        return try Caller(configuration, loop: loop)
     }
 
     @Test(
@@ -101,7 +103,8 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 100
+        // It is let go after twice this.
+        configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))
         let slot = Caller.key(1) { KeyPlace($0).slot }

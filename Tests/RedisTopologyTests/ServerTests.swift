@@ -10,7 +10,7 @@ import Testing
         _ url: String,
         tls: TLSContext? = nil,
         topology: RedisTopology = .single,
-        deadlineMilliseconds: Int64 = 2_000
+        deadlineMilliseconds: Int64 = 20_000
     ) throws -> Caller {
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: topology, tls: tls)
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
@@ -151,7 +151,7 @@ import Testing
 
     @Test func `A server that hangs is given up, and taken again when it goes on`() throws {
         let server = try ServerProcess()
-        let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 200)
+        let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 1_000)
         #expect(caller.works())
         caller.forget()
         server.suspend()
