@@ -51,9 +51,9 @@ import Testing
 
     private func caller(_ sentinels: String, name: String = "mymaster") throws -> Caller {
         let url = try RedisURL(sentinels, portDefault: RedisURL.sentinelPortDefault)
-        return try Caller(
-            RedisConfiguration(url: RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
-        )
+        var configuration = RedisConfiguration(url: try RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
+        configuration.responseDeadlineMilliseconds = 20_000
+        return try Caller(configuration)
     }
 
     private func sent(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
@@ -100,10 +100,8 @@ import Testing
     @Test func `A shared provider token is found with the primary that takes over`() throws {
         let watched = try Watched()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
-        let configuration = RedisConfiguration(
-            url: try RedisURL("redis://:data@mymaster/0"),
-            topology: .sentinel(url)
-        )
+        var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
+        configuration.responseDeadlineMilliseconds = 20_000
         let (one, other) = (
             try ProviderTokenShare(configuration: configuration), try ProviderTokenShare(configuration: configuration)
         )
