@@ -10,7 +10,7 @@ import Testing
 @testable import CausewayWorker
 
 /// The endpoint over real sockets.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct EndpointTests {
     /// Runs the service, as a service group would, around the test's body.
     static func withEndpoint(
@@ -175,7 +175,7 @@ final class Client: Sendable {
 
     init(port: UInt16) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var timeout = timeval(tv_sec: 10, tv_usec: 0)
+        var timeout = timeval(tv_sec: 120, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         let result = Reactor.SocketAddress.loopback(port: port).withRaw { connect(descriptor, $0, $1) }
         guard result == 0 else { throw Failure() }

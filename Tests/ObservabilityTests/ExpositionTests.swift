@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayWorker
@@ -96,7 +97,8 @@ struct ExpositionTests {
         let reading = ProcessReading.now()
         let startedAt = try #require(reading.startedAtMilliseconds)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        #expect((now - 3_600_000...now + 2_000).contains(startedAt))
+        // All tests run in one process, on a slow machine for long.
+        #expect((now - 86_400_000...now + 2_000).contains(startedAt))
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
         let open = try #require(reading.openDescriptors)
@@ -105,7 +107,7 @@ struct ExpositionTests {
     }
 
     /// Prometheus' own checker, where it is installed.
-    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")))
+    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")), .ownThread)
     func promtoolFindsNoFault() throws {
         var worker = WellWorker()
         worker.first.add(.pushes, 0, 3)

@@ -1,11 +1,12 @@
 import Foundation
 import Logging
 import Reactor
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
-@Suite("A collector behind TLS", .timeLimit(.minutes(1)))
+@Suite("A collector behind TLS", .timeLimit(.minutes(5)), .ownThread)
 struct SecureCollectorTests {
     private static let accepted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -140,7 +141,7 @@ final class Scene {
     func running(_ exporter: TraceExporter, until isMet: (TraceBoard) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + .seconds(120)
         while !isMet(board), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
         run.cancel()
         await run.value

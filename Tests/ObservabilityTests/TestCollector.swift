@@ -48,7 +48,7 @@ final class TestCollector: Sendable {
 
     /// Waits for so many requests.
     func await(_ count: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + .seconds(120)
         while requests.count < count {
             try #require(ContinuousClock.now < deadline, "\(count) requests, there are \(requests.count)")
             try await Task.sleep(for: .milliseconds(5))
