@@ -268,8 +268,8 @@ import Testing
     }
 
     @Test func refusedConnectionIsTriedAgainAndAgain() throws {
-        let fixture = try Fixture()
-        fixture.server.stop()
+        let port = try Listener.unusedLoopbackPort()
+        let fixture = try Fixture { $0.port = port }
         fixture.pool.start()
         fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
         #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })

@@ -154,6 +154,8 @@ private final class TroubledApp {
             silentListener = listener
             configuration.port = listener.port
         }
+        // Not that of a listener that was closed: it may be the port of another test's server in a moment.
+        if trouble == .refusedConnection { configuration.port = try Listener.unusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
@@ -161,8 +163,7 @@ private final class TroubledApp {
             handler: recorder
         )
         switch trouble {
-        case .refusedConnection: server.stop()
-        case .silentHandshake: break
+        case .refusedConnection, .silentHandshake: break
         case .noSettings: server.sendsSettings = false
         case .noAnswers: server.respond = { $0.ordinal == 0 ? .accepted : nil }
         case .endsAtEachPush:

@@ -23,8 +23,9 @@ extension ReactorTests {
 
         @Test func `an address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            let server = try TestServer(loop: loop)
-            let address = server.address
+            // One that nobody is given in between.
+            let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+            let server = try TestServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
                 try TestServer(loop: loop, address: address)
             }

@@ -235,9 +235,7 @@ extension ReactorTests {
 
         @Test func `a refused connection, over TCP and over a Unix socket`() throws {
             let loop = try EventLoop()
-            let server = try TestServer(loop: loop)
-            let address = server.address
-            server.close()
+            let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             #expect(failure(to: address, loop: loop)?.code == .connectFailed(ECONNREFUSED))
             let path = try #require(SocketAddress.unix(path: "/tmp/reactor-tests-no-such-socket"))
             #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
