@@ -12,8 +12,13 @@ struct ChildProcessTests {
         log = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-child-\(UUID()).log").path
     }
 
-    private func child(_ script: String, output: ChildProcess.Output = .log) throws -> ChildProcess {
-        try ChildProcess(name: "child", command: ["/bin/sh", "-c", script], logFile: log, output: output)
+    private func child(
+        _ script: String,
+        output: ChildProcess.Output = .log,
+        variables: [String] = ChildProcess.ownVariables
+    ) throws -> ChildProcess {
+        let command = ["/bin/sh", "-c", script]
+        return try ChildProcess(name: "child", command: command, logFile: log, output: output, variables: variables)
     }
 
     @Test func itsFirstLineAndItsEnd() throws {
@@ -49,10 +54,13 @@ struct ChildProcessTests {
 
     @Test func aWorkersConfigurationIsNotInherited() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        setenv("CAUSEWAY_DEMO_TEST", "leaked", 1)
-        defer { unsetenv("CAUSEWAY_DEMO_TEST") }
-        let child = try child("echo \"[$CAUSEWAY_DEMO_TEST]\"", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 10_000) == "[]")
+        // Given, not set: other tests start programs meanwhile, which would inherit it.
+        let child = try child(
+            "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
+            output: .pipe,
+            variables: ["CAUSEWAY_DEMO_TEST=leaked", "OTHER=kept"]
+        )
+        #expect(try child.firstLine(milliseconds: 10_000) == "[,kept]")
         _ = child.wait(milliseconds: 10_000)
     }
 

@@ -39,11 +39,13 @@ final class ChildProcess {
     private let output: Int32
     private(set) var ending: Ending?
 
+    /// - Parameter variables: the environment, as `NAME=value`. What would configure a worker of the user's is left out.
     init(
         name: String,
         command: [String],
         logFile: String,
-        output destination: Output = .log
+        output destination: Output = .log,
+        variables: [String] = ChildProcess.ownVariables
     ) throws(DemoError) {
         guard access(Self.launcher, X_OK) == 0 else {
             throw DemoError("\(Self.launcher) is missing: install util-linux")
@@ -64,7 +66,7 @@ final class ChildProcess {
                 }
                 defer { if pipeEnds[1] >= 0 { close(pipeEnds[1]) } }
                 let output = pipeEnds[1] >= 0 ? pipeEnds[1] : file >= 0 ? file : log
-                return (try Self.spawn(arguments, output: output, error: log), pipeEnds[0])
+                return (try Self.spawn(arguments, variables, output: output, error: log), pipeEnds[0])
             }
         }
         (identifier, output) = try spawned.get()
@@ -82,7 +84,12 @@ final class ChildProcess {
         return descriptor
     }
 
-    private static func spawn(_ arguments: [String], output: Int32, error: Int32) throws(DemoError) -> pid_t {
+    private static func spawn(
+        _ arguments: [String],
+        _ variables: [String],
+        output: Int32,
+        error: Int32
+    ) throws(DemoError) -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
@@ -106,22 +113,23 @@ final class ChildProcess {
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         var identifier: pid_t = 0
-        var variables = environment()
-        defer { for variable in variables { free(variable) } }
-        let code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &variables)
+        let others = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
+        var environment: [UnsafeMutablePointer<CChar>?] = others.map { strdup($0) } + [nil]
+        defer { for variable in environment { free(variable) } }
+        let code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &environment)
         guard code == 0 else { throw DemoError(arguments.joined(separator: " "), errno: code) }
         return identifier
     }
 
-    /// Ours, without what would configure a worker of the user's.
-    private static func environment() -> [UnsafeMutablePointer<CChar>?] {
-        var variables: [UnsafeMutablePointer<CChar>?] = []
+    /// The environment of this program.
+    static var ownVariables: [String] {
+        var variables: [String] = []
         var next = environ
         while let variable = next.pointee {
-            if strncmp(variable, "CAUSEWAY_", 9) != 0 { variables.append(strdup(variable)) }
+            variables.append(String(cString: variable))
             next += 1
         }
-        return variables + [nil]
+        return variables
     }
 
     /// Its ending, if it has ended. Does not wait.
