@@ -94,7 +94,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
-        .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka"], swiftSettings: settings),
+        .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "RedisTests",
             dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel", "Testbed"],
@@ -138,7 +138,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity", "Testbed"], swiftSettings: settings),
-        .testTarget(name: "SeasonTests", dependencies: ["causeway"], swiftSettings: settings),
+        .testTarget(name: "SeasonTests", dependencies: ["causeway", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
             dependencies: ["causeway", "Kafka", "LiveActivity", "Reactor", "Testbed"],

@@ -1,7 +1,8 @@
 import Kafka
+import Testbed
 import Testing
 
-@Suite struct ConfigurationTests {
+@Suite(.ownThread) struct ConfigurationTests {
     final class NoHandler: ConsumerHandler {
         func assigned(_ partitions: [TopicPartition]) {}
         func revoked(_ partitions: [TopicPartition], lost: Bool) {}
@@ -23,7 +24,7 @@ import Testing
     private func producerError(_ properties: [(name: String, value: String)]) -> KafkaError? {
         do throws(KafkaError) {
             let producer = try Producer(properties: properties)
-            #expect(producer.close(deadlineMilliseconds: 10_000) == .closed)
+            #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
             return nil
         } catch {
             return error

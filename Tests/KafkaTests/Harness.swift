@@ -46,6 +46,9 @@ func monotonicMilliseconds() -> Int64 {
     return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
 }
 
+/// How long a test waits for an event that ends its wait: far longer than one takes on the slowest machine.
+let eventLimitMilliseconds: Int64 = 120_000
+
 /// A copy of a record, to compare with.
 struct Received: Equatable {
     var topic: Int32
@@ -137,8 +140,8 @@ final class TestConsumer {
     }
 
     /// Polls until the condition holds. The only thing waited on is the descriptor.
-    func run(limitMilliseconds: Int64 = 20_000, until condition: (TestConsumer) -> Bool) async -> Bool {
-        let limit = monotonicMilliseconds() + limitMilliseconds
+    func run(until condition: (TestConsumer) -> Bool) async -> Bool {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
             while step() {
                 if condition(self) { return true }
@@ -147,6 +150,24 @@ final class TestConsumer {
             let remaining = limit - monotonicMilliseconds()
             guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return condition(self) }
         }
+    }
+
+    /// The next record itself, which is waited for: the embedded broker answers a fetch with one batch, and records
+    /// that were produced one after the other may be in several.
+    func nextMessage() async -> Message? {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        while true {
+            repeat {
+                if let message = pollMessage() { return message }
+            } while consumer.queuedCount > 0
+            let remaining = limit - monotonicMilliseconds()
+            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return nil }
+        }
+    }
+
+    private func pollMessage() -> Message? {
+        guard case .message(let message) = consumer.poll() else { return nil }
+        return message
     }
 
     /// One poll; false if nothing was waiting. It may tell of an assignment and bring one of its records as well.
@@ -166,7 +187,7 @@ final class TestConsumer {
         return true
     }
 
-    func close(deadlineMilliseconds: Int64 = 20_000) -> CloseOutcome {
+    func close(deadlineMilliseconds: Int64 = eventLimitMilliseconds) -> CloseOutcome {
         consumer.close(deadlineMilliseconds: deadlineMilliseconds)
     }
 }
@@ -194,8 +215,8 @@ final class TestProducer {
         _ = producer.close(deadlineMilliseconds: 0)
     }
 
-    func awaitReports(_ count: Int, limitMilliseconds: Int64 = 20_000) async -> Bool {
-        let limit = monotonicMilliseconds() + limitMilliseconds
+    func awaitReports(_ count: Int) async -> Bool {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
             producer.pollReports { reports.append(Report(opaque: $0, error: $1, persistence: $2)) }
             if reports.count >= count { return true }
@@ -231,7 +252,7 @@ final class TestProducer {
     }
 
     func close() {
-        #expect(producer.close(deadlineMilliseconds: 20_000) == .closed)
+        #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
     }
 }
 

@@ -1,7 +1,8 @@
 import Kafka
+import Testbed
 import Testing
 
-@Suite struct OffsetTests {
+@Suite(.ownThread) struct OffsetTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
     @Test func onlyWhatIsStoredIsCommitted() async throws {
@@ -51,7 +52,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
-        let limit = monotonicMilliseconds() + 20_000
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while try reader.consumer.committed([Self.partition]) != [10], monotonicMilliseconds() < limit {}
         #expect(try reader.consumer.committed([Self.partition]) == [10])
         #expect(reader.close() == .closed)

@@ -1,7 +1,8 @@
 import Kafka
+import Testbed
 import Testing
 
-@Suite struct PauseTests {
+@Suite(.ownThread) struct PauseTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
     @Test func pausingNeverRewindsNorSkips() async throws {

@@ -1,4 +1,5 @@
 import Kafka
+import Testbed
 import Testing
 
 @Suite struct ProducerTests {
@@ -108,20 +109,21 @@ import Testing
         next.close()
     }
 
-    @Test func flushDoesNotLinger() async throws {
+    @Test(.ownThread) func flushDoesNotLinger() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("linger.ms", "60000")])
         let topic = try producer.producer.topic("results")
         #expect(producer.send(topic, value: [1], opaque: 3).isQueued)
         var opaques: [UInt64] = []
-        let isEmpty = producer.producer.flush(timeoutMilliseconds: 20_000) { opaque, _, _ in opaques.append(opaque) }
+        let limit = eventLimitMilliseconds
+        let isEmpty = producer.producer.flush(timeoutMilliseconds: limit) { opaque, _, _ in opaques.append(opaque) }
         #expect(isEmpty)
         #expect(opaques == [3])
         producer.close()
     }
 
-    @Test func flushGivesUpAtItsDeadlineAndPurgeReportsTheRest() async throws {
+    @Test(.ownThread) func flushGivesUpAtItsDeadlineAndPurgeReportsTheRest() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)

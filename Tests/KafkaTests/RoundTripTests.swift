@@ -1,7 +1,8 @@
 import Kafka
+import Testbed
 import Testing
 
-@Suite struct RoundTripTests {
+@Suite(.ownThread) struct RoundTripTests {
     @Test func recordsComeBackAsTheyWere() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -92,7 +93,7 @@ import Testing
         try await producer.fill("commands", count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { !$0.received.isEmpty })
-        guard case .message(let message) = reader.consumer.poll() else {
+        guard let message = await reader.nextMessage() else {
             Issue.record("no second record")
             return
         }

@@ -1,9 +1,10 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The season's records")
+@Suite("The season's records", .ownThread)
 struct MatchRecordsTests {
     private let match: Match
     private let records: MatchRecords

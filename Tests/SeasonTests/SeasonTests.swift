@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The 2018 season")
+@Suite("The 2018 season", .ownThread)
 struct SeasonTests {
     private let season: Season
 

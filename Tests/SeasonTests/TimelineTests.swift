@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("The squeezed time line")
+@Suite("The squeezed time line", .ownThread)
 struct TimelineTests {
     private let season: Season
     private let timeline: Timeline
