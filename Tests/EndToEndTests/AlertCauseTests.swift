@@ -122,7 +122,7 @@ struct AlertCauseTests {
             // It has not filled up again by then, and that alone is no reason.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
-            try run.awaitMetrics("nothing that waits", seconds: 90) { $0.sum("causeway_records_held") == 0 }
+            try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_held") == 0 }
 
             for (wave, activities) in [crowd.activities.prefix(30), crowd.activities.suffix(30)].enumerated() {
                 for activity in activities {

@@ -58,19 +58,24 @@ struct MetricsTests {
             #expect(try run.status(of: "/readyz") == 200)
 
             // Thousands of commands later there is no series that was not there before, and none tells of an activity.
-            #expect(scrape.names == early.names)
+            let known = scrape.names.filter { !Self.isLate($0) }
+            #expect(known == early.names.filter { !Self.isLate($0) })
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
             try promtool(scrape.text)
             #expect(try spokenOf().filter { scrape.sum($0) == nil } == [])
         }
     }
 
+    /// Metrics whose series come with their first count. What they count may happen, or not.
+    private static let later: Set = [
+        "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
+        "causeway_log_lines_suppressed_total",
+    ]
+
+    private static func isLate(_ series: String) -> Bool { later.contains(String(series.prefix { $0 != "{" })) }
+
     /// The metrics that alerts and dashboard read, but for those whose series come with their first count.
     private func spokenOf() throws -> Set<String> {
-        let later: Set = [
-            "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
-            "causeway_log_lines_suppressed_total",
-        ]
         let files = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files")
         let text = try ["rules.yaml", "dashboard.json"]
@@ -78,7 +83,7 @@ struct MetricsTests {
             .joined()
         let names = Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
         #expect(names.count > 30)
-        return names.subtracting(later)
+        return names.subtracting(Self.later)
     }
 
     private func compare(_ scrape: Scrape, with reader: ResultsReader, commands: Int) throws {
@@ -108,7 +113,8 @@ struct MetricsTests {
     private func compare(_ scrape: Scrape, with service: JSONObject) throws {
         let requests = try #require(service["requests"] as? Double)
         let byPriority = try #require(service["acceptedByPriority"] as? JSONObject)
-        #expect(requests > 40)
+        // The ten starts and the twenty ends at the least, however slow the machine.
+        #expect(requests >= 30)
         #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == service["accepted"] as? Double)
         #expect(scrape.sum("causeway_pushes_total") == requests)
         #expect(scrape.sum("causeway_apns_round_trip_seconds_count") == requests)
@@ -136,19 +142,23 @@ struct MetricsTests {
             try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
-            let slow = #"{"latencyMillisecondsLeast":4000,"latencyMillisecondsMost":4000}"#
-            _ = try ControlClient(port: run.stage.simulator.controlPort).body("PUT", "/faults", body: Array(slow.utf8))
+            // It answers when the test has seen what there is to be seen.
+            let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
+            simulator.signal(SIGSTOP)
+            defer { simulator.signal(SIGCONT) }
             try traffic.sendWithoutWaiting()
-            try run.awaitMetrics("a push on its way") { $0.sum("causeway_pushes_in_flight") == 1 }
-            #expect(try run.scrape().sum("causeway_records_waiting", ["for": "apns"]) == 1)
+            try run.awaitMetrics("a push on its way") {
+                $0.sum("causeway_pushes_in_flight") == 1 && $0.sum("causeway_records_waiting", ["for": "apns"]) == 1
+            }
 
             let worker = try #require(run.stage.worker)
             worker.signal(SIGTERM)
-            try run.awaitMetrics("the end coming", seconds: 3) { $0.sum("causeway_draining") == 1 }
+            try run.awaitMetrics("the end coming", seconds: 10) { $0.sum("causeway_draining") == 1 }
             #expect(try run.status(of: "/readyz") == 503)
             #expect(try run.status(of: "/livez") == 200)
             #expect(worker.poll() == nil)
-            #expect(worker.wait(milliseconds: 20_000) == .exited(0))
+            simulator.signal(SIGCONT)
+            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
         }
     }
 
@@ -175,7 +185,7 @@ struct MetricsTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             let configuration = run.stage.path("causeway.yaml")
-            try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 20 }
             let health = [ExampleRun.executable, "health"]
             let live = try outputOf(health[0], ["health", "--config", configuration])
             #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")

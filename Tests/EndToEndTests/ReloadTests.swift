@@ -46,13 +46,22 @@ struct ReloadTests {
             #expect(Set(flow.outcomes) == ["accepted", "superseded"])
             let times = flow.accepted
             let gaps = zip(times, times.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
-            #expect(gaps.allSatisfy { $0.milliseconds >= 990 })
-            #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_000 }, "\(gaps)")
+            Self.expect(gaps.map { $0.milliseconds }, spacing: 1_000)
+            #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_600 }, "\(gaps)")
             // The first push behind the reload may have rested by the old numbers.
             let after = gaps.filter { $0.at > slowed }.dropFirst()
-            #expect(after.count >= 4 && after.allSatisfy { $0.milliseconds >= 2_990 }, "\(gaps)")
+            #expect(after.count >= 4, "\(gaps)")
+            Self.expect(after.map { $0.milliseconds }, spacing: 3_000)
             try run.stage.stopWorker(graceMilliseconds: 30_000)
         }
+    }
+
+    /// Redis spaces the permits by its clock; what is permitted in time may leave late, and the next one in time again. Such lateness
+    /// does not add up.
+    private static func expect(_ gaps: [Double], spacing: Double) {
+        let latenessMilliseconds = 400.0
+        #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")
+        #expect(gaps.reduce(0, +) >= spacing * Double(gaps.count) - latenessMilliseconds, "\(gaps)")
     }
 
     private static func policy(spacing: Int) -> String {

@@ -46,8 +46,9 @@ struct ShutdownTests {
             #expect(worker.wait(milliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)
-            #expect(worker.wait(milliseconds: 15_000) == .exited(0))
-            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            // By itself the drain ends after twenty seconds, of which two are over.
+            #expect(ContinuousClock.now - start < .seconds(15))
             try match.awaitLog("told again to stop")
             try match.awaitLog("worker stopped")
 
