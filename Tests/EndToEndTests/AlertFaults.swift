@@ -8,7 +8,7 @@ extension ExampleRun {
     /// Puts another worker in the stage's place, which listens where that did and is started by a program that comes before it.
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
-        try stage.stopWorker(graceMilliseconds: 30_000)
+        try stage.stopWorker(graceMilliseconds: 90_000)
         stage.parts.append(
             try ChildProcess(
                 name: "another worker",
@@ -59,7 +59,7 @@ enum RedisCluster {
             try outputOf("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
         }
         func wait(for what: String, until isMet: () throws -> Bool) throws {
-            let deadline = Date(timeIntervalSinceNow: 90)
+            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
             while try !isMet() {
                 guard Date() < deadline else { throw Timeout(what: what) }
                 usleep(20_000)
@@ -105,7 +105,7 @@ final class OutOfLog: ConsumerHandler {
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while !member.assigned.contains(first) {
             guard Date() < deadline else { throw Timeout(what: "an assignment") }
             _ = consumer.poll()

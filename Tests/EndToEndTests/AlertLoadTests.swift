@@ -24,8 +24,7 @@ struct AlertLoadTests {
             try traffic.floodOnePartition(activities: 1_200..<1_800)
             let old = try run.awaitState(
                 "commands that are a minute old",
-                alerting: [.redisAway, .commandsStale, .lagGrows],
-                seconds: 180
+                alerting: [.redisAway, .commandsStale, .lagGrows]
             ) { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800 }
             #expect(try run.findings().contains("CausewayCommandsStale"))
             history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
@@ -108,7 +107,7 @@ struct AlertLoadTests {
             #expect(try run.findings().contains("CausewayNoPartitions"))
             #expect(try run.status(of: "/livez") == 200)
 
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
             #expect(throws: (any Error).self) { try run.scrape() }
             history.add(nil, minutes: 20, firing: "CausewayGone")
             history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
@@ -121,7 +120,7 @@ struct AlertLoadTests {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
             history.addQuiet(well, minutes: 15)
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
             try OutOfLog.commit(on: run)
             try run.stage.startWorker()
             let still = try run.awaitState("a partition that stands still", alerting: [.partitionStandsStill]) {

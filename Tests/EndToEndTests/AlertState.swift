@@ -44,7 +44,7 @@ extension ExampleRun {
         _ what: String,
         alerting: Set<StateAlert> = [],
         whatever: Set<StateAlert> = [],
-        seconds: Double = 120,
+        seconds: Double = eventLimitSeconds,
         turn: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {

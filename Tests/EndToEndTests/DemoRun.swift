@@ -39,7 +39,7 @@ func outputOf(
 ) throws -> (code: Int32, text: String) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
-    process.arguments = ["--kill-after=10", "280", program] + arguments
+    process.arguments = ["--kill-after=10", "580", program] + arguments
     if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
     let output = Pipe()
     process.standardOutput = output

@@ -6,7 +6,7 @@ import Testing
 @testable import causeway
 
 /// What a worker needs comes later than the worker, or goes and comes back.
-@Suite("What a worker depends on", .serialized, .timeLimit(.minutes(5)))
+@Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
     /// The worker is the first that there is. Kafka comes, then Redis, then APNs; meanwhile it says what it waits for, and is restarted
     /// by nobody.
@@ -56,7 +56,7 @@ struct DependencyTests {
             try traffic.awaitAll()
             try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
             try run.await("nothing to find") { try run.findings().isEmpty }
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -110,7 +110,7 @@ struct DependencyTests {
             try run.awaitMetrics("nothing that waits") {
                 $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -125,7 +125,7 @@ struct DependencyTests {
 
 extension ExampleRun {
     /// Looks until it is so.
-    func await(_ what: String, seconds: Double = 60, until isMet: () throws -> Bool) throws {
+    func await(_ what: String, seconds: Double = eventLimitSeconds, until isMet: () throws -> Bool) throws {
         let deadline = Date(timeIntervalSinceNow: seconds)
         while try !isMet() {
             guard Date() < deadline else { throw Timeout(what: what) }

@@ -119,7 +119,7 @@ final class ExampleRun {
 
     /// Carries what the apps post to the worker, until so many have been carried in all.
     func relay(until count: Int) throws {
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while relay.count < count {
             guard Date() < deadline else { throw Timeout(what: "\(count) registrations, there are \(relay.count)") }
             try stage.check()
@@ -174,7 +174,7 @@ final class ExampleRun {
     func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
         let before = try memory(of: activity, app: app)
         try body()
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while try memory(of: activity, app: app) == before {
             guard Date() < deadline else { throw Timeout(what: "a change of \(activity) in Redis") }
             wire.takeReports()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("The example activities, from Kafka to the Lock Screen", .serialized, .timeLimit(.minutes(5)))
+@Suite("The example activities, from Kafka to the Lock Screen", .serialized, .timeLimit(.minutes(10)))
 struct ExampleTests {
     @Test(arguments: ExampleFiles.names)
     func carried(name: String) async throws {
@@ -12,7 +12,7 @@ struct ExampleTests {
             let run = try ExampleRun([name])
             defer { run.close() }
             try Journey(name, run).travel()
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 

@@ -23,7 +23,7 @@ final class HeaderLog: ConsumerHandler {
     }
 
     func await(_ isDone: (HeaderLog) -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while !isDone(self) {
             guard Date() < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
             try run.stage.check()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("As many lanes as processors that may be used", .timeLimit(.minutes(5)))
+@Suite("As many lanes as processors that may be used", .timeLimit(.minutes(10)))
 struct LaneCountTests {
     /// On all processors that the test may use, and on one of them.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
@@ -33,7 +33,7 @@ struct LaneCountTests {
                     logFile: stage.path("worker.log")
                 )
             )
-            let deadline = Date(timeIntervalSinceNow: 60)
+            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
             var log = ""
             while !log.contains("worker started") {
                 guard Date() < deadline else { throw Timeout(what: "the worker's start") }

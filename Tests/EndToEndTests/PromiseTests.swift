@@ -7,7 +7,7 @@ import Testing
 
 /// Seasons that run ten times faster than phones may change, with a budget that is too small for them, held against all promises by a
 /// checker that shares nothing with the program (`Tests/Checker`).
-@Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(5)))
+@Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
     private static let checker = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Checker").path

@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(5)))
+@Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(10)))
 struct ProviderTokenTests {
     /// Two workers, of groups of their own since the embedded broker serves one member of a group: both push, one has signed.
     @Test func twoWorkersShareOneToken() async throws {
@@ -34,7 +34,7 @@ struct ProviderTokenTests {
                 try String(contentsOfFile: run.stage.path(file), encoding: .utf8).components(separatedBy: text).count
                     - 1
             }
-            let deadline = Date(timeIntervalSinceNow: 60)
+            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
             while try lines("worker started", in: "other.log") == 0 {
                 guard Date() < deadline else { throw Timeout(what: "the other worker") }
                 try run.stage.check()
@@ -48,7 +48,7 @@ struct ProviderTokenTests {
             )
             #expect(entry.text.utf8.count > 100)
             #expect(!entry.text.contains("eyJ"), "not to be read by who can read Redis")
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -79,7 +79,7 @@ struct ProviderTokenTests {
             for _ in 0..<3 { try traffic.sendOne() }
 
             #expect(traffic.outcomes.allSatisfy { $0 == "accepted" }, "\(traffic.outcomes)")
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

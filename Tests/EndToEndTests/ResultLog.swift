@@ -2,6 +2,9 @@ import Foundation
 import Kafka
 import Testing
 
+/// How long a test waits for an event that ends its wait: far longer than one takes on the slowest machine.
+let eventLimitSeconds = 180.0
+
 /// The results topic, by command.
 final class ResultLog: ConsumerHandler {
     private var consumer: Consumer?
@@ -24,8 +27,8 @@ final class ResultLog: ConsumerHandler {
     func outcome(_ command: String) -> String? { last(command)?["outcome"] as? String }
 
     /// Reads until the newest result of each of these commands is that outcome.
-    func await(_ commands: [String], outcome: String, seconds: Double = 60, _ turn: () throws -> Void = {}) throws {
-        let deadline = Date(timeIntervalSinceNow: seconds)
+    func await(_ commands: [String], outcome: String, _ turn: () throws -> Void = {}) throws {
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while !commands.allSatisfy({ self.outcome($0) == outcome }) {
             guard Date() < deadline else {
                 let states = commands.map { "\($0): \(self.outcome($0) ?? "no result")" }

@@ -64,7 +64,7 @@ extension ExampleRun {
     @discardableResult
     func awaitMetrics(
         _ what: String,
-        seconds: Double = 120,
+        seconds: Double = eventLimitSeconds,
         turn: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {

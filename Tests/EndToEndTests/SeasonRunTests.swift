@@ -3,7 +3,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(5)))
+@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(10)))
 struct SeasonRunTests {
     private static let matches = 3
     private static let followers = 6

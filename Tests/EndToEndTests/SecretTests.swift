@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("No secret in what a worker says", .timeLimit(.minutes(5)))
+@Suite("No secret in what a worker says", .timeLimit(.minutes(10)))
 struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
@@ -102,7 +102,7 @@ struct SecretTests {
             for headers in log.deadLetters {
                 #expect(search.findings(in: "\(headers)") == [], "\(headers)")
             }
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
             try run.turn(milliseconds: 500)
             let text = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
             #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")

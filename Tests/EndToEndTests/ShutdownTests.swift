@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("A worker that is told to stop", .timeLimit(.minutes(5)))
+@Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
     /// The whole of a match at once, and SIGTERM while it is being worked on: the worker finishes what it has begun, commits
     /// it and exits with 0; the next one carries on behind it. No push is sent twice. A result may come twice: of a command that was
@@ -16,7 +16,7 @@ struct ShutdownTests {
             defer { match.close() }
             try match.play()
             try match.read { match.reader.tally.commands > 0 }
-            try match.run.stage.stopWorker(graceMilliseconds: 30_000)
+            try match.run.stage.stopWorker(graceMilliseconds: 90_000)
             try match.run.stage.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
             #expect(match.reader.tally.repeated * 4 < match.feed.commands)
@@ -67,7 +67,7 @@ private final class Match {
     private(set) var feed: SeasonFeed
     private let phones: SimulatedPhones
     private let wire: CommandWire
-    private let deadline = Date(timeIntervalSinceNow: 240)
+    private let deadline = Date(timeIntervalSinceNow: 480)
 
     init(followers: Int) throws {
         let season = ExampleFiles("season")

@@ -6,7 +6,7 @@ import Testing
 @testable import causeway
 
 /// A collector of another make (Python) takes what the worker exports.
-@Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(5)))
+@Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))
 struct TraceExportTests {
     private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
@@ -25,7 +25,7 @@ struct TraceExportTests {
             try log.await { $0.results.count == 3 }
             let spans = try collector.await(3)
             // The unsampled and the untraced come to nothing: what is left is told before the worker ends.
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
 
             if spans.allSatisfy({ $0["foreign"] as? Bool != true }) {
@@ -68,7 +68,7 @@ struct TraceExportTests {
             let headers = commands.compactMap { log.results[$0]?["traceparent"] }
             let expected = roots.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
             #expect(Set(headers) == Set(expected) && headers.count == 3)
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -83,7 +83,7 @@ struct TraceExportTests {
             try traffic.send(untilLogHas: "traces cannot be exported")
             try traffic.send(untilLogHas: "traces were dropped")
             #expect(traffic.outcomes.allSatisfy { $0 == "accepted" })
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -137,7 +137,7 @@ struct TraceExportTests {
             }
             let taken = try run.awaitMetrics("exported traces") { ($0.sum("causeway_traces_exported_total") ?? 0) > 0 }
             #expect(taken.sum("causeway_trace_posts_failed_total") == 0)
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
             let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
             #expect(log.contains("its certificate: ") && !log.contains(Self.authorization))
         }
@@ -234,7 +234,7 @@ private final class Collector {
     func await(_ count: Int) throws -> [JSONObject] { try awaitSpans("\(count) spans") { $0.count >= count } }
 
     func awaitSpans(_ what: String, until isMet: ([JSONObject]) -> Bool) throws -> [JSONObject] {
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while true {
             let spans = try spans()
             if isMet(spans) { return spans }

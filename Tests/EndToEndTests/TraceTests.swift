@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("A trace that comes with a command", .timeLimit(.minutes(5)))
+@Suite("A trace that comes with a command", .timeLimit(.minutes(10)))
 struct TraceTests {
     private static let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 
@@ -33,7 +33,7 @@ struct TraceTests {
             let dead = try #require(log.deadLetters.first)
             #expect(dead["traceparent"] == Self.parent && dead["error"] != nil)
             #expect(dead["source"].map { log.results[$0] } == ["traceparent": Self.parent])
-            try run.stage.stopWorker(graceMilliseconds: 30_000)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

@@ -56,7 +56,7 @@ final class Traffic {
     }
 
     func send(untilLogHas text: String, after earlier: String = "") throws {
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while true {
             let log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
             let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex

@@ -8,7 +8,7 @@ final class Stage {
     static let commandPartitions = 16
     /// The embedded broker answers a fetch as soon as it has one record, whatever `fetch.min.bytes` says: this makes it wait for more.
     static let brokerRoundTripMilliseconds = 10
-    static let startMilliseconds: Int64 = 15_000
+    static let startMilliseconds: Int64 = 60_000
 
     let directory: String
     private let executable: String
