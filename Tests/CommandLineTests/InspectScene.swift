@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 /// What `causeway inspect` is pointed at: an activity that was started and updated on a phone, another that waits for its
@@ -171,6 +172,9 @@ struct InspectSceneTrait: SuiteTrait, TestScoping {
         testCase: Test.Case?,
         performing function: @Sendable () async throws -> Void
     ) async throws {
-        try await InspectScene.$current.withValue(InspectScene(), operation: function)
+        // It waits for its programs: not on a thread that other tests wait for.
+        try await onOwnThread {
+            try await InspectScene.$current.withValue(InspectScene(), operation: function)
+        }
     }
 }

@@ -61,7 +61,7 @@ struct ResultsTests {
         }
         for number in 0..<3 {
             try send([result("a", number)], to: "mine")
-            let deadline = Date(timeIntervalSinceNow: 60)
+            let deadline = Date(timeIntervalSinceNow: 120)
             let wanted = (0...number).map { result("a", $0) + "\n" }.joined()
             while try String(contentsOf: file, encoding: .utf8) != wanted, Date() < deadline { usleep(10_000) }
             #expect(try String(contentsOf: file, encoding: .utf8) == wanted)

@@ -9,7 +9,7 @@ final class TopicReader: ConsumerHandler {
         var value: String
     }
 
-    private static let limitMilliseconds = 20_000
+    private static let limitMilliseconds = 120_000
 
     private var consumer: Consumer?
     private var ends: [Int32] = [-1, -1]

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// Against a broker of another make (Python, `Tests/TopicBroker`), which reads requests by Kafka's own description of them.
-@Suite("causeway topics", .timeLimit(.minutes(2)), .ownThread)
+@Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
     /// Such a broker, and what it was asked for.
     private final class Broker {
@@ -18,7 +18,7 @@ struct TopicsTests {
             process.standardOutput = try FileHandle(forWritingTo: output)
             process.standardInput = FileHandle.nullDevice
             try process.run()
-            let end = Date(timeIntervalSinceNow: 30)
+            let end = Date(timeIntervalSinceNow: 120)
             var first: Substring?
             while first == nil {
                 try #require(Date() < end && process.isRunning)

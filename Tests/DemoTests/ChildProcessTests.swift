@@ -24,14 +24,14 @@ struct ChildProcessTests {
     @Test func itsFirstLineAndItsEnd() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("echo ready; echo more; exit 3", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 10_000) == "ready")
-        #expect(child.wait(milliseconds: 10_000) == .exited(3))
+        #expect(try child.firstLine(milliseconds: 60_000) == "ready")
+        #expect(child.wait(milliseconds: 60_000) == .exited(3))
     }
 
     @Test func oneThatDiesIsToldWithItsLog() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("echo 'no port left' >&2; exit 1", output: .pipe)
-        let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 10_000) }
+        let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 60_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
@@ -40,14 +40,14 @@ struct ChildProcessTests {
         let child = try child("exec sleep 60", output: .pipe)
         let error = #expect(throws: DemoError.self) { try child.firstLine(milliseconds: 20) }
         #expect(error?.reason.contains("says nothing") == true)
-        child.stop(graceMilliseconds: 10_000)
+        child.stop(graceMilliseconds: 60_000)
         #expect(child.poll() == .killed(signal: SIGTERM))
     }
 
     @Test func oneThatDoesNotListenIsKilled() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 10_000) == "deaf")
+        #expect(try child.firstLine(milliseconds: 60_000) == "deaf")
         child.stop(graceMilliseconds: 20)
         #expect(child.poll() == .killed(signal: SIGKILL))
     }
@@ -60,14 +60,14 @@ struct ChildProcessTests {
             output: .pipe,
             variables: ["CAUSEWAY_DEMO_TEST=leaked", "OTHER=kept"]
         )
-        #expect(try child.firstLine(milliseconds: 10_000) == "[,kept]")
-        _ = child.wait(milliseconds: 10_000)
+        #expect(try child.firstLine(milliseconds: 60_000) == "[,kept]")
+        _ = child.wait(milliseconds: 60_000)
     }
 
     @Test func aProgramThatDoesNotExist() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
-        #expect(child.wait(milliseconds: 10_000) == .exited(127))
+        #expect(child.wait(milliseconds: 60_000) == .exited(127))
     }
 
     @Test func whatItCosts() throws {
@@ -90,9 +90,9 @@ struct ControlClientTests {
         #expect(ControlClient.parse(Array(text.utf8)) == nil)
     }
 
-    @Test func nobodyThere() throws {
-        let port = try LoopbackPort.free()
-        let error = #expect(throws: DemoError.self) { try ControlClient(port: port).request("GET", "/") }
-        #expect(error?.reason.contains("control port \(port)") == true)
+    @Test func nobodyThere() {
+        // A port that was free a moment ago may be another test's by now.
+        let error = #expect(throws: DemoError.self) { try ControlClient(port: 1).request("GET", "/") }
+        #expect(error?.reason.contains("control port 1") == true)
     }
 }

@@ -20,12 +20,15 @@ struct ResultTail {
     /// Nothing older is left in the topic.
     private(set) var isComplete = false
 
-    /// - Parameter count: how many results are wanted at most.
+    /// - Parameters:
+    ///   - count: how many results are wanted at most.
+    ///   - limitMilliseconds: how long the reading may take.
     init(
         of activity: String,
         app: String,
         count: Int,
-        kafka: WorkerConfiguration.Kafka
+        kafka: WorkerConfiguration.Kafka,
+        limitMilliseconds: Int64 = ResultTail.timeMilliseconds
     ) throws(KafkaError) {
         let reader = try PartitionReader(properties: kafka.consumerProperties, topic: kafka.topics.results)
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
@@ -33,7 +36,7 @@ struct ResultTail {
         let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
         let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value
         let place = reader.partition(of: key, among: partitions, partitioner: partitioner)
-        let deadline = ContinuousClock.now + .milliseconds(Self.timeMilliseconds)
+        let deadline = ContinuousClock.now + .milliseconds(limitMilliseconds)
         var found: [(timestamp: Int64, record: JSONValue)] = []
         isComplete = true
         for partition in place.map({ $0..<$0 + 1 }) ?? 0..<partitions {
