@@ -97,7 +97,7 @@ let package = Package(
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "RedisTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "ScriptModel", "Testbed"],
+            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL", "ScriptModel", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(

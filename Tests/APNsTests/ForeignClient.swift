@@ -1,4 +1,5 @@
 import APNs
+import CLinux
 import Glibc
 import Reactor
 import Testing
@@ -82,6 +83,8 @@ struct ForeignProcess {
         for descriptor: Int32 in [0, 1, 2] {
             posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
         }
+        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         let result = posix_spawn(&child, words[0], &actions, nil, vector, environ)
         guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }

@@ -1,4 +1,5 @@
 import CHiredis
+import CLinux
 import Glibc
 import Reactor
 
@@ -60,6 +61,8 @@ final class RedisServer {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
+        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         let status = posix_spawnp(&process, Self.program, &actions, nil, &pointers, environ)
