@@ -64,6 +64,17 @@ struct ChildProcessTests {
         _ = child.wait(milliseconds: 60_000)
     }
 
+    @Test func noDescriptorIsInheritedButItsThree() throws {
+        defer { try? FileManager.default.removeItem(atPath: log) }
+        // Foundation's has no close-on-exec mark.
+        let pipe = Pipe()
+        let descriptor = pipe.fileHandleForWriting.fileDescriptor
+        let child = try child("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
+        #expect(try child.firstLine(milliseconds: 60_000) == "free")
+        #expect(child.wait(milliseconds: 60_000) == .exited(0))
+        withExtendedLifetime(pipe) {}
+    }
+
     @Test func aProgramThatDoesNotExist() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
