@@ -32,8 +32,8 @@ final class Demo {
     static let resultsPerTurn = 8_000
     static let checkMilliseconds: Int64 = 250
     /// How long nothing may happen while something is due.
-    static let stallMilliseconds: Int64 = 30_000
-    static let drainMilliseconds: Int64 = 30_000
+    static let stallMilliseconds: Int64 = 120_000
+    static let drainMilliseconds: Int64 = 90_000
     static let settleMilliseconds: Int64 = 10_000
 
     private let options: DemoOptions
