@@ -43,11 +43,13 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","devices":["phone-7"]}"#, "\(control)/phones")
         let registrations = try TopicReader(broker, topic: "causeway.registrations")
         let results = try TopicReader(broker, topic: "causeway.results")
+        // A command that overtakes its token is held first, and has two results: the tests count them.
         var values = try registrations.read(1).map(\.value)
-
+        try awaitRedis("a push-to-start token") { try inspect("--device", "phone-7").exitCode == 0 }
         try send(Self.start)
         try Self.awaitOutcome("accepted", in: results)
         values += try registrations.read(1).map(\.value)
+        try awaitRedis("an update token") { try inspect(Self.started).output.contains("sha256") }
         tokens = try values.map { String(try #require($0.firstMatch(of: /"token":"([0-9a-f]+)"/)).1) }
         try send(Self.update(Self.started, sequence: 1, status: "driverEnRoute", priority: 10))
         try Self.awaitOutcome("accepted", in: results)
@@ -93,6 +95,11 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
             if value.contains("\"outcome\":\"\(outcome)\"") { return }
         }
         Issue.record("no result is \(outcome)")
+    }
+
+    private func awaitRedis(_ what: String, until isThere: () throws -> Bool) throws {
+        let deadline = Date(timeIntervalSinceNow: 120)
+        while try !isThere() { try #require(Date() < deadline, "Redis has not got \(what)") }
     }
 
     private func send(_ record: String) throws {

@@ -34,7 +34,7 @@ final class Demo {
     /// How long nothing may happen while something is due.
     static let stallMilliseconds: Int64 = 120_000
     static let drainMilliseconds: Int64 = 90_000
-    static let settleMilliseconds: Int64 = 10_000
+    static let settleMilliseconds: Int64 = 60_000
 
     private let options: DemoOptions
     private let stage: Stage
