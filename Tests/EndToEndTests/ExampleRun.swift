@@ -183,6 +183,18 @@ final class ExampleRun {
         }
     }
 
+    /// Waits until the worker has written down anything about this activity.
+    func awaitMemory(of activity: String, app: String) throws {
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
+        // Of nothing there is an empty line.
+        while try memory(of: activity, app: app).count <= 1 {
+            guard Date() < deadline else { throw Timeout(what: "\(activity) in Redis") }
+            wire.takeReports()
+            try stage.check()
+            usleep(10_000)
+        }
+    }
+
     private func memory(of activity: String, app: String) throws -> Data {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")

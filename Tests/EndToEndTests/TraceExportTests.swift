@@ -19,6 +19,7 @@ struct TraceExportTests {
             let log = try HeaderLog(run)
             defer { log.close() }
             let traffic = try Traffic(run)
+            try traffic.awaitToken()
             let sampled = try traffic.sendOne(headers: [("traceparent", Self.sampled)])
             try traffic.sendOne(headers: [("traceparent", Self.unsampled)])
             try traffic.sendOne()
@@ -60,6 +61,7 @@ struct TraceExportTests {
             let log = try HeaderLog(run)
             defer { log.close() }
             let traffic = try Traffic(run)
+            try traffic.awaitToken()
             let commands = try (0..<3).map { _ in try traffic.sendOne() }
             try log.await { $0.results.count == 3 }
             let roots = try collector.await(9).filter { $0["parentSpanId"] == nil }

@@ -15,6 +15,7 @@ struct TraceTests {
             let log = try HeaderLog(run)
             defer { log.close() }
             let traffic = try Traffic(run)
+            try traffic.awaitToken()
             let traced = try traffic.sendOne(headers: [
                 ("other", "x"), ("traceparent", Self.parent), ("tracestate", "congo=t61rcWkgMzE"),
             ])

@@ -24,6 +24,9 @@ final class Traffic {
         update = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
+    /// Waits until the worker knows the activity's token. A command that overtakes it is held, and goes on in the trace of its registration.
+    func awaitToken() throws { try run.awaitMemory(of: activity, app: "com.example.ride") }
+
     var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
 
     /// - Returns: the command's id.
