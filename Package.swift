@@ -118,7 +118,7 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "APNs", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Reactor",
+                "APNs", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Reactor", "Testbed",
                 .product(name: "Logging", package: "swift-log"), .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings

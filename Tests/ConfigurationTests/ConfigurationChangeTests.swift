@@ -1,10 +1,11 @@
 import Delivery
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
-@Suite("What a running worker takes of another configuration")
+@Suite("What a running worker takes of another configuration", .ownThread)
 struct ConfigurationChangeTests {
     private func change(_ before: String = "", _ after: String) throws -> ConfigurationChange {
         ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))

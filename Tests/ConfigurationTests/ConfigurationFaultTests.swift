@@ -1,8 +1,9 @@
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
-@Suite("What is wrong with a configuration")
+@Suite("What is wrong with a configuration", .ownThread)
 struct ConfigurationFaultTests {
     @Test(
         "One fault, its place and its words",

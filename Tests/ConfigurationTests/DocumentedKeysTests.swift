@@ -1,12 +1,13 @@
 import Foundation
 import LiveActivity
+import Testbed
 import Testing
 import Yams
 
 @testable import CausewayWorker
 
 /// The keys of the file, of the schema and of the structure are the same, and so are their defaults.
-@Suite("Config/causeway.yaml")
+@Suite("Config/causeway.yaml", .ownThread)
 struct DocumentedKeysTests {
     /// A key of the file with its value and the comment that stands above it.
     struct DocumentedKey {

@@ -1,10 +1,11 @@
 import Foundation
 import Logging
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
-@Suite("Log lines")
+@Suite("Log lines", .ownThread)
 struct LoggingTests {
     /// What one event comes to on the descriptor.
     private func line(

@@ -1,9 +1,10 @@
 import LiveActivity
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
-@Suite("Policies")
+@Suite("Policies", .ownThread)
 struct PolicyTests {
     @Test("The policy default is there without being written, and every app has it")
     func standard() throws {

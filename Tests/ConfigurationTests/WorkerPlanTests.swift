@@ -3,12 +3,13 @@ import Foundation
 import Kafka
 import Logging
 import Reactor
+import Testbed
 import Testing
 
 @testable import CausewayWorker
 
 /// What a configuration comes to before any thread starts: keys by their ids, and how many connections the process may have.
-@Suite struct WorkerPlanTests {
+@Suite(.ownThread) struct WorkerPlanTests {
     /// A directory with a signing key in it, gone after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("plan-\(UUID().uuidString)").path
