@@ -67,7 +67,7 @@ struct MetricsTests {
     }
 
     /// Metrics whose series come with their first count. What they count may happen, or not.
-    private static let later: Set = [
+    private static let later: Set<String> = [
         "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
         "causeway_log_lines_suppressed_total",
     ]

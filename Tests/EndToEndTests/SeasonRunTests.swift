@@ -1,9 +1,10 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(10)))
+@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct SeasonRunTests {
     private static let matches = 3
     private static let followers = 6

@@ -185,7 +185,7 @@ final class ChildProcess {
             case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)
             case 1: line.append(byte)
             case 0:
-                _ = wait(milliseconds: 1_000)
+                _ = wait(milliseconds: 10_000)
                 throw failure(ending?.text ?? "closed its output")
             default: if errno != EINTR { throw DemoError("read", errno: errno) }
             }
