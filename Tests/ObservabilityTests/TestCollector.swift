@@ -18,7 +18,8 @@ final class TestCollector: Sendable {
     init(tls: TLSContext? = nil, answers: [String] = []) throws {
         state = Mutex(State(answers: answers))
         ending = try Wakeup()
-        let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
+        // A port that nobody is given when the collector has gone.
+        let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
         let ready = DispatchSemaphore(value: 0)
         let started = try LoopThread.start(name: "collector") { [self] loop in
             defer { ready.signal() }
