@@ -17,6 +17,7 @@ import Testing
         let url = try #require(URL(string: "http://127.0.0.1:\(scene.simulator.interfacePort)\(path)"))
         var request = URLRequest(url: url)
         request.httpMethod = method
+        request.timeoutInterval = 300
         request.httpBody = body.map { Data($0.utf8) }
         let (data, response) = try await URLSession.shared.data(for: request)
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? Object)
