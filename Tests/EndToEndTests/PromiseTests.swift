@@ -91,7 +91,7 @@ struct PromiseTests {
             try outputOf(
                 ExampleRun.executable,
                 [
-                    "backlog", "--commands", "200000", "--activities", "2000", "--json", json,
+                    "backlog", "--commands", "200000", "--activities", "2000", "--json", json, "--unhurried",
                     "--superseded-results", supersededResults.rawValue, "--data", ExampleFiles("season").directory.path,
                 ]
             )

@@ -58,10 +58,19 @@ final class Backlog {
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }
 
+    /// Keys of `worker`, the last section: it reads ahead until nearly all is read, however long that takes and whatever it then holds.
+    private static let patience = """
+          readAheadLagRecords: 100
+          readAheadMaxMilliseconds: 600000
+          commandsPerLane: 524288
+
+        """
+
     func run(
         shapesFile: String,
         lanes: Int,
-        supersededResults: WorkerConfigurationText.SupersededResults
+        supersededResults: WorkerConfigurationText.SupersededResults,
+        isUnhurried: Bool
     ) throws(DemoError) -> BacklogFigures {
         try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
         try stage.startRedis()
@@ -72,7 +81,7 @@ final class Backlog {
             lanes: lanes,
             supersededResults: supersededResults
         )
-        try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+        try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: stage.path("causeway.yaml"))
         let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
         let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
         defer { wire.close() }

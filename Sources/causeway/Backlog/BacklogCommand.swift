@@ -33,6 +33,12 @@ struct BacklogCommand: ParsableCommand {
     @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
     var supersededResults = WorkerConfigurationText.SupersededResults.each
 
+    @Flag(
+        help:
+            "Let the worker read ahead for as long as it takes: on a machine that others keep busy that may be past its usual limits."
+    )
+    var unhurried = false
+
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?
 
@@ -90,6 +96,11 @@ struct BacklogCommand: ParsableCommand {
             stage: stage,
             interruption: interruption
         )
-        return try backlog.run(shapesFile: files.shapesFile, lanes: lanes, supersededResults: supersededResults)
+        return try backlog.run(
+            shapesFile: files.shapesFile,
+            lanes: lanes,
+            supersededResults: supersededResults,
+            isUnhurried: unhurried
+        )
     }
 }
