@@ -98,7 +98,7 @@ final class RebalanceRecord: ConsumerHandler {
 }
 
 /// A consumer that is polled by its wake-up descriptor alone, and keeps what it saw.
-final class TestConsumer {
+final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
     let record = RebalanceRecord()
     private let wakeup = WakeupPipe()
@@ -139,6 +139,13 @@ final class TestConsumer {
         _ = consumer.close(deadlineMilliseconds: 0)
     }
 
+    /// What there is to know when something does not come.
+    var description: String {
+        "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
+            + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "
+            + "errors \(errors)"
+    }
+
     /// Polls until the condition holds. The only thing waited on is the descriptor.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
@@ -148,8 +155,11 @@ final class TestConsumer {
             }
             if condition(self) { return true }
             let remaining = limit - monotonicMilliseconds()
-            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return condition(self) }
+            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { break }
         }
+        if condition(self) { return true }
+        Issue.record("\(self) waited in vain")
+        return false
     }
 
     /// The next record itself, which is waited for: the embedded broker answers a fetch with one batch, and records

@@ -26,7 +26,7 @@ import Testing
         #expect(producer.reports == cases.indices.map { Report(opaque: UInt64($0), error: 0, persistence: .persisted) })
 
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == cases.count })
+        try #require(await reader.run { $0.received.count == cases.count })
         for (index, record) in cases.enumerated() {
             #expect(reader.received[index].key == record.key)
             #expect(reader.received[index].value == record.value)
