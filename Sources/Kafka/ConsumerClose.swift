@@ -16,6 +16,7 @@ extension Consumer {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
         defer { isOpen = false }
+        disableWakeup(of: queue)
         guard awaitAssignment(until: deadline), leaveGroup(until: deadline) else {
             abandon()
             return .unfinished

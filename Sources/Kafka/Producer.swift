@@ -249,6 +249,7 @@ extension Producer {
         purge()
         pollReports { _, _, _ in }
         isOpen = false
+        disableWakeup(of: queue)
         rd_kafka_queue_destroy(queue)
         topics.withLock { topics in
             for topic in topics { rd_kafka_topic_destroy(topic.handle) }

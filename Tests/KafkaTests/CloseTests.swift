@@ -54,6 +54,16 @@ import Testing
         producer.close()
     }
 
+    /// The client goes on and meets with errors, while the number of its owner's descriptor may be another's.
+    @Test func whatIsLeftUnfinishedWritesToNoDescriptor() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        try broker.takeDown()
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(reader.close(deadlineMilliseconds: 0) == .unfinished)
+        #expect(await !reader.isWoken(withinMilliseconds: 2_000))
+    }
+
     @Test func closingTwiceIsHarmless() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

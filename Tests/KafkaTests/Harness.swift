@@ -139,6 +139,12 @@ final class TestConsumer: CustomStringConvertible {
         _ = consumer.close(deadlineMilliseconds: 0)
     }
 
+    /// Whether the descriptor is written to; what was written before is taken off.
+    func isWoken(withinMilliseconds milliseconds: Int64) async -> Bool {
+        _ = await wakeup.wait(milliseconds: 0)
+        return await wakeup.wait(milliseconds: milliseconds)
+    }
+
     /// What there is to know when something does not come.
     var description: String {
         "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
