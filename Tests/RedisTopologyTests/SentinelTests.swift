@@ -35,10 +35,7 @@ import Testing
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in
-                let facts = sentinel.command("SENTINEL", "MASTER", "mymaster")
-                func fact(_ name: String) -> String? {
-                    facts.firstIndex(of: name).map { facts[$0 + 1] }
-                }
+                let fact = Self.facts(of: sentinel)
                 return fact("num-slaves") == "1" && fact("num-other-sentinels") == "2"
             }
             try waitUntil([replica]) {
@@ -47,6 +44,21 @@ import Testing
         }
 
         func primary() -> ServerProcess? { servers.first { $0.command("ROLE").first == "master" } }
+
+        /// Has the first Sentinel make `server` the primary. To be called until it is: a move is given up if a server of a busy machine
+        /// does not answer in time.
+        func move(to server: ServerProcess) {
+            let fact = Self.facts(of: sentinels[0])
+            guard let port = fact("port"), port != "\(server.port)",
+                fact("flags")?.contains("failover_in_progress") == false
+            else { return }
+            sentinels[0].command("SENTINEL", "FAILOVER", "mymaster")
+        }
+
+        private static func facts(of sentinel: ServerProcess) -> (_ name: String) -> String? {
+            let facts = sentinel.command("SENTINEL", "MASTER", "mymaster")
+            return { name in facts.firstIndex(of: name).map { facts[$0 + 1] } }
+        }
     }
 
     private func caller(_ sentinels: String, name: String = "mymaster") throws -> Caller {
@@ -84,10 +96,12 @@ import Testing
         }
         // Moved back while calls are under way.
         caller.forget()
-        try waitUntil([watched.sentinels[0]]) { $0.command("SENTINEL", "FAILOVER", "mymaster") == ["OK"] }
         #expect(
             caller.turn {
-                if caller.waitingCount < 500 { caller.enqueue(activities, claim: 2) }
+                if caller.waitingCount < 500 {
+                    watched.move(to: old)
+                    caller.enqueue(activities, claim: 2)
+                }
                 return caller.events.contains(.ready)
             }
         )
