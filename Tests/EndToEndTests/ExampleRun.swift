@@ -83,6 +83,12 @@ final class ExampleRun {
         stage.bootstrapServers = broker.bootstrapServers
     }
 
+    /// For `configure`: a push is on its way for as long as the test does not let it be answered, however slow the machine.
+    static func waitingForAnswers(_ text: String, _ stage: Stage) -> String {
+        text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
+            .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
+    }
+
     /// Ends all of it. Nothing that was said may hold a secret.
     func close() {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }

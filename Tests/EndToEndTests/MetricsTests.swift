@@ -135,7 +135,7 @@ struct MetricsTests {
     /// A push is under way when the worker is told to stop: it says so at once, and is alive until it has its answer.
     @Test func aWorkerThatDrainsIsNotReadyAndAlive() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"])
+            let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForAnswers)
             defer { run.close() }
             let traffic = try Traffic(run)
             try traffic.sendOne()
