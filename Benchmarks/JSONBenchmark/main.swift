@@ -8,6 +8,8 @@ enum Contender: String, CaseIterable {
     case ours
     /// The same dictionary each time, as one state goes to many activities.
     case oursRepeated = "ours-repeated"
+    /// Another dictionary each time, remembered in vain.
+    case oursChanged = "ours-changed"
     case simdjsonFields = "simdjson-fields"
     case simdjsonParse = "simdjson-parse"
     case foundationSerialization = "foundation-serialization"
@@ -16,7 +18,7 @@ enum Contender: String, CaseIterable {
     /// Slow ones are run less often.
     var divisor: Int {
         switch self {
-        case .ours, .oursRepeated, .simdjsonFields, .simdjsonParse: 1
+        case .ours, .oursRepeated, .oursChanged, .simdjsonFields, .simdjsonParse: 1
         case .foundationSerialization, .foundationDecoder: 20
         }
     }
@@ -24,25 +26,28 @@ enum Contender: String, CaseIterable {
 
 nonisolated(unsafe) var sink: UInt64 = 0
 
+func decode(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
+    var changed = Array(record)
+    if let colon = changed.firstRange(of: Array("timestamp\":".utf8))?.upperBound { changed[colon + 9] ^= 1 }
+    var last = RepeatedAps()
+    changed.withUnsafeBytes { changed in
+        for time in 0..<times {
+            let record = contender == .oursChanged && time % 2 == 1 ? changed : record
+            do throws(Fault) {
+                let command =
+                    contender == .ours ? try Command.decode(record) : try Command.decode(record, recalling: &last)
+                sink &+= UInt64(command.bodyCount)
+            } catch {
+                fatalError(error.message(in: record))
+            }
+        }
+    }
+}
+
 func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
     switch contender {
-    case .ours:
-        for _ in 0..<times {
-            do {
-                sink &+= UInt64(try Command.decode(record).bodyCount)
-            } catch {
-                fatalError(error.message(in: record))
-            }
-        }
-    case .oursRepeated:
-        var last = RepeatedAps()
-        for _ in 0..<times {
-            do {
-                sink &+= UInt64(try Command.decode(record, recalling: &last).bodyCount)
-            } catch {
-                fatalError(error.message(in: record))
-            }
-        }
+    case .ours, .oursRepeated, .oursChanged:
+        decode(contender, record, times: times)
     case .simdjsonFields, .simdjsonParse:
         let parser = CSimdjson_parser_create()
         defer { CSimdjson_parser_destroy(parser) }
@@ -127,7 +132,7 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
 /// Whether our decoder allocates nothing: the one figure that repeats exactly, and so the one that gates.
 func check() -> Bool {
     Sample.allCases.allSatisfy { sample in
-        [Contender.ours, .oursRepeated]
+        [Contender.ours, .oursRepeated, .oursChanged]
             .allSatisfy { contender in
                 let count = sample.bytes.withUnsafeBytes { allocations(contender, $0) }
                 if count > 0 { print("\(sample.rawValue): \(count) allocations for each decoding, 0 are allowed") }

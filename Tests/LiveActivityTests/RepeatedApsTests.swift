@@ -12,7 +12,7 @@ struct RepeatedApsTests {
         var last = RepeatedAps()
         var recalled = 0
         for round in 0..<20_000 {
-            // Behind each text that was spoilt a little comes another of the same seed, most often with the same dictionary.
+            // Texts that were spoilt a little, and sound ones in between; each comes twice, so that most are read behind their like.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
