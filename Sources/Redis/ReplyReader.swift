@@ -47,7 +47,7 @@ final class ReplyReader {
         partial = .allocate(capacity: 1)
         partial.initialize(to: PartialReply())
         guard let reader = redisReaderCreateWithFunctions(functions) else {
-            partial.deinitialize(count: 1)
+            partial.pointee.deallocate()
             partial.deallocate()
             functions.deallocate()
             return nil
@@ -60,8 +60,7 @@ final class ReplyReader {
 
     deinit {
         redisReaderFree(reader)
-        partial.pointee.bytes.deallocate()
-        partial.deinitialize(count: 1)
+        partial.pointee.deallocate()
         partial.deallocate()
         functions.deallocate()
     }
@@ -107,11 +106,17 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    private var elements = InlineArray<130, Element>(repeating: Element(kind: .null, integer: 0, offset: 0, count: 0))
+    /// Beside the reply, not in it: an array of a fixed size would be copied whole for each element that is read.
+    private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0
     /// The last reply was handed out: the next object begins a new one.
     private var isFinished = true
+
+    func deallocate() {
+        bytes.deallocate()
+        elements.deallocate()
+    }
 
     mutating func reset() { isFinished = true }
 
@@ -122,11 +127,13 @@ private struct PartialReply {
             elementCount = 0
             byteCount = 0
         }
-        guard elementCount < elements.count, string.count <= ReplyReader.stringBytesMax,
+        guard elementCount <= ReplyReader.elementsMax, string.count <= ReplyReader.stringBytesMax,
             string.count <= bytes.count - byteCount
         else { return false }
         UnsafeMutableRawBufferPointer(rebasing: bytes[byteCount...]).copyMemory(from: string)
-        elements[elementCount] = Element(kind: kind, integer: integer, offset: byteCount, count: string.count)
+        (elements + elementCount).initialize(
+            to: Element(kind: kind, integer: integer, offset: byteCount, count: string.count)
+        )
         elementCount += 1
         byteCount += string.count
         return true
