@@ -62,7 +62,10 @@ struct DeliveryReport: BitwiseCopyable {
 /// All that passes between the Kafka thread and one lane: rings with one producer and one consumer each, and a wake-up.
 final class LaneMailbox: Sendable {
     /// Records between the two threads. When a lane takes none for a while its partitions are paused.
-    static let inboxCapacity = 8_192
+    ///
+    /// A fetch brings thousands of one partition's records in a row, all for one lane, and while its inbox is full the other lanes get
+    /// none: it holds such a run.
+    static let inboxCapacity = 16_384
     /// Orders: one for each partition and step, and a lane takes them before anything else.
     static let ordersCapacity = 16_384
     static let reportsCapacity = 16_384
