@@ -7,7 +7,7 @@ struct BacklogFigures: Codable, Equatable {
     /// Accepted by APNs, as its service counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// From the first record to the last, by a client that does nothing with them.
+    /// From the assignment to the last record, by a client that does nothing with them.
     var readingMilliseconds: Int64
     /// What that took of CPU, all threads of the client together.
     var readingCPUMilliseconds: Int64

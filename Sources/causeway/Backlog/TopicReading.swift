@@ -8,6 +8,8 @@ final class TopicReading: ConsumerHandler {
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?
+    /// 0: it was given no partitions yet.
+    private var assignedMilliseconds: Int64 = 0
 
     /// - Parameter properties: the worker's; its group is replaced, so that its offsets stay as they are.
     init(properties: [(name: String, value: String)], topic: String) throws(DemoError) {
@@ -22,17 +24,16 @@ final class TopicReading: ConsumerHandler {
         }
     }
 
-    /// - Returns: milliseconds from the first record to the last of `count`.
+    /// - Returns: milliseconds from the assignment to the last record of `count`, as the worker's time is taken.
     /// - Throws: if nothing comes for `Demo.stallMilliseconds`: records that are gone never do.
     func read(_ count: Int, _ turn: () throws(DemoError) -> Void) throws(DemoError) -> Int64 {
         guard let consumer else { return 0 }
-        var (first, last, records): (Int64, Int64, Int) = (0, Clock.milliseconds, 0)
+        var (last, records): (Int64, Int) = (Clock.milliseconds, 0)
         while records < count {
             switch consumer.poll() {
             case .message(let message):
                 // Taken and let go, as the least that anyone does.
                 _ = message
-                if records == 0 { first = Clock.milliseconds }
                 records += 1
             case .none:
                 if records > 0 { last = Clock.milliseconds }
@@ -45,7 +46,7 @@ final class TopicReading: ConsumerHandler {
             case .error(let error): if error.isFatal { throw DemoError("the backlog cannot be read: \(error)") }
             }
         }
-        return Clock.milliseconds - first
+        return Clock.milliseconds - assignedMilliseconds
     }
 
     func close() {
@@ -53,7 +54,7 @@ final class TopicReading: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
+    func assigned(_ partitions: [TopicPartition]) { assignedMilliseconds = Clock.milliseconds }
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 }
