@@ -16,7 +16,7 @@ extension Delivery {
         )
         partition.pointee.outstanding += 1
         countReceived()
-        let index = records.allocate(emptySlot(of: record, partition: partition, now: now))
+        let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
         switch (partition.pointee.topic, record.value) {
         case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
         case (.registrations, let value?): receiveRegistration(value, index: index, record: record)
@@ -30,7 +30,7 @@ extension Delivery {
         partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
-    private func emptySlot(
+    private static func emptySlot(
         of record: IncomingRecord,
         partition: UnsafeMutablePointer<Partition>,
         now: Moment

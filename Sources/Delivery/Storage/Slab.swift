@@ -35,7 +35,9 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// One above the largest index that was ever given out: the bound for a walk over all records.
     var indexBound: UInt32 { UInt32(everUsed) }
 
-    mutating func allocate(_ element: Element) -> UInt32 {
+    /// Inlined, so that a large element is built in its place and not copied there.
+    @inline(__always)
+    mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
         precondition(count < limit, "the slab was asked for more than its limit")
         count += 1
         let index: UInt32
@@ -50,7 +52,7 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
             everUsed += 1
         }
         setMark(of: index, to: Self.inUse)
-        place(of: index).initialize(to: element)
+        place(of: index).initialize(to: element())
         return index
     }
 
