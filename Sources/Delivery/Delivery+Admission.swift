@@ -105,7 +105,7 @@ extension Delivery {
         rest(activity, until: now.monotonicMilliseconds + policies[slot.policy].spacingMilliseconds)
         let pool = PoolIndex(application: slot.application, environment: slot.environment)
         let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
-        guard pools.hasPool(pool), slot.token.count > 0, isTimestampValid else {
+        guard pools.hasPool(pool), slot.tokenCount > 0, isTimestampValid else {
             records[record].settlement = .final
             let reason: StaticString =
                 pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
@@ -122,7 +122,7 @@ extension Delivery {
     }
 
     private mutating func setAddress(of record: UInt32, from reply: ScriptReply) {
-        records[record].setToken(reply.token)
+        setToken(of: record, reply.token)
         records[record].environment = reply.environment
         records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
     }
@@ -135,17 +135,17 @@ extension Delivery {
         if reply.isDemoted { countDemoted() }
     }
 
-    private func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
-        Body.setTimestamp(timestamp, in: body(of: record), records[record].layout)
-    }
-
-    func body(of record: UInt32) -> UnsafeMutableRawBufferPointer {
-        records[record].bodyBytes
+    /// A body that has the timestamp already, as most do, stays shared.
+    private mutating func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
+        let layout = records[record].layout
+        guard !Body.hasTimestamp(timestamp, in: records[record].body.bytes, layout) else { return }
+        Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
     }
 
     private mutating func hold(_ record: UInt32, of activity: UInt32) {
         // An attempt before this may have raised it. What is held must come back as the version that it is.
         setBodyTimestamp(records[record].version.timestamp, of: record)
+        completeIdentifier(of: record)
         activities[activity].phase = .holding
         call(.hold, record)
     }

@@ -102,7 +102,7 @@ extension Delivery {
         // A start whose stale date has passed is not displayed (reference, trap 23).
         guard (0...now.wallSeconds).contains(records[record].staleDate) else { return }
         records[record].staleDate = -1
-        Body.removeStaleDate(from: body(of: record), &records[record].layout)
+        Body.removeStaleDate(from: ownBody(of: record), &records[record].layout)
     }
 
     /// The command's own, or by default the policy's; an update's is its stale date.

@@ -65,6 +65,7 @@ extension Delivery {
             records[index].policy = policy
             let activity = expect(command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
+            setRepeatableBody(of: index, to: command, from: value)
             enqueue(index, of: activity, now: now)
         } catch {
             reject(record, index, fault: error)
@@ -130,7 +131,7 @@ extension Delivery {
         return policies.index(of: command.policy.range.bytes(in: record))
     }
 
-    /// Lays a command out in blocks of its own and fills its slot's fields. The record's bytes are not needed afterwards.
+    /// Lays a command's texts out in a block of its own and fills its slot's fields, but for its body.
     mutating func fill(
         _ index: UInt32,
         with command: Command,
@@ -147,13 +148,12 @@ extension Delivery {
         slot.pointee.staleDate = command.staleDate
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
         slot.pointee.expiration = command.expiration
-        let topic = slot.pointee.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
         let texts =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let count =
-            texts + trace.count + (command.identifier.isAbsent ? DefaultIdentifier.bytesMax(topic: topic) : 0)
+            texts + trace.count + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + BlockRoom.reasonBytes
         var writer = RecordBlockWriter(block: arena.allocate(count))
         slot.pointee.block = writer.block
@@ -162,32 +162,34 @@ extension Delivery {
         slot.pointee.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.policyName = writer.append(command.policy, from: value)
         slot.pointee.trace = writer.append(trace)
-        if command.identifier.isAbsent {
-            let written = DefaultIdentifier.write(
-                topic: topic,
-                partition: slot.pointee.partitionNumber,
-                offset: slot.pointee.offset,
-                into: writer.remaining
-            )
-            slot.pointee.commandIdentifier = writer.advance(written)
-        } else {
-            slot.pointee.commandIdentifier = writer.append(command.identifier, from: value)
-        }
+        slot.pointee.commandIdentifier =
+            command.identifier.isAbsent
+            ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes + command.bodyCount))
-        slot.pointee.content = content.block
-        slot.pointee.token = content.reserve(BlockRoom.tokenBytes)
+        // A registration that sets a held command free had a token of its own in this slot.
+        slot.pointee.tokenBlock = .none
+        slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.environment = environment
             slot.pointee.suppliesToken = true
             slot.pointee.registeredAtMilliseconds =
                 slot.pointee.recordMilliseconds >= 0
                 ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
-            slot.pointee.setToken(registering: command.token, from: value)
+            setToken(of: index, registering: command.token, from: value)
         }
-        let room = UnsafeMutableRawBufferPointer(start: content.remaining, count: command.bodyCount)
-        slot.pointee.layout = Body.write(command, from: value, into: room)
-        slot.pointee.body = content.advance(command.bodyCount)
+    }
+
+    /// Names a command that brought no name by its place in its topic. Only when it is to be told of, which most that are replaced never are.
+    mutating func completeIdentifier(of record: UInt32) {
+        guard records[record].kind == .command, records[record].commandIdentifier.count == 0 else { return }
+        let slot = records[record]
+        let written = DefaultIdentifier.write(
+            topic: slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic,
+            partition: slot.partitionNumber,
+            offset: slot.offset,
+            into: slot.block.base + Int(slot.commandIdentifier.offset)
+        )
+        records[record].commandIdentifier.count = UInt32(written)
     }
 
     private mutating func fill(
@@ -201,9 +203,6 @@ extension Delivery {
         slot.pointee.environment = registration.environment
         slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
         let rooms = trace.count + BlockRoom.reasonBytes
-        var content = RecordBlockWriter(block: arena.allocate(BlockRoom.tokenBytes))
-        slot.pointee.content = content.block
-        slot.pointee.token = content.reserve(BlockRoom.tokenBytes)
         switch registration.kind {
         case .activity(let activity):
             var writer = RecordBlockWriter(block: arena.allocate(Int(activity.activity.range.count) + rooms))
@@ -211,7 +210,7 @@ extension Delivery {
             slot.pointee.subject = writer.append(activity.activity, from: value)
             slot.pointee.trace = writer.append(trace)
             slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-            slot.pointee.setToken(registering: activity.token, from: value)
+            setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
             slot.pointee.shows = activity.shows
         case .pushToStart(let start):
@@ -222,7 +221,7 @@ extension Delivery {
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.trace = writer.append(trace)
             slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-            slot.pointee.setToken(registering: start.token, from: value)
+            setToken(of: index, registering: start.token, from: value)
         }
     }
 

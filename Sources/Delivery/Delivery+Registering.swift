@@ -42,8 +42,8 @@ extension Delivery {
         registration.environment = slot.environment
         registration.registeredAtMilliseconds = slot.registeredAtMilliseconds
         registration.block = slot.block
-        registration.content = slot.content
-        registration.token = slot.token
+        registration.tokenBlock = slot.tokenBlock
+        registration.tokenCount = slot.tokenCount
         registration.subject = slot.subject
         registration.device = slot.device
         registration.attributesType = slot.attributesType
@@ -51,7 +51,7 @@ extension Delivery {
         registration.reason = slot.reason
         registration.version = slot.version
         registration.isHeldStart = slot.isHeldStart
-        registration.carryUnsentAlert(of: slot)
+        if !registration.carryUnsentAlert(of: slot) { release(slot.body) }
         registration.resultsBefore = slot.resultsBefore &+ 1
         records[record] = registration
         call(.register, record)
@@ -73,10 +73,12 @@ extension Delivery {
                 policy(of: command, of: slot.application, in: reply.heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
+            setBody(of: record, to: command, from: reply.heldCommand)
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start { keepToken(of: slot, for: record) }
             arena.free(slot.block)
-            arena.free(slot.content)
+            arena.free(slot.tokenBlock)
+            release(slot.body)
             // The token that was held for is in Redis: the admission names it.
             records[record].suppliesToken = false
             enqueue(record, now: now)
@@ -90,7 +92,7 @@ extension Delivery {
     /// The token by which a start was set free, for those that are held beside it.
     private mutating func keepToken(of registration: RecordSlot, for record: UInt32) {
         records[record].isHeldStart = true
-        records[record].setToken(registration.tokenBytes)
+        setToken(of: record, registration.tokenBytes)
         records[record].environment = registration.environment
         records[record].registeredAtMilliseconds = registration.registeredAtMilliseconds
     }
@@ -123,9 +125,11 @@ extension Delivery {
 
 extension RecordSlot {
     /// Of a command that was overtaken, whose alert nobody has been told of: of any other it is done with.
-    fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) {
-        guard slot.event != .start, slot.outcome == .superseded else { return }
+    /// - Returns: whether it has taken the body over.
+    fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) -> Bool {
+        guard slot.event != .start, slot.outcome == .superseded else { return false }
         (expiration, priority) = (slot.expiration, slot.priority)
         (body, layout) = (slot.body, slot.layout)
+        return true
     }
 }

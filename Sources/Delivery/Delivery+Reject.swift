@@ -18,9 +18,7 @@ extension Delivery {
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
         slot.lacksValue = record.value == nil
         slot.lacksKey = record.key == nil
-        var content = RecordBlockWriter(block: arena.allocate(value.count))
-        slot.content = content.block
-        slot.body = content.append(value)
+        slot.body = makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
             let count =

@@ -54,8 +54,7 @@ extension Delivery {
     /// Whether a body can be sent with an alert of so many bytes, in place of the one that it has.
     func hasRoom(forAlertOf count: Int, in record: UInt32) -> Bool {
         let slot = records.address(of: record)
-        let body = UnsafeRawBufferPointer(slot.pointee.bodyBytes)
-        return Body.count(body, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
+        return Body.count(slot.pointee.body.bytes, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
     /// Makes the body of a command whose turn has come what is admitted: with the alert that it carries, and with a digest.
@@ -63,23 +62,8 @@ extension Delivery {
         guard !records[record].isBodyComplete else { return }
         let rider = records[record].rider
         if rider != .max { write(records[rider].alert, intoBodyOf: record) }
-        records[record].digest = Body.digest(UnsafeRawBufferPointer(body(of: record)), records[record].layout)
+        records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
         records[record].isBodyComplete = true
-    }
-
-    /// Puts an alert, for which there is room, into a record's body, which moves into a block of its own for it.
-    mutating func write(_ alert: UnsafeRawBufferPointer, intoBodyOf record: UInt32) {
-        let slot = records[record]
-        let body = UnsafeRawBufferPointer(slot.bodyBytes)
-        let count = Body.count(body, slot.layout, carryingAlertOf: alert.count)
-        let start = Int(slot.body.offset)
-        let content = arena.allocate(start + count)
-        content.base.copyMemory(from: slot.content.base, byteCount: start)
-        let room = UnsafeMutableRawBufferPointer(start: content.base + start, count: count)
-        records[record].layout = Body.write(body, slot.layout, carrying: alert, into: room)
-        records[record].content = content
-        records[record].body.count = UInt32(count)
-        arena.free(slot.content)
     }
 
     /// The command that Redis holds carries an alert: the one that is being admitted takes it over, and is admitted with it, or without
@@ -95,7 +79,7 @@ extension Delivery {
                 return
             }
             write(alert, intoBodyOf: record)
-            records[record].digest = Body.digest(UnsafeRawBufferPointer(body(of: record)), records[record].layout)
+            records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
             records[record].priority = max(records[record].priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {

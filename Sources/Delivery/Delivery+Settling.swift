@@ -9,6 +9,7 @@ extension Delivery {
         recordsFinished += 1
         records[record].outcome = outcome
         count(outcome)
+        completeIdentifier(of: record)
         if records[record].suppliesToken || records[record].isHeldStart { noteToken(of: record, outcome) }
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
@@ -26,10 +27,9 @@ extension Delivery {
 
     /// A command that is replaced leaves its room to the next one, which finds it in the processor's cache.
     private mutating func freeContent(of record: UInt32) {
-        arena.free(records[record].content)
-        records[record].content = .none
-        records[record].token.count = 0
-        records[record].body.count = 0
+        freeToken(of: record)
+        release(records[record].body)
+        records[record].body = .none
     }
 
     /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
@@ -116,7 +116,8 @@ extension Delivery {
 
     private mutating func release(_ record: UInt32) {
         arena.free(records[record].block)
-        arena.free(records[record].content)
+        arena.free(records[record].tokenBlock)
+        release(records[record].body)
         records.free(record)
     }
 }

@@ -129,7 +129,7 @@ extension Delivery {
         records[leaving].suppliesToken = false
         if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
         records[staying].suppliesToken = true
-        records[staying].setToken(from.tokenBytes)
+        setToken(of: staying, from.tokenBytes)
         records[staying].environment = from.environment
         records[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }

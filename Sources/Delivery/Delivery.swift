@@ -18,6 +18,8 @@ public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: Randomness
     let activitySeed: UInt64
+    /// Room for the id of a command that brings none.
+    let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
 
     var records: Slab<RecordSlot>
@@ -26,6 +28,7 @@ public struct Delivery: ~Copyable {
     var arena = Arena()
     /// One state for many activities is read once.
     var lastAps = RepeatedAps()
+    var lastBody = RepeatedBody()
     var wheel: TimerWheel
     var partitions = PartitionTable()
 
@@ -62,6 +65,10 @@ public struct Delivery: ~Copyable {
         randomness = Randomness(seed: configuration.seed)
         countersByApplication = Array(repeating: ApplicationCounters(), count: configuration.applications.count)
         activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
+        defaultIdentifierBytesMax = max(
+            DefaultIdentifier.bytesMax(topic: configuration.commandsTopic),
+            DefaultIdentifier.bytesMax(topic: configuration.registrationsTopic)
+        )
         policies = PolicyTable(configuration.policies)
         let recordsMax = configuration.recordsMax
         // What is received stops at `activitiesReceivedMax`; each registration that is held by then may still set a command free.

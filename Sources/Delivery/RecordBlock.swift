@@ -1,8 +1,7 @@
 import LiveActivity
 
-/// Room that records have for a token that Redis will name and for a reason that APNs will give.
+/// Room that records have for a reason that APNs will give.
 enum BlockRoom {
-    static let tokenBytes = Limits.tokenDigitsMost
     static let reasonBytes = 64
 }
 
@@ -45,44 +44,46 @@ extension RecordSlot {
         UnsafeRawBufferPointer(start: block.base + Int(piece.offset), count: Int(piece.count))
     }
 
-    var tokenBytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: content.base + Int(token.offset), count: Int(token.count))
-    }
-
-    var bodyBytes: UnsafeMutableRawBufferPointer {
-        UnsafeMutableRawBufferPointer(start: content.base + Int(body.offset), count: Int(body.count))
-    }
+    var tokenBytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: tokenBlock.base, count: tokenCount) }
 
     /// The value of the alert in its body; empty if there is none.
-    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: UnsafeRawBufferPointer(bodyBytes)) }
+    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// Fills a reserved piece; what is over its room is cut.
-    private func filled(
-        _ piece: Piece,
-        of block: Arena.Block,
-        room: Int,
-        with bytes: UnsafeRawBufferPointer
-    ) -> Piece {
-        let count = min(bytes.count, room)
-        if let base = bytes.baseAddress { (block.base + Int(piece.offset)).copyMemory(from: base, byteCount: count) }
-        return Piece(offset: piece.offset, count: UInt32(count))
-    }
-
-    mutating func setToken(_ bytes: UnsafeRawBufferPointer) {
-        token = filled(token, of: content, room: BlockRoom.tokenBytes, with: bytes)
-    }
-
-    /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
-    mutating func setToken(registering text: TextRange, from record: UnsafeRawBufferPointer) {
-        let room = UnsafeMutableRawBufferPointer(start: content.base + Int(token.offset), count: BlockRoom.tokenBytes)
-        token.count = UInt32(Hexadecimal.copyLowercased(text.range.bytes(in: record), into: room))
-    }
-
+    /// What is over its room is cut.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
-        reason = filled(reason, of: block, room: BlockRoom.reasonBytes, with: bytes)
+        let count = min(bytes.count, BlockRoom.reasonBytes)
+        if let base = bytes.baseAddress { (block.base + Int(reason.offset)).copyMemory(from: base, byteCount: count) }
+        reason.count = UInt32(count)
     }
 
     mutating func setReason(_ text: StaticString) {
         setReason(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+}
+
+extension Delivery {
+    /// Room for a record's token, which has none of its own until there is one: most commands are replaced before Redis names it.
+    private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+        if records[record].tokenBlock.isNone { records[record].tokenBlock = arena.allocate(Limits.tokenDigitsMost) }
+        return UnsafeMutableRawBufferPointer(start: records[record].tokenBlock.base, count: Limits.tokenDigitsMost)
+    }
+
+    /// What is over the most that a token has is cut.
+    mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
+        let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMost))
+        tokenRoom(of: record).copyMemory(from: token)
+        records[record].tokenCount = token.count
+    }
+
+    /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
+    mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
+        let room = tokenRoom(of: record)
+        records[record].tokenCount = Hexadecimal.copyLowercased(text.range.bytes(in: value), into: room)
+    }
+
+    mutating func freeToken(of record: UInt32) {
+        arena.free(records[record].tokenBlock)
+        records[record].tokenBlock = .none
+        records[record].tokenCount = 0
     }
 }

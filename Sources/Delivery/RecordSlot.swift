@@ -57,15 +57,15 @@ struct RecordSlot: BitwiseCopyable {
     var policy: UInt8 = 0
     /// Holds its texts for as long as it has its slot.
     var block = Arena.Block.none
-    /// Holds what is done with once it has its outcome: the token, and behind it the body.
-    var content = Arena.Block.none
-    /// In `content`, as the body is.
-    var token = Piece()
-    /// A command's body, or the value of a record that goes to the dead letters. The last piece of `content`.
-    var body = Piece()
+    /// The token, once there is one. It and the body are done with when the record has its outcome.
+    var tokenBlock = Arena.Block.none
+    var tokenCount = 0
+    /// A command's body, or the value of a record that goes to the dead letters.
+    var body = SharedBody.none
     var layout = Body.Layout.none
 
     var subject = Piece()
+    /// Empty until it is needed, where the command brought none (`Delivery.completeIdentifier`).
     var commandIdentifier = Piece()
     var reason = Piece()
     /// What came beside the record and goes out beside what it comes to; not looked at here.

@@ -71,6 +71,7 @@ public struct RecordView {
 
     /// The activity's id; empty where the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(slot.subject) }
+    /// Of a command that brought no id, empty until it is held in Redis or has its outcome.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
@@ -79,7 +80,7 @@ public struct RecordView {
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
     /// The request body; it stays where it is until the push was answered, and is gone when the record has its outcome.
-    public var body: UnsafeRawBufferPointer { UnsafeRawBufferPointer(slot.bodyBytes) }
+    public var body: UnsafeRawBufferPointer { slot.body.bytes }
 
     /// Apple's dictionary, as it came but for its timestamp and an alert that rides on with it.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
@@ -106,7 +107,7 @@ public struct RecordView {
     /// A dead letter's key and value as they came; nil where the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.lacksKey ? nil : slot.bytes(slot.recordKey) }
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.lacksValue || slot.isTruncated ? nil : UnsafeRawBufferPointer(slot.bodyBytes)
+        slot.lacksValue || slot.isTruncated ? nil : slot.body.bytes
     }
 }
 

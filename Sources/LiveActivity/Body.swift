@@ -75,6 +75,13 @@ public enum Body {
         return layout
     }
 
+    /// Whether a body's timestamp is this one, as ``setTimestamp(_:in:_:)`` would write it.
+    public static func hasTimestamp(_ timestamp: Int64, in body: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
+        let digits = layout.timestampDigits.bytes(in: body)
+        let number = digits.reduce(Int64(0)) { $0 &* 10 &+ Int64($1 &- UInt8(ascii: "0")) }
+        return number == min(max(timestamp, Limits.timestampLeast), Limits.timestampMost)
+    }
+
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
     ///   - timestamp: UNIX seconds; clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, since it may have

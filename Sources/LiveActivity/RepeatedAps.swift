@@ -11,6 +11,8 @@ public struct RepeatedAps: ~Copyable {
     /// Nil, and nothing is remembered.
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
+    /// Numbers the dictionary that was read last, remembered or not: as long as it stays the same, every record had the same one. 0: none yet.
+    public private(set) var dictionary: UInt64 = 0
     /// What the dictionary says, by places in the record that it was read from; nothing else of that record.
     private var said = Command.blank
     private var keys = ApsKeys()
@@ -49,6 +51,7 @@ public struct RepeatedAps: ~Copyable {
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
+        dictionary &+= 1
         guard let bytes, range.count <= Limits.bodyBytes else { return }
         bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         count = Int(range.count)

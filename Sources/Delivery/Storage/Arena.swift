@@ -14,6 +14,8 @@ struct Arena: ~Copyable {
         static var none: Block {
             Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absent)
         }
+
+        var isNone: Bool { sizeClass == Arena.absent }
     }
 
     /// Powers of two from 64 bytes to 128 KiB.

@@ -1,0 +1,109 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// One state for many activities: its bytes lie in memory once, and each push is still what its own command came to.
+@Suite struct SharedBodyTests {
+    private static let first = CoreHarness.startSeconds + 1
+
+    /// Admits the next command and hands out its push.
+    private static func push(_ core: CoreHarness, number: Int64? = nil) throws -> SeenPush {
+        core.reply(.send, number: number)
+        return try #require(core.push())
+    }
+
+    private static func place(_ push: SeenPush, _ core: CoreHarness) -> UnsafeRawPointer? {
+        core.delivery.view(push.record).body.baseAddress
+    }
+
+    /// As it stands by now.
+    private static func bodyNow(_ push: SeenPush, _ core: CoreHarness) -> String {
+        SeenPush(core.delivery.view(push.record), record: push.record).body
+    }
+
+    private static func body(_ second: Int64, timestamp: Int64? = nil, _ members: String = "") -> String {
+        let timestamp = timestamp ?? CoreHarness.startSeconds + second
+        return #"{"aps":{"timestamp":\#(timestamp),"event":"update","content-state":{"n":\#(second)}}\#(members)}"#
+    }
+
+    @Test func `What says the same lies in one place`() throws {
+        let core = CoreHarness()
+        core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(2, of: "c"))
+        let pushes = try (0..<3).map { _ in try Self.push(core) }
+        #expect(pushes.map(\.body) == [Self.body(1), Self.body(1), Self.body(2)])
+        #expect(Self.place(pushes[0], core) == Self.place(pushes[1], core))
+        #expect(Self.place(pushes[0], core) != Self.place(pushes[2], core))
+    }
+
+    @Test func `A timestamp that is raised is raised for one activity`() throws {
+        let core = CoreHarness()
+        core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(1, of: "c"))
+        let a = try Self.push(core)
+        let b = try Self.push(core, number: Self.first + 76)
+        #expect(b.body == Self.body(1, timestamp: Self.first + 76))
+        #expect(Self.bodyNow(a, core) == Self.body(1), "APNs may be reading it")
+        #expect(try Self.push(core).body == Self.body(1))
+        core.receive(.update(1, of: "d"))
+        #expect(try Self.push(core).body == Self.body(1))
+    }
+
+    @Test func `A stale date is taken out of one start`() throws {
+        let core = CoreHarness()
+        for activity in ["a", "b"] {
+            core.receive(CommandText.start(1, of: activity, inside: #","stale-date":1790000001"#))
+            core.reply(.address)
+            core.reply(.send)
+        }
+        let a = try #require(core.push())
+        core.elapse(1_010)
+        #expect(try !#require(core.push()).body.contains("stale-date"))
+        #expect(Self.bodyNow(a, core) == a.body, "APNs may be reading it")
+        #expect(a.body.contains("stale-date"))
+    }
+
+    @Test func `What one activity is done with another still has`() throws {
+        let core = CoreHarness()
+        core.receive(.update(1, of: "a"), .update(1, of: "b"))
+        _ = try Self.push(core)
+        let b = try Self.push(core)
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        // As long as the first, so that they would come to lie where it lay.
+        core.receive(.update(2, of: "c"), .update(3, of: "d"))
+        #expect(Self.bodyNow(b, core) == Self.body(1))
+    }
+
+    @Test func `A carried alert is carried by one activity`() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2), .update(2, of: "b"))
+        let a = try Self.push(core)
+        let b = try Self.push(core)
+        #expect(a.body.contains("alert"))
+        #expect(b.body == Self.body(2))
+    }
+
+    @Test func `Custom keys are a part of what is said`() throws {
+        let core = CoreHarness()
+        core.receive(
+            .update(1, of: "a", beside: #""payload":{"x":1},"#),
+            .update(1, of: "b", beside: #""payload":{"x":2},"#),
+            .update(1, of: "c", beside: #""payload":{"x":2},"#),
+            .update(1, of: "d")
+        )
+        let pushes = try (0..<4).map { _ in try Self.push(core) }
+        #expect(
+            pushes.map(\.body)
+                == [Self.body(1, #","x":1"#), Self.body(1, #","x":2"#), Self.body(1, #","x":2"#), Self.body(1)]
+        )
+        #expect(Self.place(pushes[1], core) == Self.place(pushes[2], core))
+    }
+
+    /// A record may be refused for what stands behind Apple's dictionary, which was read then.
+    @Test func `What a refused record said is not taken for what the one before it said`() throws {
+        let core = CoreHarness()
+        let refused = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#
+        core.receive(.update(1, of: "a"), refused, .update(2, of: "c"))
+        #expect(core.outcomes == ["causeway.commands/0/1 invalid"])
+        #expect(try [Self.push(core).body, Self.push(core).body] == [Self.body(1), Self.body(2)])
+    }
+}
