@@ -94,9 +94,10 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// Nil if the record has none, which costs next to nothing to find out. Headers are parsed at the first call, which must not run on
-    /// two threads at once.
+    /// Nil if the record has none, which of one that has a key is mostly seen without asking librdkafka. Headers are parsed at the first call,
+    /// which must not run on two threads at once.
     public var headers: MessageHeaders? {
+        if let key, let value, RecordFormat.showsNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
         guard rd_kafka_message_headers(pointer, &list) == RD_KAFKA_RESP_ERR_NO_ERROR, let list else { return nil }
         return MessageHeaders(list: list)

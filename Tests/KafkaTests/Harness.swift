@@ -1,7 +1,8 @@
 import Dispatch
 import Glibc
-import Kafka
 import Testing
+
+@testable import Kafka
 
 /// A non-blocking pipe in the place of an eventfd: librdkafka writes to either.
 final class WakeupPipe: Sendable {
@@ -60,6 +61,8 @@ struct Received: Equatable {
     /// As looked up by name.
     var lastError: [UInt8]?
     var hasLastSource: Bool
+    /// Seen without asking librdkafka.
+    var showsNoHeaders = false
 
     struct Header: Equatable {
         var name: String
@@ -80,6 +83,9 @@ struct Received: Equatable {
         headers = found
         lastError = message.headers?.last("error").map { [UInt8]($0) }
         hasLastSource = message.headers?.last("source") != nil
+        if let key = message.key, let value = message.value {
+            showsNoHeaders = RecordFormat.showsNoHeaders(key: key, value: value)
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+import Testbed
+import Testing
+
+@testable import Kafka
+
+@Suite(.ownThread) struct RecordFormatTests {
+    /// A record's end as Kafka writes it: key, length, value, and what comes behind.
+    private static func showsNoHeaders(
+        key: Int = 3,
+        length: [UInt8],
+        value: Int,
+        behind: [UInt8] = [0]
+    ) -> Bool {
+        let bytes = Array(repeating: 7, count: key) + length + Array(repeating: 9, count: value) + behind
+        return bytes.withUnsafeBytes { bytes in
+            let start = key + length.count
+            return RecordFormat.showsNoHeaders(
+                key: UnsafeRawBufferPointer(rebasing: bytes[..<key]),
+                value: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + value)])
+            )
+        }
+    }
+
+    @Test(
+        arguments: [
+            (0, [0x00]), (1, [0x02]), (63, [0x7E]), (64, [0x80, 0x01]), (456, [0x90, 0x07]), (8_191, [0xFE, 0x7F]),
+            (8_192, [0x80, 0x80, 0x01]), (1_048_575, [0xFE, 0xFF, 0x7F]),
+        ] as [(Int, [UInt8])]
+    )
+    func `A record without headers is seen`(value: Int, length: [UInt8]) {
+        #expect(Self.showsNoHeaders(length: length, value: value))
+        #expect(Self.showsNoHeaders(key: 36, length: length, value: value))
+        #expect(!Self.showsNoHeaders(length: length, value: value, behind: [2]), "it has one")
+    }
+
+    /// With a zero behind each, which nobody may take for a number of headers.
+    @Test(
+        arguments: [
+            // As the formats before had it.
+            (5, [0, 0, 0, 5]),
+            // Of a mebibyte and more.
+            (1_048_576, [0x80, 0x80, 0x80, 0x01]),
+            // Nothing, or another number.
+            (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
+        ] as [(Int, [UInt8])]
+    )
+    func `What is not of the format is not trusted`(value: Int, length: [UInt8]) {
+        #expect(!Self.showsNoHeaders(length: length, value: value))
+    }
+
+    @Test func `A key that lies elsewhere tells nothing`() {
+        let (key, record): ([UInt8], [UInt8]) = ([1, 2], [1, 2, 4, 5, 6, 0])
+        record.withUnsafeBytes { record in
+            let value = UnsafeRawBufferPointer(rebasing: record[3..<5])
+            #expect(
+                RecordFormat.showsNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
+                "beside its value it does"
+            )
+            key.withUnsafeBytes { #expect(!RecordFormat.showsNoHeaders(key: $0, value: value)) }
+            let behind = UnsafeRawBufferPointer(rebasing: record[5...])
+            #expect(!RecordFormat.showsNoHeaders(key: behind, value: value))
+        }
+    }
+
+    /// On what librdkafka really hands out, compressed and not: records with headers among records without.
+    @Test(arguments: ["none", "lz4"])
+    func `Records read from a broker have the headers they were written with`(compression: String) async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("compression.type", compression)])
+        let topic = try producer.producer.topic("commands")
+        let sizes = [0, 1, 63, 64, 456, 8_191, 8_192, 100_000]
+        for size in sizes {
+            let value = [UInt8](repeating: 0, count: size)
+            for isHeaded in [false, true, false] {
+                let outcome = withBytes(value) { value in
+                    withBytes(Array("key".utf8)) { key in
+                        guard isHeaded else {
+                            return producer.producer.produce(topic: topic, key: key, value: value, opaque: 0)
+                        }
+                        var headers = ProducedHeaders(capacity: 1)
+                        withBytes([1]) { headers.append("h", $0) }
+                        return producer.producer.produce(topic: topic, key: key, value: value, headers: headers, opaque: 0)
+                    }
+                }
+                #expect(outcome.isQueued)
+            }
+        }
+        #expect(await producer.awaitReports(3 * sizes.count))
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 3 * sizes.count })
+        let header = Received.Header(name: "h", value: [1])
+        #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
+        // Or the test shows nothing of what it is for. librdkafka has no place for an empty value.
+        #expect(reader.received.filter(\.showsNoHeaders).count == 2 * (sizes.count - 1))
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+}
