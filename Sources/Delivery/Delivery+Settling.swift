@@ -16,8 +16,11 @@ extension Delivery {
         if records[record].settlement != .none { call(.settle, record) }
         if records[record].kind == .command, records[record].event == .start {
             refundUnsentStart(record)
-            let isOver = records[record].isHeldStart && !records[record].isInTwoHands && outcome != .held
-            if isOver || records[record].settlement != .none { call(.settleDevice, record) }
+            if records[record].isHeldStart, !records[record].isInTwoHands, outcome != .held {
+                records[record].leavesDevice = true
+            } else if records[record].settlement != .none {
+                call(.settleDevice, record)
+            }
         }
         finishRider(of: record)
         if records[record].kind == .command, !records[record].retiresToken, !records[record].registersToken {
@@ -91,6 +94,10 @@ extension Delivery {
         if records[record].isLetGo {
             recordsFinished -= 1
             return release(record)
+        }
+        if records[record].leavesDevice {
+            records[record].leavesDevice = false
+            return call(.settleDevice, record)
         }
         if records[record].registersToken { return registerToken(of: record) }
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {

@@ -107,6 +107,9 @@ struct RecordSlot: BitwiseCopyable {
     var lacksHeldAlert = false
     /// A start that was held, and that Redis holds until it is told of its outcome; of a registration, such a start was its last result.
     var isHeldStart = false
+    /// Of such a start, which is over: Redis is told when its result is acknowledged. Told before, it would not bring the start again to a
+    /// worker that reads the record once more, and a result that a crash took would never be written.
+    var leavesDevice = false
     /// Another record of the lane has the same start, and is the one that Redis is told of.
     var isInTwoHands = false
     /// Its partition's next owner reads it again; here only its draw is yet to be given back.

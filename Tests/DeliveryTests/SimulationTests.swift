@@ -15,6 +15,7 @@ import Testing
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532]),
         (.pace, [390, 7411]),
         (.longLives, [2122, 5069]),
+        (.repeats, [4949]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
