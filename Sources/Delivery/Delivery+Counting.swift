@@ -31,6 +31,7 @@ extension Delivery {
         let slot = records.address(of: record)
         return slot.pointee.admittedMilliseconds < 0 && slot.pointee.topic == .commands
             && slot.pointee.event != .start && slot.pointee.reason.count == 0 && !slot.pointee.suppliesToken
+            && slot.pointee.resultsBefore == 0
     }
 
     private mutating func finishCounted(_ record: UInt32) -> Bool {

@@ -37,6 +37,24 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 0)
     }
 
+    /// It was told to be `held`, and says what became of it.
+    @Test func whatTheTokenOfACommandSetFreeHasItsOwnResult() {
+        let core = counting()
+        core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        core.receive(.update(3))
+        core.reply(.send, toNewest: true)
+        #expect(core.push() != nil)
+        core.answer(.accepted)
+        core.receive(.update(4))
+        core.reply(.registered, held: .update(2))
+        #expect(counts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
+        core.elapse(1_010)
+        core.carry()
+        #expect(counts(core).last == "u4 accepted 0")
+    }
+
     @Test func theCountIsHandedOn() {
         let core = counting()
         core.receive(.update(1))
