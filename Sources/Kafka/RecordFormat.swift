@@ -1,7 +1,7 @@
 /// What lies around a record's value in the batch that it was fetched in.
 ///
-/// librdkafka allocates before it looks how many headers a record has, a tenth of what a record of a backlog costs its lane. In the format
-/// of records since Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record) that number stands right behind the value.
+/// librdkafka allocates a buffer before it looks how many headers a record has. In the format of records since Kafka 0.11 (magic 2:
+/// https://kafka.apache.org/documentation/#record) that number stands right behind the value.
 enum RecordFormat {
     /// Whether a record is seen to have no headers; false: it must be asked for them.
     ///
@@ -11,7 +11,7 @@ enum RecordFormat {
     ///
     /// What lies behind the value is looked at only when what lies in front of it is of that format: key, the value's length as a varint,
     /// value. In the formats before, and for values from a mebibyte on, the length has four bytes; and were a record's parts copied apart,
-    /// no length would stand there. A record of this format never ends with its value, unless a broker breaks it: then one byte behind it is
+    /// no such length would stand there but by chance. A record of this format never ends with its value, unless a broker breaks it: then one byte behind it is
     /// looked at, and the record is at worst taken to have no headers, of which it has none.
     static func showsNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
         guard let keyStart = key.baseAddress, let start = value.baseAddress else { return false }

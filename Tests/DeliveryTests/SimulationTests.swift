@@ -13,9 +13,9 @@ import Testing
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.plain, [5, 65, 165, 367, 622, 892, 969, 1408, 4599, 5163, 5889, 6127]),
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532, 8324]),
-        (.pace, [390, 7411]),
+        (.pace, [390, 5327, 7411]),
         (.longLives, [2122, 5069]),
-        (.repeats, [4949]),
+        (.repeats, [4949, 7882]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)

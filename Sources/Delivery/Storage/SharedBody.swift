@@ -70,7 +70,7 @@ struct RepeatedBody: BitwiseCopyable {
 extension Delivery {
     mutating func release(_ body: SharedBody) { body.release(to: &arena) }
 
-    /// A copy of bytes that are no body.
+    /// Bytes of its own, copied: of a record that goes to the dead letters, or of a body that is to be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
         body.room.copyMemory(from: bytes)

@@ -103,7 +103,8 @@ extension Simulation {
                 let told = results["\(activity)#\(sequence)"] ?? []
                 // What is held is one state with the alert that rides on it, and both are good for as long as the state. And once a newer
                 // state was admitted, an older one is never sent, whatever became of the newer: a phone may have shown it.
-                if hasExpired(activity, after: sequence) { continue }
+                let isPassed = told.allSatisfy { $0 == .held || $0 == .superseded }
+                if isPassed, hasExpired(activity, after: sequence) { continue }
                 violations.append(
                     "\(activity): the alert of #\(sequence) was lost \(told.map { "\($0.name)" }); \(outcomes(activity))"
                 )
