@@ -131,9 +131,10 @@ private struct PartialReply {
             string.count <= bytes.count - byteCount
         else { return false }
         UnsafeMutableRawBufferPointer(rebasing: bytes[byteCount...]).copyMemory(from: string)
-        (elements + elementCount).initialize(
-            to: Element(kind: kind, integer: integer, offset: byteCount, count: string.count)
-        )
+        (elements + elementCount)
+            .initialize(
+                to: Element(kind: kind, integer: integer, offset: byteCount, count: string.count)
+            )
         elementCount += 1
         byteCount += string.count
         return true

@@ -80,7 +80,13 @@ import Testing
                         }
                         var headers = ProducedHeaders(capacity: 1)
                         withBytes([1]) { headers.append("h", $0) }
-                        return producer.producer.produce(topic: topic, key: key, value: value, headers: headers, opaque: 0)
+                        return producer.producer.produce(
+                            topic: topic,
+                            key: key,
+                            value: value,
+                            headers: headers,
+                            opaque: 0
+                        )
                     }
                 }
                 #expect(outcome.isQueued)

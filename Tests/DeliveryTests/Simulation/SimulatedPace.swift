@@ -42,7 +42,9 @@ struct SimulatedPace {
     /// What a bucket has left, when nothing was drawn from it but at these times; nil if one of the draws was too many.
     ///
     /// - Parameter early: by how much earlier a draw may have counted than it was made.
-    static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64, early: Int64 = 0) -> Int? {
+    static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64, early: Int64 = 0)
+        -> Int?
+    {
         var fullAt: Int64 = 0
         var left = bucket.pushes
         for time in draws {

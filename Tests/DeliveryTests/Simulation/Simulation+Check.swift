@@ -97,7 +97,8 @@ extension Simulation {
     /// been processed, and sent it after the other had said `unknown` of it and had sent what follows.
     private func startCameLate(_ activity: String, _ phone: SimulatedPhone) -> Bool {
         let told = results["\(activity)#1"] ?? []
-        return phone.starts == 1 && phone.shown?.version.sequence == 1 && told.contains(.unknown) && told.contains(.accepted)
+        return phone.starts == 1 && phone.shown?.version.sequence == 1 && told.contains(.unknown)
+            && told.contains(.accepted)
     }
 
     /// What has expired need not reach its phone.
