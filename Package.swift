@@ -69,7 +69,7 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayWorker", "APNsSimulator", "COpenSSL", "Kafka", "LiveActivity", "Reactor", "Redis",
+                "CausewayWorker", "APNsSimulator", "COpenSSL", "Delivery", "Kafka", "LiveActivity", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -141,7 +141,7 @@ let package = Package(
         .testTarget(name: "SeasonTests", dependencies: ["causeway", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["causeway", "Kafka", "LiveActivity", "Reactor", "Testbed"],
+            dependencies: ["causeway", "Delivery", "Kafka", "LiveActivity", "Reactor", "Testbed"],
             swiftSettings: settings
         ),
     ]

@@ -145,7 +145,7 @@ struct WorkerPlan: @unchecked Sendable {
         )
         delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
-        delivery.countsSuperseded = configuration.kafka.supersededResults == .counted
+        delivery.supersededResults = configuration.kafka.supersededResults
         delivery.recordsMax = worker.commandsPerLane
         delivery.inFlightMaxPerApplication =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Superseded commands without a result of their own (`kafka.supersededResults: counted`): the one that takes the place of such a command
+/// Superseded commands without a result of their own (`kafka.supersededResults`): the one that takes the place of such a command
 /// counts it, hands the count on when it is itself replaced, and says it in its result.
 ///
 /// Why its offset may be settled at once, before anything of the newer command is: nobody needs to read it again. The newer one was
@@ -15,7 +15,7 @@ extension Delivery {
     ///
     /// - Returns: false if it is gone.
     mutating func giveWay(_ older: UInt32, to newer: UInt32, _ outcome: Outcome) -> Bool {
-        guard configuration.countsSuperseded, outcome == .superseded, mayBeCounted(older) else {
+        guard countsSuperseded, outcome == .superseded, mayBeCounted(older) else {
             finish(older, outcome)
             return true
         }
@@ -23,6 +23,14 @@ extension Delivery {
         records[newer].superseded = isTooMuch ? .max : sum
         replaceRider(of: older, by: newer)
         return finishCounted(older)
+    }
+
+    private var countsSuperseded: Bool {
+        switch configuration.supersededResults {
+        case .each: false
+        case .countedWhenBehind: readAhead.isBacklogKnown
+        case .counted: true
+        }
     }
 
     /// Redis knows nothing of it, and nothing is to be told but that it is over. What was to begin an activity, and what was told to be

@@ -14,9 +14,14 @@ struct ReadAhead {
     }
 
     var phase = Phase.off
+    /// Whether the lane has known, since it was last `off`, to be behind by more than the limit. What is assumed of partitions of which
+    /// nothing has been heard yet says nothing of it.
+    var isBacklogKnown = false
     var sinceMilliseconds: Int64 = 0
     /// The sum over the lane's partitions of the commands topic.
     var recordsBehind: Int64 = 0
+    /// What of it is known.
+    var recordsKnownBehind: Int64 = 0
     /// When the lane came to be behind by less than half of the limit; nil while it is behind by more.
     var nearSinceMilliseconds: Int64?
 
@@ -30,30 +35,36 @@ struct ReadAhead {
 extension Delivery {
     /// How far a partition of this lane is behind the end of its log: records that the lane has not received. Of the registrations topic
     /// it does not matter.
-    public mutating func lag(_ place: UInt32, recordsBehind: Int64, now: Moment) {
+    ///
+    /// - Parameter isAssumed: whether nothing has been heard of the partition, and the number is a guess.
+    public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else {
             return
         }
-        noteLag(of: partition, min(max(0, recordsBehind), ReadAhead.partitionRecordsMax))
+        let records = min(max(0, recordsBehind), ReadAhead.partitionRecordsMax)
+        noteLag(of: partition, records, known: isAssumed ? 0 : records)
         let limit = configuration.readAheadLagRecords
+        if readAhead.recordsKnownBehind > limit { readAhead.isBacklogKnown = true }
         switch readAhead.phase {
         case .off: if readAhead.recordsBehind > limit { readFurtherAhead(now: now) }
         case .reading: if readAhead.recordsBehind == 0 { beginParked(.off, now: now) } else { noteNearness(now: now) }
-        case .emptying: if readAhead.recordsBehind <= limit { readAhead.phase = .off }
+        case .emptying: if readAhead.recordsBehind <= limit { endReadAhead() }
         }
     }
 
     /// A partition that goes away is no reason to read ahead; and what is parked may be another's, whose drain time runs.
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        noteLag(of: partition, 0)
+        noteLag(of: partition, 0, known: 0)
         if readAhead.phase == .reading { beginParked(.emptying, now: now) }
     }
 
-    private mutating func noteLag(of partition: UnsafeMutablePointer<Partition>, _ records: Int64) {
+    private mutating func noteLag(of partition: UnsafeMutablePointer<Partition>, _ records: Int64, known: Int64) {
         readAhead.recordsBehind += records - partition.pointee.recordsBehind
+        readAhead.recordsKnownBehind += known - partition.pointee.recordsKnownBehind
         partition.pointee.recordsBehind = records
+        partition.pointee.recordsKnownBehind = known
     }
 
     /// Once a turn: time, and what the lane holds.
@@ -68,7 +79,7 @@ extension Delivery {
             }
         case .emptying:
             if readAhead.recordsBehind <= configuration.readAheadLagRecords {
-                readAhead.phase = .off
+                endReadAhead()
             } else if !holds(quarters: 2) {
                 readFurtherAhead(now: now)
             }
@@ -112,8 +123,13 @@ extension Delivery {
         parked.append(activity)
     }
 
+    private mutating func endReadAhead() {
+        readAhead.phase = .off
+        readAhead.isBacklogKnown = false
+    }
+
     private mutating func beginParked(_ phase: ReadAhead.Phase, now: Moment) {
-        readAhead.phase = phase
+        if phase == .off { endReadAhead() } else { readAhead.phase = phase }
         while let activity = parked.popFirst() {
             activities[activity].phase = .resting
             begin(activity, now: now)

@@ -46,9 +46,7 @@ public struct DeliveryConfiguration: Sendable {
     public var readAheadLagRecords: Int64 = 10_000
     /// After this time what was read ahead is begun, however far behind the lane still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
-    /// A command that is superseded before Redis has seen it has no result of its own: the one that took its place counts it. Not so one
-    /// whose alert rides on, nor a start, nor one that was held.
-    public var countsSuperseded = false
+    public var supersededResults = SupersededResults.countedWhenBehind
     /// How many offsets above the committable one a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20
     /// Seeds jitter, `apns-id` and the activity table; different in each lane of each process.
@@ -107,6 +105,17 @@ public struct DeliveryConfiguration: Sendable {
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
+}
+
+/// What is told of a command that is superseded before Redis has seen it. One whose alert rides on, a start, and one that was held have
+/// results of their own whatever is chosen.
+public enum SupersededResults: String, Sendable, CaseIterable {
+    /// It has a result of its own.
+    case each
+    /// It has a result of its own, unless its lane is known to be behind by more than `readAheadLagRecords`: then it is counted.
+    case countedWhenBehind
+    /// It is counted in the result of the command that took its place.
+    case counted
 }
 
 /// Numbers of a ``DeliveryConfiguration`` that a lane can be given while it runs; see there for what they mean.

@@ -32,8 +32,8 @@ import Testing
 
     @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds {
-            for counts in [false, true] {
-                let simulation = Simulation(seed: seed, kind: kind, countsSuperseded: counts)
+            for results in SupersededResults.allCases {
+                let simulation = Simulation(seed: seed, kind: kind, supersededResults: results)
                 #expect(simulation.run() == [], "seed \(seed)")
             }
         }

@@ -1,4 +1,5 @@
 import CausewayWorker
+import Delivery
 import Foundation
 import Testbed
 import Testing
@@ -45,9 +46,9 @@ struct PromiseTests {
         #expect(run.text.contains("\nOK") && run.text.contains(/Ran [1-9][0-9]* tests/))
     }
 
-    @Test(arguments: [WorkerConfiguration.Kafka.SupersededResults.each, .counted])
+    @Test(arguments: [SupersededResults.each, .counted])
     func everyPromiseIsKeptWhenTheBudgetRunsOut(
-        supersededResults: WorkerConfiguration.Kafka.SupersededResults
+        supersededResults: SupersededResults
     ) async throws {
         let choice = ["--superseded-results", supersededResults.rawValue]
         let run = try await season(
@@ -82,8 +83,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    @Test(arguments: [WorkerConfiguration.Kafka.SupersededResults.each, .counted])
-    func aBacklogIsOnePushForEachActivity(supersededResults: WorkerConfiguration.Kafka.SupersededResults) async throws {
+    @Test(arguments: [SupersededResults.each, .countedWhenBehind])
+    func aBacklogIsOnePushForEachActivity(supersededResults: SupersededResults) async throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"

@@ -189,6 +189,8 @@ class Stage:
             "kafka": {
                 "bootstrapServers": self.bootstrap,
                 "groupId": GROUP,
+                # Who is cut off falls behind, and each command of the load is asked for.
+                "supersededResults": "each",
                 "consumer": {name: str(value) for name, value in consumer.items()},
                 # This broker's cost goes by batches.
                 "producer": {"linger.ms": "200"},

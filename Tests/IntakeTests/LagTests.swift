@@ -15,23 +15,25 @@ import Testing
         return partitions
     }
 
-    private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> Int64 {
+    private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
+        Int64, isAssumed: Bool
+    ) {
         partitions(change).recordsBehind(at: 0, assumed: Self.assumed, nowMilliseconds: nowMilliseconds)
     }
 
     @Test func itIsWhatTheLogHasAndTheLaneHasNot() {
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == 380)
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == 0)
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
         // The Kafka thread looks now and then; the lane may be further by then.
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == 0)
+        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
     @Test func aPartitionThatNothingIsKnownOfMayBeFarBehindForAWhile() {
-        #expect(lag(at: 1_999) { _ in } == Self.assumed)
-        #expect(lag(at: 2_000) { _ in } == 0)
-        #expect(lag(at: 1_999) { $0.highWatermark = 500 } == Self.assumed, "its records are on their way")
-        #expect(lag(at: 2_000) { $0.highWatermark = 500 } == 0, "it was read to its end before")
-        #expect(lag(at: 0) { $0.highWatermark = 0 } == 0, "nothing was ever written to it")
+        #expect(lag(at: 1_999) { _ in } == (Self.assumed, true))
+        #expect(lag(at: 2_000) { _ in } == (0, false))
+        #expect(lag(at: 1_999) { $0.highWatermark = 500 } == (Self.assumed, true), "its records are on their way")
+        #expect(lag(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
+        #expect(lag(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
     }
 }
 

@@ -1,3 +1,4 @@
+public import Delivery
 public import LiveActivity
 public import Logging
 
@@ -59,19 +60,11 @@ extension WorkerConfiguration {
             public init() {}
         }
 
-        /// What is told of a command that is superseded before Redis has seen it.
-        public enum SupersededResults: String, Sendable, CaseIterable {
-            /// It has a result of its own.
-            case each
-            /// It is counted in the result of the command that took its place.
-            case counted
-        }
-
         /// Comma-separated `host:port`.
         public var bootstrapServers = ""
         public var groupId = "causeway"
         public var topics = Topics()
-        public var supersededResults = SupersededResults.each
+        public var supersededResults = SupersededResults.countedWhenBehind
         /// librdkafka properties of both clients.
         public var properties: [KafkaProperty] = []
         /// Further properties of both clients, whose values stand in files: passwords and keys. None is in `properties` too.

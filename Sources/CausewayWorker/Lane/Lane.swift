@@ -215,12 +215,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// Tells the core how far behind each partition is: once a turn, before what was taken is begun.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
-            let recordsBehind = partitions.recordsBehind(
+            let (records, isAssumed) = partitions.recordsBehind(
                 at: position,
                 assumed: plan.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
-            delivery.lag(partitions[position].place, recordsBehind: recordsBehind, now: now)
+            delivery.lag(partitions[position].place, recordsBehind: records, isAssumed: isAssumed, now: now)
         }
     }
 

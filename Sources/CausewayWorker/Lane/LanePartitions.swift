@@ -42,10 +42,17 @@ struct LanePartitions {
     /// Right after an assignment nobody knows: librdkafka tells of a log's end when it first fetches from it. Until then, for a short time,
     /// the answer is `assumed`, so that a lane with a little of a backlog in each of many partitions begins nothing before it has heard of
     /// them all.
-    func recordsBehind(at position: Int, assumed: Int64, nowMilliseconds: Int64) -> Int64 {
+    func recordsBehind(
+        at position: Int,
+        assumed: Int64,
+        nowMilliseconds: Int64
+    ) -> (records: Int64, isAssumed: Bool) {
         let entry = entries[position]
-        if entry.highWatermark >= 0, entry.nextOffset >= 0 { return max(0, entry.highWatermark - entry.nextOffset) }
-        return entry.highWatermark != 0 && nowMilliseconds < entry.doubtMilliseconds ? assumed : 0
+        if entry.highWatermark >= 0, entry.nextOffset >= 0 {
+            return (max(0, entry.highWatermark - entry.nextOffset), false)
+        }
+        let isSilent = entry.highWatermark != 0 && nowMilliseconds < entry.doubtMilliseconds
+        return (isSilent ? assumed : 0, isSilent)
     }
 
     subscript(_ position: Int) -> Entry {

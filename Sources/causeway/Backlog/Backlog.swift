@@ -1,4 +1,5 @@
 import CausewayWorker
+import Delivery
 import Foundation
 import Kafka
 
@@ -69,7 +70,7 @@ final class Backlog {
     func run(
         shapesFile: String,
         lanes: Int,
-        supersededResults: WorkerConfigurationText.SupersededResults,
+        supersededResults: SupersededResults,
         isUnhurried: Bool
     ) throws(DemoError) -> BacklogFigures {
         try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CausewayWorker
+import Delivery
 import Foundation
 
 /// `causeway backlog`: what a worker makes of commands that have piled up.
@@ -30,8 +31,8 @@ struct BacklogCommand: ParsableCommand {
     @Option(help: "Threads of the worker; 0 means one a core.")
     var lanes = 0
 
-    @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
-    var supersededResults = WorkerConfigurationText.SupersededResults.each
+    @Option(help: "What superseded commands come to, as kafka.supersededResults has it.")
+    var supersededResults = SupersededResults.countedWhenBehind
 
     @Flag(
         help:

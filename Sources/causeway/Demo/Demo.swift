@@ -1,4 +1,5 @@
 import CausewayWorker
+import Delivery
 import Foundation
 import Kafka
 import LiveActivity
@@ -17,7 +18,7 @@ struct DemoOptions {
     /// By what numbers the worker paces its pushes.
     var policy = Policy(name: "default")
     /// What superseded commands come to.
-    var supersededResults = WorkerConfigurationText.SupersededResults.each
+    var supersededResults = SupersededResults.each
     /// Where a checker finds what it needs; nil: nothing is written down.
     var evidence: Evidence?
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CausewayWorker
+import Delivery
 import Foundation
 import LiveActivity
 
@@ -78,7 +79,7 @@ struct DemoCommand: ParsableCommand {
     var evidence: String?
 
     @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
-    var supersededResults = WorkerConfigurationText.SupersededResults.each
+    var supersededResults = SupersededResults.each
 
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?

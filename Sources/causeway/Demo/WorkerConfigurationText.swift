@@ -1,5 +1,6 @@
 import ArgumentParser
 import CausewayWorker
+import Delivery
 import LiveActivity
 
 /// The configuration file that a worker on the stage is given.
@@ -49,8 +50,6 @@ enum WorkerConfigurationText {
         """
     }
 
-    typealias SupersededResults = WorkerConfiguration.Kafka.SupersededResults
-
     /// Nothing if all is as it is without it.
     private static func policies(_ policy: Policy) -> String {
         guard policy != Policy(name: policy.name) else { return "" }
@@ -80,4 +79,4 @@ enum WorkerConfigurationText {
     }
 }
 
-extension WorkerConfigurationText.SupersededResults: ExpressibleByArgument {}
+extension SupersededResults: ExpressibleByArgument {}

@@ -277,8 +277,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func lag(_ recordsBehind: Int64, of place: UInt32? = nil) {
-        delivery.lag(place ?? commands, recordsBehind: recordsBehind, now: now)
+    func lag(_ recordsBehind: Int64, of place: UInt32? = nil, isAssumed: Bool = false) {
+        delivery.lag(place ?? commands, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
         collect()
     }
 

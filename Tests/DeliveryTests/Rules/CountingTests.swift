@@ -2,11 +2,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// `kafka.supersededResults: counted`: what is merged away before Redis has seen it stands in the result of what took its place.
+/// `kafka.supersededResults`: what is merged away before Redis has seen it stands in the result of what took its place.
 @Suite struct CountingTests {
     private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
-            $0.countsSuperseded = true
+            $0.supersededResults = .counted
             change(&$0)
         }
     }
@@ -30,11 +30,76 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 2)
     }
 
-    @Test func withoutTheChoiceNothingIsCounted() {
-        let core = CoreHarness()
+    @Test(arguments: [SupersededResults.each, .countedWhenBehind])
+    func withoutTheChoiceNothingIsCounted(choice: SupersededResults) {
+        let core = counting { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
         #expect(core.counters(of: 0).supersededWithoutResult == 0)
+    }
+
+    private func countingWhenBehind() -> CoreHarness {
+        counting {
+            $0.supersededResults = .countedWhenBehind
+            $0.readAheadLagRecords = 100
+        }
+    }
+
+    @Test func aLaneThatIsKnownToBeBehindCountsUntilItHasCaughtUp() {
+        let core = countingWhenBehind()
+        core.lag(101)
+        core.receive(.update(1), .update(2))
+        core.lag(50)
+        core.receive(.update(3))
+        #expect(core.outcomes == [], "it reads ahead until it has caught up")
+        core.lag(0)
+        core.receive(.update(4), .update(5))
+        #expect(counts(core) == ["u4 superseded 0"])
+        core.carry()
+        core.elapse(1_010)
+        core.carry()
+        #expect(counts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
+    }
+
+    @Test func whatIsWorkedOffInBetweenIsPartOfTheBacklog() {
+        let core = countingWhenBehind()
+        core.lag(10_000)
+        core.receive(.update(1))
+        core.elapse(core.configuration.readAheadMaxMilliseconds)
+        core.receive(.update(2), .update(3))
+        #expect(counts(core) == [])
+        core.lag(100)
+        core.receive(.update(4))
+        #expect(counts(core) == ["u3 superseded 1"], "it is behind no more")
+    }
+
+    @Test func aLagThatIsOnlyAssumedCountsNothing() {
+        let core = countingWhenBehind()
+        core.lag(101, isAssumed: true)
+        core.receive(.update(1), .update(2))
+        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(core.waiting == [], "it reads ahead all the same")
+        core.lag(101)
+        core.receive(.update(3))
+        #expect(counts(core) == ["u1 superseded 0"])
+        core.lag(101, isAssumed: true)
+        core.receive(.update(4))
+        core.lag(0)
+        core.carry()
+        #expect(counts(core) == ["u1 superseded 0", "u4 accepted 2"])
+    }
+
+    @Test func partitionsOfWhichNothingIsHeardAddNothingToWhatIsKnown() {
+        let core = countingWhenBehind()
+        let other = core.assign(.commands, number: 1)
+        core.lag(101, of: other, isAssumed: true)
+        core.lag(100)
+        core.receive(.update(1), .update(2))
+        #expect(counts(core) == ["u1 superseded 0"])
+        core.lag(1, of: other)
+        core.receive(.update(3))
+        #expect(counts(core) == ["u1 superseded 0"], "101 of both are known")
+        #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
     /// It was told to be `held`, and says what became of it.

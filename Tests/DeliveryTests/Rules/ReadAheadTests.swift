@@ -7,6 +7,7 @@ import Testing
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.readAheadLagRecords = 100
+            $0.supersededResults = .each
             change(&$0)
         }
     }

@@ -60,7 +60,7 @@ final class SimulatedWorker {
         configuration.ledgerWindowOffsets = 64
         configuration.attemptsMax = Self.attemptsMax
         configuration.policies = [swarm.policy]
-        configuration.countsSuperseded = swarm.countsSuperseded
+        configuration.supersededResults = swarm.supersededResults
         configuration.readAheadLagRecords = swarm.readAheadLag
         configuration.readAheadMaxMilliseconds = 5_000
         delivery = Delivery(

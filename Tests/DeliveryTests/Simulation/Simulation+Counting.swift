@@ -42,7 +42,8 @@ extension Simulation {
     }
 
     private func newer(than command: String) -> [String] {
-        guard swarm.countsSuperseded, let version = versions[command], let mark = command.lastIndex(of: "#") else {
+        guard swarm.supersededResults != .each, let version = versions[command], let mark = command.lastIndex(of: "#")
+        else {
             return []
         }
         let activity = String(command[..<mark])
@@ -58,7 +59,7 @@ extension Simulation {
 
     /// When no worker and no result was lost, results and counts together are the commands, of each activity.
     func checkCounts() {
-        if !swarm.countsSuperseded, let one = counting.superseded.first(where: { $0.value > 0 }) {
+        if swarm.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")
         }
         guard swarm.crash == 0, swarm.rebalance == 0, swarm.productionFailure == 0 else { return }

@@ -63,13 +63,13 @@ final class Simulation {
     var counting = SimulatedCounting()
     private var workersMade = 0
 
-    /// - Parameter countsSuperseded: nil: drawn by the seed, beside the other draws, so that they stay what they were.
-    init(seed: UInt64, kind: Swarm.Kind = .plain, countsSuperseded: Bool? = nil) {
+    /// - Parameter supersededResults: nil: drawn by the seed, beside the other draws, so that they stay what they were.
+    init(seed: UInt64, kind: Swarm.Kind = .plain, supersededResults: SupersededResults? = nil) {
         self.seed = seed
         random = SimulationRandom(seed: seed)
         var swarm = Swarm(&random, kind: kind)
         var coin = SimulationRandom(seed: ~seed)
-        swarm.countsSuperseded = countsSuperseded ?? coin.chance(500)
+        swarm.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
         self.swarm = swarm
         log = SimulatedLog(partitions: swarm.partitions)
         redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)

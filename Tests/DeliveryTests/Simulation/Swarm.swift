@@ -1,3 +1,4 @@
+import Delivery
 import LiveActivity
 
 /// What one seed draws before it runs: sizes, limits and fault rates, so that seeds differ in kind and not only in order.
@@ -88,7 +89,7 @@ struct Swarm {
     var timeJump = 0
 
     /// Commands that are superseded before Redis has seen them are counted.
-    var countsSuperseded = false
+    var supersededResults = SupersededResults.each
 
     /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
     init(_ random: inout SimulationRandom, kind: Kind) {

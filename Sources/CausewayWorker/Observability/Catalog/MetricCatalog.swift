@@ -29,7 +29,7 @@ public enum MetricCatalog {
             "commands",
             [.app, .outcome],
             "Settled commands by what became of them; app is \"none\" when the record names none.",
-            "Each command ends in exactly one; one that was held counts again when its token sets it free. With kafka.supersededResults `counted`, a superseded command counts here without having a record on the results topic. Much `superseded` is normal where states change faster than phones are told. "
+            "Each command ends in exactly one; one that was held counts again when its token sets it free. With kafka.supersededResults `counted`, or `countedWhenBehind` in a backlog, a superseded command counts here without having a record on the results topic. Much `superseded` is normal where states change faster than phones are told. "
                 + "`expired`, `failed` and `invalid` are commands that no phone saw: their results say why."
         ),
         .counter(
