@@ -115,8 +115,9 @@ extension Delivery {
         }
         records[record].sentTimestamp = reply.number
         setBodyTimestamp(reply.number, of: record)
-        if slot.event == .start { setSentExpiration(of: record, now: now) }
-        records[record].apnsIdentifier = randomness.nextIdentifier()
+        // A start that backed off has both: its default expiration holds from its first admission on.
+        if slot.event != .start || slot.attempts == 0 { records[record].apnsIdentifier = randomness.nextIdentifier() }
+        if slot.event == .start, slot.attempts == 0 { setSentExpiration(of: record, now: now) }
         activities[activity].phase = .ready
         pools.appendReady(record, to: pool)
     }

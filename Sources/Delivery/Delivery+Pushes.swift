@@ -186,7 +186,8 @@ extension Delivery {
     }
 
     /// A back-off is over: the same push goes again, with the timestamp it had, and without asking Redis: nothing of it reached a
-    /// phone, or it is a start, whose admission cannot be repeated. One that waited for the retry budget is admitted again.
+    /// phone. One that waited for the retry budget is admitted again, and so is a start, to which Redis repeats its word: its partition
+    /// may have gone to another worker, which has told that the start is `unknown` and has gone on with what follows it.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
@@ -205,6 +206,10 @@ extension Delivery {
                 return pools.appendEligible(activity, of: application)
             }
             activities[activity].holdsCredit = true
+        }
+        if records[record].event == .start {
+            activities[activity].phase = .admitting
+            return call(.admit, record)
         }
         activities[activity].phase = .ready
         let slot = records[record]

@@ -32,7 +32,7 @@
 /// kept. What that way decides, the long one would decide as well.
 ///
 /// A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
-/// start. A record asks only while it has sent nothing, so its own verdict is repeated, with its timestamp and without a
+/// start. A record asks only while APNs has processed nothing of it, so its own verdict is repeated, with its timestamp and without a
 /// change; every other record hears `unknown` or, once settled, `duplicate`, and changes nothing either. `unknown` is
 /// written down by `settle`, which leaves the claim: the record that holds it may still be on its way to send. The repetition
 /// is refused only for what has come since: an end, or a newer state of an activity that has a token and so lives without it.

@@ -134,6 +134,7 @@ import Testing
         core.carry(.limited)
         #expect(core.settlements == [])
         core.elapse(410)
+        core.reply(.send)
         #expect(core.push()?.command == "s1")
     }
 

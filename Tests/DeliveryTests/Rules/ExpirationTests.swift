@@ -108,6 +108,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("stale-date"))
         core.answer(.retryLater)
         core.elapse(1_010)
+        core.reply(.send)
         #expect(try !#require(core.push()).body.contains("stale-date"))
     }
 

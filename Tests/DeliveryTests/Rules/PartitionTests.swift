@@ -85,15 +85,30 @@ import Testing
         core.beginRevoking(core.commands)
         #expect(core.outstanding(core.commands) == 1, "the update is let go")
         core.elapse(410)
-        core.push()
-        core.answer(disposition)
+        core.carry(disposition)
         core.elapse(810)
-        core.push()
-        core.answer(.accepted)
+        core.carry()
         #expect(core.outcomes == ["s1 accepted"])
         core.acknowledgeAll()
         #expect(core.isDrained(core.commands))
         #expect(core.committableOffset == 1)
+    }
+
+    /// The next owner has told that it is `unknown`, and what follows it has reached a phone that began the activity by itself: the start
+    /// would be a second one (simulation seed 5327).
+    @Test func aStartThatBacksOffIsNotSentWhenRedisHasGoneOnWithoutIt() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry(.limited)
+        core.beginRevoking(core.commands)
+        core.delivery.release(partition: core.commands, now: core.now)
+        core.elapse(410)
+        #expect(core.waiting == ["admit s1"])
+        core.reply(.superseded)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.settlements == [], "it keeps its draw, and what the next owner wrote down of it stays")
     }
 
     @Test func anotherPartitionsCommandOfTheSameActivityGoesOn() {

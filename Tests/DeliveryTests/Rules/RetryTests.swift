@@ -123,14 +123,20 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
-    func aStartThatWasNotProcessedGoesAgainWithoutASecondAdmission(disposition: PushResult.Disposition) {
+    func aStartThatWasNotProcessedGoesAgainWhenRedisRepeatsItsWord(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
-        core.carry(disposition)
+        core.reply(.send)
+        let first = core.push()
+        core.answer(disposition)
         core.elapse(408)
-        #expect(core.waiting == [])
-        #expect(core.push()?.command == "s1")
+        #expect(core.waiting == ["admit s1"], "the address and the draw it has")
+        core.elapse(60_000)
+        core.reply(.send)
+        let second = core.push()
+        #expect(second?.command == "s1" && second?.apnsIdentifier == first?.apnsIdentifier)
+        #expect(second?.expiration == first?.expiration, "a start that comes late is worse than none")
         core.answer(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
     }
@@ -142,6 +148,7 @@ import Testing
         core.carry(.retryNow)
         core.receive(.update(2))
         core.elapse(208)
+        core.reply(.send)
         #expect(core.push()?.command == "s1")
         #expect(core.outcomes == [])
     }

@@ -82,7 +82,6 @@ extension Simulation {
         // A start that comes to its turn only after the whole activity is over is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
-        if startCameLate(activity, phone) { return }
         // Its last update came too late; an end never does.
         if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
@@ -91,14 +90,6 @@ extension Simulation {
             )
         }
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
-    }
-
-    /// The start was in two hands: a worker that lost its partition while APNs limited the start was the only one to know that it had not
-    /// been processed, and sent it after the other had said `unknown` of it and had sent what follows.
-    private func startCameLate(_ activity: String, _ phone: SimulatedPhone) -> Bool {
-        let told = results["\(activity)#1"] ?? []
-        return phone.starts == 1 && phone.shown?.version.sequence == 1 && told.contains(.unknown)
-            && told.contains(.accepted)
     }
 
     /// What has expired need not reach its phone.
