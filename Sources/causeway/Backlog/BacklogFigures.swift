@@ -7,9 +7,11 @@ struct BacklogFigures: Codable, Equatable {
     /// Accepted by APNs, as its service counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// From the assignment to the last record, by a client that does nothing with them.
+    /// From the assignment to the last record, by a client that does nothing with them: the median of several times.
     var readingMilliseconds: Int64
-    /// What that took of CPU, all threads of the client together.
+    /// All of them, the shortest first.
+    var readingsMilliseconds: [Int64]
+    /// What the median took of CPU, all threads of the client together.
     var readingCPUMilliseconds: Int64
     /// What it took of the broker's CPU.
     var readingBrokerCPUMilliseconds: Int64
@@ -33,14 +35,16 @@ struct BacklogFigures: Codable, Equatable {
         return """
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
-            reading the topic alone        \(seconds(readingMilliseconds))
+            reading the topic alone        \(seconds(readingMilliseconds)), the median of \(readings)
             to the last push's answer      \(seconds(pushingMilliseconds)), \(times(pushingMilliseconds)) times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(times(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of the reading alone       \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(readingBrokerCPUMilliseconds))
+            CPU of that reading            \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(readingBrokerCPUMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
+
+    private var readings: String { readingsMilliseconds.map(seconds).joined(separator: ", ") }
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 
