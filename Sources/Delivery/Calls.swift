@@ -75,7 +75,8 @@ public struct ScriptReply {
     }
 
     public var verdict: Verdict
-    /// `send`: the timestamp to send. `wait`: milliseconds until the pace allows a push, or the device's budget a start.
+    /// `send`: the timestamp to send. `wait`: milliseconds until the pace allows a push, or the device's budget a start. `address`: what
+    /// names the draw on that budget.
     public var number: Int64
     public var environment: DeviceEnvironment
     public var registeredAtMilliseconds: Int64

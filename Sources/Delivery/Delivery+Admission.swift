@@ -10,6 +10,7 @@ extension Delivery {
         case .address:
             setAddress(of: record, from: reply)
             records[record].hasStartDraw = true
+            records[record].startDraw = reply.number
             records[record].lacksStartBudget = false
             activities[activity].phase = .admitting
             self.call(.admit, record)

@@ -114,7 +114,7 @@ struct RecordSlot: BitwiseCopyable {
     var isInTwoHands = false
     /// Its partition's next owner reads it again; here only its draw is yet to be given back.
     var isLetGo = false
-    /// A start that drew on its device's budget.
+    /// A start that drew on its device's budget, and has not given that back.
     var hasStartDraw = false
     /// A start that waits for its device's budget.
     var lacksStartBudget = false
@@ -122,6 +122,8 @@ struct RecordSlot: BitwiseCopyable {
     var digest: UInt64 = 0
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0
+    /// What names the draw, of one that made one.
+    var startDraw: Int64 = 0
     /// What is sent, by default the policy's. A start is not sent after it, even by default.
     var sentExpiration: Int64 = -1
     /// UNIX seconds; -1: it has none.

@@ -34,6 +34,8 @@ public struct RecordView {
     public var digest: UInt64 { slot.digest }
     /// Names this record of a start; the admission takes it, so that one whose reply was lost can be repeated.
     public var claim: UInt64 { slot.claim }
+    /// What names the draw that is given back; of no account but with that call.
+    public var startDraw: Int64 { slot.startDraw }
     /// As it is sent, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }

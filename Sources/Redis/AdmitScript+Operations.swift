@@ -196,14 +196,15 @@ extension AdmitScript {
           local reply = 'noToken'
           if #t > 13 then
             local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
-            local full = s == '' and now or math.max(s + 0, now)
+            local full, given = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
             local wait = full - now - (pushes - 1) * interval
             if wait > 0 then
               reply = 'wait' .. string.format('%.0f', wait)
             else
-              reply = 'address' .. t .. u
+              full = full + interval
+              reply = 'address' .. digits(full + (given == '' and 0 or given)) .. t .. u
               changes[#changes + 1] = 's'
-              changes[#changes + 1] = digits(full + interval)
+              changes[#changes + 1] = digits(full) .. given
             end
           end
           if changes[1] then write(changes, DEVICE_LIFETIME) end

@@ -42,7 +42,7 @@
 /// draws once, whatever is repeated; one that was demoted may draw when it is admitted again.
 ///
 /// A device's hash holds `t u w`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
-/// starts will be full.
+/// starts will be full, and behind it, once something was, how many milliseconds were ever given back into it.
 ///
 /// States of the newest version. An upper-case letter says that the version is an end: then only a start opens the
 /// activity again. A newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at

@@ -147,12 +147,15 @@ struct CommandWriter {
         lineEnd()
     }
 
-    /// A start that goes back into its bucket.
-    mutating func refundArgument(_ bucket: BucketNumbers) {
-        lengthLine(UInt8(ascii: "$"), 1 + BucketNumbers.bytes)
+    static let refundArgumentBytes = 1 + BucketNumbers.bytes + StoredTime.digits
+
+    /// A draw that goes back into its bucket.
+    mutating func refundArgument(_ bucket: BucketNumbers, draw: Int64) {
+        lengthLine(UInt8(ascii: "$"), Self.refundArgumentBytes)
         byte(UInt8(ascii: "g"))
         bucket.write(to: base + count)
-        count += BucketNumbers.bytes
+        StoredTime.write(draw, to: base + count + BucketNumbers.bytes)
+        count += BucketNumbers.bytes + StoredTime.digits
         lineEnd()
     }
 

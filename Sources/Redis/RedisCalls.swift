@@ -185,11 +185,15 @@ extension RedisConnection {
         }
     }
 
-    /// Gives back what `address` drew for a start that its admission refused. The reply is that of `settle`.
-    public func refundStart(key: HashKey, startBudget: BucketNumbers, tag: UInt64) -> CallIssue {
+    /// Gives back what `address` drew for a start that its admission refused, as far as it has not been refilled. The reply is that of
+    /// `settle`.
+    ///
+    /// - Parameter draw: as `address` answered it (``AdmitReply/draw``).
+    public func refundStart(key: HashKey, startBudget: BucketNumbers, draw: Int64, tag: UInt64) -> CallIssue {
         guard key.kind == .device else { return .outOfBounds }
-        return issue(.settle, key, argumentCount: 1, argumentBytes: 32 + BucketNumbers.bytes, tag: tag) { writer in
-            writer.refundArgument(startBudget)
+        let bytes = 32 + CommandWriter.refundArgumentBytes
+        return issue(.settle, key, argumentCount: 1, argumentBytes: bytes, tag: tag) { writer in
+            writer.refundArgument(startBudget, draw: draw)
         }
     }
 

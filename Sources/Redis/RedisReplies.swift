@@ -126,7 +126,12 @@ extension RedisConnection {
             guard kind == .start else { return .violation }
             guard rest.count == StoredRecord.secondsBytes, takeTimestamp(rest, into: &result) else { return .violation }
         case .address:
-            if !takeToken(rest, into: &result) { return .malformedContent }
+            guard rest.count > StoredTime.digits,
+                let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digits]))
+            else { return .violation }
+            result.draw = draw
+            let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digits...])
+            if !takeToken(stored, into: &result) { return .malformedContent }
         case .alertHeld,
             .registered where rest.count > 0:
             guard rest.count > ScriptVersion.textBytes,

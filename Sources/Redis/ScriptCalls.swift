@@ -153,6 +153,8 @@ public struct AdmitReply {
     public var environment = TokenEnvironment.production
     /// When ``token`` was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64 = 0
+    /// With ``Verdict/address``: what names the draw, if it is to be given back.
+    public var draw: Int64 = 0
     /// With ``Verdict/send`` of an update or an end: 5 or 10.
     public var priority: UInt8 = 5
     /// With ``Verdict/send``: 10 was asked for, and the bucket had none left.

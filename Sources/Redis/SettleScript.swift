@@ -4,7 +4,11 @@
 /// It changes only what `admit` has written and never makes a hash, so it leaves the expiry as `admit` set it.
 /// Arguments: what has come about, suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which
 /// it must have been registered (empty: whenever). The reply is 1 if the token was retired, else 0.
-/// What has come about: an outcome's letter and the version; or `g` and the bucket's numbers.
+/// What has come about: an outcome's letter and the version; or `g`, the bucket's numbers and the draw.
+///
+/// A draw is given back as far as it has not been refilled by now: then the bucket is never fuller than if it had not been made. It is named
+/// by when the bucket was to be full by it, plus all that had been given back by then, which `s` counts behind that time: what was
+/// given back since has moved it nearer.
 ///
 /// A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and
 /// does not bring the dead token back. For the fields see ``AdmitScript``, and for the starts its operations.
@@ -17,7 +21,13 @@ enum SettleScript {
         if outcome == 103 then
           local s = call('HGET', key, 's')
           if s and s ~= '' then
-            call('HSET', key, 's', string.format('%013.0f', math.max(s - struct.unpack('<I3', what, 2), 0)))
+            local time, full, given = call('TIME'), sub(s, 1, 13), sub(s, 14)
+            given = given == '' and 0 or given + 0
+            local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            local back = math.min(struct.unpack('<I3', what, 2), sub(what, 9) - given - now)
+            if back > 0 then
+              call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(full - back, 0), math.min(given + back, 9999999999999)))
+            end
           end
           return 0
         end

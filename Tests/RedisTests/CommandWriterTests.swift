@@ -61,7 +61,7 @@ import Testing
                 writer.arguments(TokenRetirement(token: token, environment: .production, invalidAtMilliseconds: .max))
             }
             writer.outcomeArgument(.accepted, .at(1, 2))
-            writer.refundArgument(pace.budget)
+            writer.refundArgument(pace.budget, draw: 1_760_000_000_017)
         }
         let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
@@ -76,7 +76,7 @@ import Testing
         ]
         let numbers: [[UInt8]] = [
             Array("a000000000100000000000000000002".utf8),
-            [0x67, 0x80, 0xA9, 0x03, 15, 0, 15, 0],
+            [0x67, 0x80, 0xA9, 0x03, 15, 0, 15, 0] + Array("1760000000017".utf8),
         ]
         #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens + numbers))
     }

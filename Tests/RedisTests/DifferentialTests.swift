@@ -213,8 +213,8 @@ extension History.Operation {
         switch call {
         case .admit(let call): return .admitted(tag, model.admit(key: key.text, call))
         case .settle(let call): return .settled(tag, model.settle(key: key.text, call))
-        case .refundStart(let budget):
-            model.refundStart(key: key.text, startBudget: budget)
+        case .refundStart(let budget, let draw):
+            model.refundStart(key: key.text, startBudget: budget, draw: draw)
             return .settled(tag, false)
         }
     }
@@ -225,8 +225,8 @@ extension RedisConnection {
         switch operation.call {
         case .admit(let call): issue(call, key: operation.key, tag: tag)
         case .settle(let call): issue(call, key: operation.key, tag: tag)
-        case .refundStart(let budget):
-            operation.key.withHashKey { refundStart(key: $0, startBudget: budget, tag: tag) }
+        case .refundStart(let budget, let draw):
+            operation.key.withHashKey { refundStart(key: $0, startBudget: budget, draw: draw, tag: tag) }
         }
     }
 }
@@ -298,6 +298,7 @@ extension DeviceState {
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
+        if let given = givenBackMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
         for (type, slot) in slots {
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
             if slot.held.isEmpty { continue }

@@ -7,7 +7,7 @@ struct History {
     enum Call {
         case admit(AdmitCall)
         case settle(SettleCall)
-        case refundStart(BucketNumbers)
+        case refundStart(BucketNumbers, draw: Int64)
     }
 
     struct Operation {
@@ -122,6 +122,13 @@ struct History {
         )
     }
 
+    /// Of a start, about as many intervals ahead as draws make it.
+    private mutating func draw() -> Int64 {
+        if below(20) == 0 { return pick([0, 1, TokenRegistration.registeredAtMillisecondsMax]) }
+        let budget = pick(paces).budget
+        return milliseconds + Int64(below(6)) * budget.intervalMilliseconds - Int64(below(3)) * 1_000 + Int64(below(3))
+    }
+
     private mutating func digest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
 
     private mutating func activity() -> String { Self.activities[below(isCrowded ? Self.activities.count : 3)] }
@@ -162,7 +169,7 @@ struct History {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
             return .admit(.address(attributesType: type, startBudget: pick(paces).budget, registration: registration))
-        case 5..<7: return .refundStart(pick(paces).budget)
+        case 5..<7: return .refundStart(pick(paces).budget, draw: draw())
         case 7..<10:
             let hold = AdmitCall.hold(
                 attributesType: type,

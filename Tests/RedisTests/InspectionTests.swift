@@ -93,7 +93,9 @@ import Testing
         }
         #expect(stage.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
         let address = AdmitCall.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
+        let draw = stage.admit(address).draw
         #expect(stage.verdict(address) == .address)
+        stage.refundStart(pace.budget, draw: draw)
         let device = try DeviceInspection(fields: fields(stage))
         #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
         #expect(device.slots[0].token?.token == token.token && device.slots[0].held.isEmpty)

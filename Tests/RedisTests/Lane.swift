@@ -94,6 +94,7 @@ extension ModelReply {
     init(_ reply: AdmitReply) {
         self.init(reply.verdict)
         waitMilliseconds = reply.waitMilliseconds
+        draw = reply.draw
         timestampSeconds = reply.timestampSeconds
         if reply.token.count > 0 {
             token = ModelToken(

@@ -253,14 +253,17 @@ import Testing
             stage.admit(.address(attributesType: type, startBudget: budget, registration: nil))
         }
         #expect(address("Game").verdict == .noToken)
-        stage.refundStart(budget)
+        stage.refundStart(budget, draw: 0)
+        var draws: [Int64] = []
         for type in ["Game", "Race"] {
             #expect(stage.verdict(.register(attributesType: type, registration: token, shows: nil)) == .registered)
-            #expect(address(type).token == token)
+            let reply = address(type)
+            #expect(reply.token == token)
+            draws.append(reply.draw)
         }
         stage.pass(100)
         #expect(address("Game").waitMilliseconds == 9_900)
-        stage.refundStart(budget)
+        stage.refundStart(budget, draw: draws[1])
         #expect(address("Game").verdict == .address)
         #expect(address("Race").waitMilliseconds == 9_900)
         stage.pass(9_900)
@@ -271,5 +274,32 @@ import Testing
         #expect(stage.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
         stage.pass(10_000)
         #expect(address("Race").token == newer)
+    }
+
+    @Test func `What has been refilled of a draw is not given back, nor what others have given back`() throws {
+        let stage = try stage(.device("phone"))
+        let budget = BucketNumbers(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
+        func address() -> ModelReply {
+            stage.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
+        }
+        #expect(stage.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
+        // All at once, given back at once: nothing is missing.
+        let all = [address().draw, address().draw, address().draw]
+        #expect(address().verdict == .wait)
+        for draw in all { stage.refundStart(budget, draw: draw) }
+        let first = address().draw
+        let second = address().draw
+        stage.pass(9_000)
+        stage.refundStart(budget, draw: first)
+        // A tenth of the first was missing still, so the second counts as if it had been made a second later than the first.
+        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 10_000)
+        stage.pass(9_000)
+        let third = address().draw
+        stage.pass(1_500)
+        // By what the first gave back, the second is over.
+        stage.refundStart(budget, draw: second)
+        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 9_500)
+        stage.refundStart(budget, draw: third)
+        #expect(address().draw > third)
     }
 }

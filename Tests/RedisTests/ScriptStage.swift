@@ -36,9 +36,14 @@ final class ScriptStage {
             return ModelReply(.stale)
         }
         var expected = model.admit(key: key.text, call)
-        if !isTimed && expected.verdict == .wait { expected.waitMilliseconds = reply.waitMilliseconds }
+        if !isTimed { (expected.waitMilliseconds, expected.draw) = timed(reply, as: expected.verdict) }
         #expect(reply == expected)
         return reply
+    }
+
+    /// What of a reply the server's own clock decides.
+    private func timed(_ reply: ModelReply, as verdict: Verdict) -> (Int64, Int64) {
+        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
     }
 
     func verdict(_ call: AdmitCall) -> Verdict { admit(call).verdict }
@@ -54,12 +59,14 @@ final class ScriptStage {
         return retired
     }
 
-    func refundStart(_ budget: BucketNumbers) {
+    func refundStart(_ budget: BucketNumbers, draw: Int64) {
         prepare()
-        #expect(key.withHashKey { lane.connection.refundStart(key: $0, startBudget: budget, tag: 3) } == .issued)
+        #expect(
+            key.withHashKey { lane.connection.refundStart(key: $0, startBudget: budget, draw: draw, tag: 3) } == .issued
+        )
         #expect(lane.turn { !lane.events.isEmpty })
         #expect(lane.events == [.settled(3, false)])
-        model.refundStart(key: key.text, startBudget: budget)
+        model.refundStart(key: key.text, startBudget: budget, draw: draw)
     }
 
     private func prepare() {

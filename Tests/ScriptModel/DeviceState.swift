@@ -19,6 +19,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var slots: [String: Slot] = [:]
     /// When the bucket of starts will be full again; full since then if that is past.
     public internal(set) var fullAtMilliseconds: Int64 = 0
+    /// All that was ever given back into it; nil: nothing was.
+    public internal(set) var givenBackMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
     var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
@@ -81,11 +83,21 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
         var reply = ModelReply(.address)
         reply.token = token
+        reply.draw = min(
+            fullAtMilliseconds + (givenBackMilliseconds ?? 0),
+            TokenRegistration.registeredAtMillisecondsMax
+        )
         return (reply, .renewed)
     }
 
-    mutating func refundStart(_ bucket: BucketNumbers) {
-        fullAtMilliseconds = max(0, fullAtMilliseconds - bucket.intervalMilliseconds)
+    /// As far as the draw has not been refilled.
+    mutating func refundStart(_ bucket: BucketNumbers, draw: Int64, now: Int64) {
+        guard fullAtMilliseconds > 0 else { return }
+        let given = givenBackMilliseconds ?? 0
+        let back = min(bucket.intervalMilliseconds, draw - given - now)
+        guard back > 0 else { return }
+        fullAtMilliseconds = max(0, fullAtMilliseconds - back)
+        givenBackMilliseconds = min(given + back, TokenRegistration.registeredAtMillisecondsMax)
     }
 
     mutating func settle(_ type: String, _ call: SettleCall) -> Bool {

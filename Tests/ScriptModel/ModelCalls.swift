@@ -120,6 +120,7 @@ public struct ModelReply: Hashable, Sendable {
     public var isDemoted = false
     public var budgetLeft = 0
     public var held: Held?
+    public var draw: Int64 = 0
 
     public init(_ verdict: Verdict) { self.verdict = verdict }
 }

@@ -70,9 +70,9 @@ public struct ScriptModel: Sendable {
     }
 
     /// Gives back what `address` drew for a start that came to nothing.
-    public mutating func refundStart(key: String, startBudget: BucketNumbers) {
+    public mutating func refundStart(key: String, startBudget: BucketNumbers, draw: Int64) {
         guard live(&devices, key)?.expiresAtMilliseconds != nil else { return }
-        devices[key]?.refundStart(startBudget)
+        devices[key]?.refundStart(startBudget, draw: draw, now: nowMilliseconds)
     }
 
     /// FLUSHALL: the server has forgotten everything.

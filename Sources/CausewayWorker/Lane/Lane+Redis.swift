@@ -56,6 +56,7 @@ extension Lane: RedisHandler {
                     return connection.refundStart(
                         key: device,
                         startBudget: plan.startBudgets[view.policy],
+                        draw: view.startDraw,
                         tag: call.tag
                     )
                 }
@@ -208,7 +209,12 @@ extension Lane: RedisHandler {
     func admitted(tag: UInt64, reply: AdmitReply) {
         guard let call = RedisCall(tag: tag) else { return }
         var script = ScriptReply(ScriptReply.Verdict(reply.verdict))
-        script.number = reply.verdict == .wait ? reply.waitMilliseconds : Int64(clamping: reply.timestampSeconds)
+        script.number =
+            switch reply.verdict {
+            case .wait: reply.waitMilliseconds
+            case .address: reply.draw
+            default: Int64(clamping: reply.timestampSeconds)
+            }
         script.environment = reply.environment == .sandbox ? .sandbox : .production
         script.registeredAtMilliseconds = reply.registeredAtMilliseconds
         script.token = reply.token

@@ -30,8 +30,6 @@ struct SimulatedPace {
     var startDraws: [String: [StartDraw]] = [:]
     /// By activity: the last draw for its start.
     var lastStartDraws: [String: Int64] = [:]
-    /// By device: the longest that a draw which was given back had been outstanding. What was drawn meanwhile counts from that draw's time.
-    var longestRefundedDraws: [String: Int64] = [:]
     /// Activities whose start arrived.
     private(set) var startsArrived: Set<String> = []
     var lastVerdicts: [String: Sending] = [:]
@@ -40,15 +38,11 @@ struct SimulatedPace {
     mutating func started(_ activity: String) { startsArrived.insert(activity) }
 
     /// What a bucket has left, when nothing was drawn from it but at these times; nil if one of the draws was too many.
-    ///
-    /// - Parameter early: by how much earlier a draw may have counted than it was made.
-    static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64, early: Int64 = 0)
-        -> Int?
-    {
+    static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
         var fullAt: Int64 = 0
         var left = bucket.pushes
         for time in draws {
-            left = bucket.pushes - missing(bucket, fullAt - early, time)
+            left = bucket.pushes - missing(bucket, fullAt, time)
             guard left > 0 else { return nil }
             fullAt = max(fullAt, time) + bucket.intervalMilliseconds
         }

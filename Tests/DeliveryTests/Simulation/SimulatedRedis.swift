@@ -140,7 +140,7 @@ struct SimulatedRedis {
             )
             return Reply(verdict: .settled)
         case .refundStart:
-            model.refundStart(key: device, startBudget: startBudgets[view.policy])
+            model.refundStart(key: device, startBudget: startBudgets[view.policy], draw: view.startDraw)
             return Reply(verdict: .settled)
         case .settleDevice:
             settle(device, view, version: version, type: type, retires: view.retiresToken)
@@ -199,6 +199,14 @@ struct SimulatedRedis {
 
     private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
+    private func number(of reply: ModelReply) -> Int64 {
+        switch reply.verdict {
+        case .wait: reply.waitMilliseconds
+        case .address: reply.draw
+        default: Int64(reply.timestampSeconds)
+        }
+    }
+
     private func reply(_ reply: ModelReply) -> Reply {
         let verdict: ScriptReply.Verdict =
             switch reply.verdict {
@@ -223,7 +231,7 @@ struct SimulatedRedis {
             }
         return Reply(
             verdict: verdict,
-            number: reply.verdict == .wait ? reply.waitMilliseconds : Int64(reply.timestampSeconds),
+            number: number(of: reply),
             token: reply.token,
             heldCommand: reply.held?.command ?? [],
             priority: reply.priority,

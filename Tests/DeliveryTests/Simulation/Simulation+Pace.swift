@@ -10,10 +10,6 @@ extension Simulation {
         switch (call.kind, reply.verdict) {
         case (.address, .address):
             pace.lastStartDraws[activity] = now
-        case (.refundStart, _):
-            let device = String(decoding: view.device, as: UTF8.self)
-            let outstanding = now - (pace.lastStartDraws[activity] ?? now)
-            pace.longestRefundedDraws[device] = max(pace.longestRefundedDraws[device] ?? 0, outstanding)
         case (.admit, .send) where view.isStart:
             // The word is repeated to the record that has it, and nothing begins anew.
             guard pace.births[activity]?[view.version] == nil else { return }
@@ -68,8 +64,7 @@ extension Simulation {
         }
         for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
             let arrived = draws.filter { pace.startsArrived.contains($0.activity) }.map(\.at).sorted()
-            let early = pace.longestRefundedDraws[device] ?? 0
-            if SimulatedPace.left(in: swarm.policy.startBudget, after: arrived, at: now, early: early) == nil {
+            if SimulatedPace.left(in: swarm.policy.startBudget, after: arrived, at: now) == nil {
                 violations.append("\(device): more starts than its budget holds")
             }
         }
