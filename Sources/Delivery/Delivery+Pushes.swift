@@ -70,6 +70,7 @@ extension Delivery {
         records[record].answeredMilliseconds = result.answeredMilliseconds
         switch result.disposition {
         case .accepted:
+            dropOutrung(behind: record, of: activity)
             finishPush(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, result, now: now)

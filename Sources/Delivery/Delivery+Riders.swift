@@ -44,11 +44,53 @@ extension Delivery {
     /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is newer than this.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard records[source].hasAlert, records[source].event != .start, records[newer].event != .start,
-            records[source].version < records[newer].version, !isExpired(source, now: now)
+            records[source].version < records[newer].version, !isExpired(source, now: now),
+            !isOutrung(source, of: records[newer].activity)
         else { return false }
         guard records[newer].hasAlert else { return true }
         let rider = records[newer].rider
         return rider != .max && records[rider].version < records[source].version
+    }
+
+    /// Whether the command that is under way has a newer alert, after which this one must not ring.
+    private func isOutrung(_ source: UInt32, of activity: UInt32) -> Bool {
+        let current = activities[activity].current
+        guard current != .max, current != source, let ringing = alertVersion(of: current),
+            // What came from elsewhere is on its way with this command only, and may be needed again.
+            records[current].rider != .max || records[current].foreignAlert == nil
+        else { return false }
+        return records[source].version < ringing
+    }
+
+    /// Whose alert a state has; nil: it has none.
+    private func alertVersion(of record: UInt32) -> Version? {
+        let slot = records.address(of: record)
+        guard slot.pointee.event != .start else { return nil }
+        if slot.pointee.rider != .max { return records[slot.pointee.rider].version }
+        return slot.pointee.layout.alert.isAbsent ? nil : slot.pointee.foreignAlert ?? slot.pointee.version
+    }
+
+    /// APNs took the current command, and an alert with it. The same alert, or an older one, may wait behind it: that of a state which came
+    /// late (it was held, for one, and its alert was given to the current command as well). In Redis that state would be superseded; but a
+    /// newer one that came before its turn would carry the alert, and ring it once more, or after the newer one.
+    mutating func dropOutrung(behind current: UInt32, of activity: UInt32) {
+        guard let rung = alertVersion(of: current) else { return }
+        while activities[activity].head != .max {
+            let head = activities[activity].head
+            let rider = records[head].rider
+            guard records[head].hasAlert, records[rider == .max ? head : rider].version <= rung,
+                replaces(records[current].event, records[head].event)
+            else { return }
+            guard records[head].version < records[current].version else {
+                // It goes without the alert, unless that is in its body already.
+                if !records[head].isBodyComplete { finishRider(of: head) }
+                return
+            }
+            countCoalesced(of: head)
+            _ = popWaiting(of: activity)
+            // Not counted: the current one may be of an assignment that is over, and then holds nothing back.
+            finish(head, .superseded)
+        }
     }
 
     /// Whether a body can be sent with an alert of so many bytes, in place of the one that it has.
@@ -61,7 +103,7 @@ extension Delivery {
     mutating func completeBody(of record: UInt32) {
         guard !records[record].isBodyComplete else { return }
         let rider = records[record].rider
-        if rider != .max { write(records[rider].alert, intoBodyOf: record) }
+        if rider != .max { write(records[rider].alert, of: records[rider].version, intoBodyOf: record) }
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
         records[record].isBodyComplete = true
     }
@@ -78,7 +120,7 @@ extension Delivery {
                 records[record].lacksHeldAlert = true
                 return
             }
-            write(alert, intoBodyOf: record)
+            write(alert, of: held.version, intoBodyOf: record)
             records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
             records[record].priority = max(records[record].priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()

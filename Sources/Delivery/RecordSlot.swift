@@ -119,6 +119,8 @@ struct RecordSlot: BitwiseCopyable {
     /// A start that waits for its device's budget.
     var lacksStartBudget = false
     var shows: Version? = nil
+    /// Whose alert was put into its body: another command's; or of what was held with an alert, which may be an older one's.
+    var foreignAlert: Version? = nil
     var digest: UInt64 = 0
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0

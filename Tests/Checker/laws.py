@@ -35,7 +35,9 @@ def results(evidence, options):
                 law.breaks(f"{command.identifier}: no result")
             continue
         if not final:
-            law.breaks(f"{command.identifier}: held, and never let go")
+            if not is_followed(evidence, command):
+                law.breaks(f"{command.identifier}: held, and never let go")
+            counts["held"] = counts.get("held", 0) + 1
             continue
         repeated += len(final) - 1
         counts[command.outcome] = counts.get(command.outcome, 0) + 1
@@ -52,6 +54,11 @@ def results(evidence, options):
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     law.measured = f"{len(evidence.commands)} commands: {outcomes}; {repeated} results came again"
     return law
+
+
+def is_followed(evidence, command):
+    """Whether a newer command was told of: one state is held, and a newer one takes its place."""
+    return any(newer.outcomes for newer in evidence.by_activity[command.activity][command.order + 1:])
 
 
 def may_be_counted(evidence, options, command):

@@ -167,10 +167,15 @@ class Doctored(unittest.TestCase):
                 result["superseded"] = waiting.pop(activity)
 
     def test_a_command_that_stays_held(self):
+        result = self.run_.results[-1]
+        result["outcome"] = "held"
+        self.breaks("each command has a result", others=("each accepted result",))
+        self.run_.results.append({**result, "outcome": "accepted"})
+        self.assertEqual(judge(self.run_.written())[0], 0)
+
+    def test_a_held_state_whose_place_a_newer_one_took(self):
         result = next(r for r in self.run_.results if r["outcome"] == "superseded")
         result["outcome"] = "held"
-        self.breaks("each command has a result")
-        self.run_.results.append({**result, "outcome": "superseded"})
         self.assertEqual(judge(self.run_.written())[0], 0)
 
     def test_a_result_of_no_command(self):

@@ -15,7 +15,8 @@ import Testing
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532, 8324]),
         (.pace, [390, 5327, 7411]),
         (.longLives, [2122, 5069]),
-        (.repeats, [4949, 7882]),
+        (.repeats, [755, 4949, 7882]),
+        (.connections, [56]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)

@@ -103,11 +103,12 @@ extension Delivery {
         )
     }
 
-    /// Puts an alert, for which there is room, into a record's body.
-    mutating func write(_ alert: UnsafeRawBufferPointer, intoBodyOf record: UInt32) {
+    /// Puts another command's alert, for which there is room, into a record's body.
+    mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
         let (old, layout) = (records[record].body, records[record].layout)
         let body = SharedBody(Body.count(old.bytes, layout, carryingAlertOf: alert.count), in: &arena)
         records[record].layout = Body.write(old.bytes, layout, carrying: alert, into: body.room)
+        records[record].foreignAlert = version
         records[record].body = body
         old.release(to: &arena)
     }

@@ -188,6 +188,88 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
+    // MARK: - In order
+
+    /// What was held with an alert comes back from Redis when a newer alert is on its way already (a season in which Redis was wiped).
+    @Test(arguments: [false, true]) func anOlderAlertIsNotRungAfterANewerOne(isOnItsWay: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.alert(4))
+        core.register(CommandText.registration())
+        core.reply(.send)
+        #expect(core.push()?.command == "u4")
+        core.reply(.registered, held: .alert(2))
+        #expect(core.outcomes == [])
+        if isOnItsWay { core.receive(.update(5)) }
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
+        if !isOnItsWay { core.receive(.update(5)) }
+        core.elapse(1_010)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "u5" && !push.body.contains("alert"))
+    }
+
+    /// Redis gave the alert of what was held to the newer state, and set what was held free as well.
+    @Test(arguments: [false, true]) func anAlertThatWasHeldIsRungOnceThoughItComesTwice(isOnItsWay: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.update(4))
+        core.register(CommandText.registration())
+        core.reply(.alertHeld, held: .alert(2))
+        core.reply(.registered, held: .alert(2))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+        if isOnItsWay { core.receive(.update(5)) }
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
+        if !isOnItsWay { core.receive(.update(5)) }
+        core.elapse(1_010)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "u5" && !push.body.contains("alert"))
+    }
+
+    /// The same, but the newer state is not taken: its alert goes on.
+    @Test func anAlertThatWasHeldIsNotLostWithTheStateThatTookItOver() throws {
+        let core = CoreHarness()
+        core.receive(.update(4))
+        core.register(CommandText.registration())
+        core.reply(.alertHeld, held: .alert(2))
+        core.reply(.registered, held: .alert(2))
+        core.reply(.send)
+        core.push()
+        core.receive(.update(5))
+        core.answer(.rejected)
+        core.elapse(1_010)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+    }
+
+    @Test(arguments: [false, true]) func anAlertThatIsNewerThanTheCarriedOneOnItsWayRidesOn(isOnItsWay: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(4))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        core.receive(.alert(2))
+        if isOnItsWay { core.receive(.update(5)) }
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u4 accepted", "u1 superseded"])
+        if !isOnItsWay { core.receive(.update(5)) }
+        core.elapse(1_010)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+    }
+
+    @Test func anAlertThatComesLateIsLeftToRedisWhereNoneWasRung() {
+        let core = CoreHarness()
+        core.receive(.update(4))
+        core.reply(.send)
+        core.push()
+        core.receive(.alert(2))
+        core.answer(.accepted)
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u2"], "no alert has been rung that is newer")
+    }
+
     @Test func anAlertWithoutATokenIsHeldInsideTheNewerState() throws {
         let core = CoreHarness()
         core.receive(.alert(1))

@@ -46,7 +46,12 @@ struct SimulatedPhone {
             }
         }
         // A push with the timestamp of the one that is displayed is that one come again.
-        if push.alert >= 0, push.timestamp != shown?.timestamp { alerts.insert(push.alert) }
+        if push.alert >= 0, push.timestamp != shown?.timestamp {
+            if let newest = alerts.max(), push.alert < newest {
+                violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
+            }
+            alerts.insert(push.alert)
+        }
         shown = push
         if event == .end { hasEnded = true }
     }
