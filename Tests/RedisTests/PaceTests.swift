@@ -276,6 +276,36 @@ import Testing
         #expect(address("Race").token == newer)
     }
 
+    /// Of the model, which the script is held against elsewhere.
+    @Test func `In no order are draws given back such that the bucket is fuller than without them`() {
+        var random = SplitMix(state: 7)
+        for _ in 0..<20_000 {
+            let interval = Int64(1 + random.below(50))
+            let budget = BucketNumbers(intervalMilliseconds: interval, pushes: 10_000, reserved: 0)
+            var model = ScriptModel(nowMilliseconds: 1_760_000_000_000)
+            _ = model.admit(key: "phone", .register(attributesType: "Game", registration: token, shows: nil))
+            var draws: [(at: Int64, name: Int64, stays: Bool)] = []
+            for _ in 0..<2 + random.below(12) {
+                model.nowMilliseconds += [0, 0, 1, Int64(random.below(Int(interval) * 3))][random.below(4)]
+                let kept = draws.indices.filter { draws[$0].stays }
+                if !kept.isEmpty, random.below(2) == 0 {
+                    let place = random.pick(kept)
+                    draws[place].stays = false
+                    model.refundStart(key: "phone", startBudget: budget, draw: draws[place].name)
+                } else {
+                    let call = AdmitCall.address(attributesType: "Game", startBudget: budget, registration: nil)
+                    draws.append((model.nowMilliseconds, model.admit(key: "phone", call).draw, true))
+                }
+                let fullAt = draws.filter(\.stays).reduce(Int64(0)) { max($0, $1.at) + interval }
+                let stands = max(model.devices["phone"]?.fullAtMilliseconds ?? 0, model.nowMilliseconds)
+                guard stands >= fullAt else {
+                    Issue.record("full at \(stands), not \(fullAt): \(draws)")
+                    return
+                }
+            }
+        }
+    }
+
     @Test func `What has been refilled of a draw is not given back, nor what others have given back`() throws {
         let stage = try stage(.device("phone"))
         let budget = BucketNumbers(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
