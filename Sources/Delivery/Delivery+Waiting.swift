@@ -107,7 +107,16 @@ extension Delivery {
             append(record, to: activity)
             supersede(tail, by: record, as: .ended, now: now)
         case (.start, .update), (.start, .end):
-            guard records[activities[activity].head].event != .start else { fallthrough }
+            let head = activities[activity].head
+            if records[head].version == records[record].version {
+                // It was held, and comes with another registration: Redis is told of the one that waits.
+                countCoalesced(of: record)
+                records[record].isInTwoHands = true
+                passToken(from: record, to: head)
+                finish(record, .duplicate)
+                return true
+            }
+            guard records[head].event != .start else { fallthrough }
             prepend(record, to: activity)
         default:
             countCoalesced(of: record)
