@@ -70,10 +70,7 @@ extension Delivery {
         let (version, olderVersion) = (records[record].version, records[tail].version)
         let (event, olderEvent) = (records[record].event, records[tail].event)
         if version == olderVersion {
-            countCoalesced(of: record)
-            records[record].isInTwoHands = true
-            passToken(from: record, to: tail)
-            finish(record, .duplicate)
+            finish(record, asTwinOf: tail)
         } else if version < olderVersion {
             return mergeLate(record, behind: tail, of: activity, now: now)
         } else if olderEvent == .end, event != .start {
@@ -109,11 +106,8 @@ extension Delivery {
         case (.start, .update), (.start, .end):
             let head = activities[activity].head
             if records[head].version == records[record].version {
-                // It was held, and comes with another registration: Redis is told of the one that waits.
-                countCoalesced(of: record)
-                records[record].isInTwoHands = true
-                passToken(from: record, to: head)
-                finish(record, .duplicate)
+                // It was held, and comes with another registration.
+                finish(record, asTwinOf: head)
                 return true
             }
             guard records[head].event != .start else { fallthrough }
@@ -124,6 +118,14 @@ extension Delivery {
             return supersede(record, by: tail, now: now)
         }
         return true
+    }
+
+    /// Another record of a command that waits: Redis is told of the one that waits.
+    private mutating func finish(_ record: UInt32, asTwinOf waiting: UInt32) {
+        countCoalesced(of: record)
+        records[record].isInTwoHands = true
+        passToken(from: record, to: waiting)
+        finish(record, .duplicate)
     }
 
     /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one

@@ -46,6 +46,7 @@ public struct DeliveryConfiguration: Sendable {
     public var readAheadLagRecords: Int64 = 10_000
     /// After this time what was read ahead is begun, however far behind the lane still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
+    /// Which of the superseded commands have results of their own.
     public var supersededResults = SupersededResults.countedWhenBehind
     /// How many offsets above the committable one a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20

@@ -88,7 +88,7 @@ struct Swarm {
     /// Per mille of 100 ms steps in which the whole world stands still for minutes.
     var timeJump = 0
 
-    /// Commands that are superseded before Redis has seen them are counted.
+    /// What is told of commands that are superseded before Redis has seen them.
     var supersededResults = SupersededResults.each
 
     /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
