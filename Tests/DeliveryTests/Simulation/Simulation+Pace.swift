@@ -95,10 +95,15 @@ extension Simulation {
             }
             let newest = phone.alerts.max() ?? -1
             for sequence in sequences where sequence > newest {
-                let told = results["\(activity)#\(sequence)"] ?? []
+                let command = "\(activity)#\(sequence)"
+                let told = results[command] ?? []
                 // What is held is one state with the alert that rides on it, and both are good for as long as the state. And once a newer
-                // state was admitted, an older one is never sent, whatever became of the newer: a phone may have shown it.
-                let isPassed = told.allSatisfy { $0 == .held || $0 == .superseded }
+                // state was admitted, an older one is never sent, whatever became of the newer: a phone may have shown it. A second record
+                // of the command says nothing of its alert.
+                let toldOnce = told.filter { $0 != .duplicate }
+                let isPassed =
+                    toldOnce.allSatisfy { $0 == .held || $0 == .superseded }
+                    && (!toldOnce.isEmpty || isReplaced(command))
                 if isPassed, hasExpired(activity, after: sequence) { continue }
                 violations.append(
                     "\(activity): the alert of #\(sequence) was lost \(told.map { "\($0.name)" }); \(outcomes(activity))"
