@@ -6,7 +6,8 @@ import LiveActivity
 /// What must hold:
 /// - a record has one rider at the most: the command whose alert it carries; a rider has none and waits in no list;
 /// - a rider is finished with its carrier, as `superseded`, or gets its own turn back when its carrier is let go without having been sent;
-/// - a carried alert is put into the body when the carrier's turn has come, since most carriers are replaced before;
+/// - a carried alert is put into the body when the carrier's turn has come, since most carriers are replaced before; only then is the
+///   carrier as urgent as the alert, which it may have to give back until then;
 /// - a body is changed only while its record waits or is being admitted, never when APNs may be reading it.
 extension Delivery {
     /// A newer command takes the place of an older one that no phone has been told of. The older one's alert, or the one that it carries,
@@ -27,7 +28,6 @@ extension Delivery {
             records[source].setReason("alertDidNotFit")
             return giveWay(older, to: newer, outcome)
         }
-        records[newer].priority = max(records[newer].priority, records[source].priority)
         records[newer].isBodyComplete = false
         records[older].rider = .max
         replaceRider(of: newer, by: newer)
@@ -103,7 +103,10 @@ extension Delivery {
     mutating func completeBody(of record: UInt32) {
         guard !records[record].isBodyComplete else { return }
         let rider = records[record].rider
-        if rider != .max { write(records[rider].alert, of: records[rider].version, intoBodyOf: record) }
+        if rider != .max {
+            write(records[rider].alert, of: records[rider].version, intoBodyOf: record)
+            records[record].priority = max(records[record].priority, records[rider].priority)
+        }
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
         records[record].isBodyComplete = true
     }

@@ -224,6 +224,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u5" && !push.body.contains("alert"))
+        #expect(push.priority == 5, "and spends nothing of the budget")
     }
 
     /// The same, but the newer state is not taken: its alert goes on.
