@@ -1,5 +1,3 @@
-import Reactor
-
 /// Where the processes of a fleet leave a provider token for each other: a text that nobody here understands, under a key that expires,
 /// and a lease beside it. For the control side, over the same configuration as the lanes.
 ///
@@ -12,27 +10,11 @@ public final class ProviderTokenShare {
         public var remainingMilliseconds: Int64
     }
 
-    /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
-    static let blockedMillisecondsMax: Int64 = 60_000
-
-    private let loop: EventLoop
-    private let configuration: RedisConfiguration
-    private var connections: [RedisURL.Location: CommandConnection] = [:]
-    private var map: SlotMap?
-    private var primary: RedisURL.Location?
+    private let connections: PrimaryConnections
 
     /// Connects to nothing yet.
     public init(configuration: RedisConfiguration) throws(RedisError) {
-        do throws(SystemError) {
-            loop = try EventLoop()
-        } catch {
-            throw RedisError(.stream, error.description)
-        }
-        self.configuration = configuration
-    }
-
-    deinit {
-        for connection in connections.values { connection.close() }
+        connections = try PrimaryConnections(configuration: configuration)
     }
 
     /// A key and its lease are in the same slot of a cluster, and no activity's.
@@ -63,102 +45,18 @@ public final class ProviderTokenShare {
         return try ask(name, [words])[0] != .null
     }
 
-    // MARK: - Commands
-
     private func ask(_ name: String, _ commands: [[[UInt8]]]) throws(RedisError) -> [RedisValue] {
         do throws(RedisError) {
-            // Between two calls the loop stands still, and its clock with it.
-            loop.refreshClock()
-            let place = try location(of: Array(Self.key(name).utf8))
+            let location = try connections.location(of: Array(Self.key(name).utf8))
             var replies: [RedisValue] = []
-            for (command, result) in zip(commands, send(commands, to: place)) {
-                let reply = try followed(try result.get(), of: command, from: place)
-                if case .error(let text) = reply { throw text.withUnsafeBytes { RedisError(reply: $0) } }
-                replies.append(reply)
+            for result in connections.send(commands.map { (location, $0) }) {
+                replies.append(try result.get().orItsError())
             }
             return replies
         } catch {
             // The server may be another one by the next call.
-            for connection in connections.values { connection.close() }
-            connections = [:]
-            map = nil
-            primary = nil
+            connections.forget()
             throw error
-        }
-    }
-
-    /// The reply, or that of the server which it names: a slot may be on its way for longer than a look waits.
-    private func followed(
-        _ reply: RedisValue,
-        of command: [[UInt8]],
-        from place: RedisURL.Location
-    ) throws(RedisError) -> RedisValue {
-        guard case .error(let text) = reply,
-            let redirection = text.withUnsafeBytes({ Redirection(error: $0, answering: place) })
-        else { return reply }
-        if !redirection.isAsk { map = nil }
-        let asking = redirection.isAsk ? [[Array("ASKING".utf8)]] : []
-        guard let last = send(asking + [command], to: redirection.location).last else { return reply }
-        return try last.get()
-    }
-
-    private func send(_ commands: [[[UInt8]]], to place: RedisURL.Location) -> [Result<RedisValue, RedisError>] {
-        let connection = connection(to: place)
-        var results: [Result<RedisValue, RedisError>] = []
-        for command in commands { connection.send(command) { results.append($0) } }
-        turnUntil { results.count == commands.count }
-        let missing = commands.count - results.count
-        return results + repeatElement(.failure(RedisError(.deadline)), count: missing)
-    }
-
-    private func location(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {
-        switch configuration.topology {
-        case .single:
-            return configuration.url.location
-        case .sentinel(let sentinels):
-            if let primary { return primary }
-            let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
-            var found: Result<RedisURL.Location, RedisError>?
-            lookup.find { found = $0 }
-            turnUntil { found != nil }
-            let location = try (found ?? .failure(RedisError(.deadline))).get()
-            primary = location
-            return location
-        case .cluster:
-            let map = try slots()
-            let owner = map.owners[KeyPlace.slot(of: key)]
-            guard owner != SlotMap.unowned else { throw RedisError(.clusterDown) }
-            return map.primaries[Int(owner)]
-        }
-    }
-
-    private func slots() throws(RedisError) -> SlotMap {
-        if let map { return map }
-        let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        var found: Result<SlotMap, RedisError>?
-        lookup.find(candidates: configuration.url.locations) { found = $0 }
-        turnUntil { found != nil }
-        let map = try (found ?? .failure(RedisError(.deadline))).get()
-        self.map = map
-        return map
-    }
-
-    private func connection(to location: RedisURL.Location) -> CommandConnection {
-        if let connection = connections[location], !connection.isOver { return connection }
-        let connection = CommandConnection(
-            loop: loop,
-            url: configuration.url.at(location),
-            configuration: configuration
-        )
-        connections[location] = connection
-        return connection
-    }
-
-    /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
-    private func turnUntil(_ isDone: () -> Bool) {
-        let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
-        while !isDone(), loop.nowMilliseconds < end {
-            loop.turn(waitMilliseconds: Int32(clamping: end - loop.nowMilliseconds))
         }
     }
 }

@@ -30,6 +30,8 @@ import Testing
         #expect(Set(app.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && app.isComplete)
         let some = try queries.scan(match: "{other:*}", keysMax: 1_000)
         #expect(some.keys.count == 1_000 && !some.isComplete)
+        let looked = try queries.scan(match: "{other:*}", stepsMax: 2)
+        #expect((1..<3_000).contains(looked.keys.count) && !looked.isComplete)
         let all = try queries.scan(match: "{other:*}").keys
         #expect(all.count == 3_000)
         #expect(try queries.hashes(all).allSatisfy { $0.count == 1 })

@@ -21,6 +21,12 @@ enum RedisValue: Equatable {
     var integer: Int64? {
         if case .integer(let number) = self { number } else { nil }
     }
+
+    /// The value, unless it is an error.
+    func orItsError() throws(RedisError) -> RedisValue {
+        guard case .error(let text) = self else { return self }
+        throw text.withUnsafeBytes { RedisError(reply: $0) }
+    }
 }
 
 /// hiredis' parser with limits on all that the peer can make long. It allocates; for calls there is ``ReplyReader``.
