@@ -15,7 +15,10 @@ extension Delivery {
             activities[activity].phase = .admitting
             self.call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.number, now: now)
-        default: hold(record, of: activity)
+        case .noToken: hold(record, of: activity)
+        default:
+            records[record].setReason("unexpected reply of the admit script")
+            finishCurrent(call, .failed, now: now)
         }
     }
 

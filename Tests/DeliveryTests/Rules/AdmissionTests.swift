@@ -42,6 +42,16 @@ import Testing
         #expect(core.waiting == ["admit b.u1"])
     }
 
+    @Test(arguments: [ScriptReply.Verdict.send, .held, .registered, .settled])
+    func anAddressThatNoScriptGivesFailsTheStartAndNotTheLane(verdict: ScriptReply.Verdict) {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(1, of: "b"))
+        core.reply(verdict)
+        #expect(core.outcomes == ["s1 failed"])
+        #expect(core.results.first?.reason == "unexpected reply of the admit script")
+        #expect(core.waiting == ["admit b.u1"])
+    }
+
     @Test(arguments: [0, 999_999_999, 10_000_000_000, Int64.min, Int64.max])
     func aTimestampThatAPNsWouldRefuseFailsTheCommand(timestamp: Int64) {
         let core = CoreHarness()
