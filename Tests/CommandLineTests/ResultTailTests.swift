@@ -103,6 +103,21 @@ struct ResultTailTests {
         #expect(silent.json["error"] != nil)
     }
 
+    @Test("Beside the outcome stand its reason, and how many commands without a result it counts")
+    func remarks() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.results", partitions: 1)
+        let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
+        try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
+        let lines = try ResultTail(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(now: 0)
+        let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
+        #expect(
+            outcomes == [
+                "accepted (r, 1 superseded)", "accepted (r)", "accepted (99 superseded)", "accepted",
+            ]
+        )
+    }
+
     @Test("Nothing is committed for the workers' group")
     func commitsNothing() throws {
         let broker = try EmbeddedBroker()

@@ -18,13 +18,14 @@ extension ResultTail {
     private static func row(_ record: JSONValue, now: Int64) -> [String] {
         let times = record["times"]
         let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.whole }.first
-        let reason = record["reason"]?.text.map { " (\($0))" } ?? ""
+        let superseded = record["superseded"]?.whole.map { "\($0) superseded" }
+        let remarks = [record["reason"]?.text, superseded].compactMap(\.self).joined(separator: ", ")
         let priority = record["priority"]?.whole
             .map { record["demoted"] == .bool(true) ? "10, sent at \($0)" : "\($0)" }
         return [
             moment.map { TimeText.clock($0, now: now) } ?? "-",
             moment.map { TimeText.relative($0, to: now) } ?? "",
-            (record["outcome"]?.text ?? "?") + reason,
+            (record["outcome"]?.text ?? "?") + (remarks.isEmpty ? "" : " (\(remarks))"),
             priority ?? "-",
             record["timestamp"]?.whole.map { "\($0)" } ?? "-",
             record["command"]?.text ?? "-",
