@@ -125,11 +125,9 @@ final class ExampleRun {
 
     /// Carries what the apps post to the worker, until so many have been carried in all.
     func relay(until count: Int) throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        while relay.count < count {
-            guard Date() < deadline else { throw Timeout(what: "\(count) registrations, there are \(relay.count)") }
+        let limitMilliseconds = Int64(eventLimitSeconds * 1_000)
+        try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(DemoError) in
             try stage.check()
-            try relay.turn(to: wire)
             wire.takeReports()
         }
     }

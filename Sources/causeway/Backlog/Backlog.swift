@@ -113,14 +113,12 @@ final class Backlog {
         try phones.make(for: feed)
         var relay = RegistrationRelay(phones: phones)
         // A push-to-start token and an update token for each.
-        let deadline = Clock.milliseconds + Self.registrationsMilliseconds
-        while relay.count < 2 * feed.phones {
-            try look()
-            try relay.turn(to: wire)
-            guard Clock.milliseconds < deadline else {
-                throw DemoError("only \(relay.count) of \(2 * feed.phones) tokens have been registered")
-            }
-        }
+        try relay.carry(
+            until: 2 * feed.phones,
+            to: wire,
+            withinMilliseconds: Self.registrationsMilliseconds,
+            look: look
+        )
         try stage.startWorker()
         try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(DemoError) in
             wire.takeReports()

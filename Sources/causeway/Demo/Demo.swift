@@ -148,16 +148,17 @@ final class Demo {
         _ reader: ResultsReader,
         _ wire: CommandWire
     ) throws(DemoError) {
-        let deadline = Clock.milliseconds + Self.stallMilliseconds
-        while relay.count < count {
-            try look()
-            try relay.turn(to: wire)
-            _ = try reader.drain(limit: Self.resultsPerTurn)
-            wire.takeReports()
-            guard Clock.milliseconds < deadline else {
-                throw stalled("only \(relay.count) of \(count) tokens have been registered", reader, wire)
-            }
-        }
+        try relay.carry(
+            until: count,
+            to: wire,
+            withinMilliseconds: Self.stallMilliseconds,
+            look: { () throws(DemoError) in
+                try look()
+                _ = try reader.drain(limit: Self.resultsPerTurn)
+                wire.takeReports()
+            },
+            stalled: { stalled($0, reader, wire) }
+        )
     }
 
     private func turn(
@@ -240,14 +241,12 @@ final class Demo {
             display.note("Wiping Redis (FLUSHALL); the app's server registers all its tokens again.")
             try stage.wipeRedis()
             var registrations = RegistrationRelay(phones: phones)
-            let deadline = Clock.milliseconds + Self.stallMilliseconds
-            while registrations.count < 2 * feed.phones {
-                try look()
-                try registrations.turn(to: wire)
-                guard Clock.milliseconds < deadline else {
-                    throw DemoError("only \(registrations.count) of \(2 * feed.phones) tokens came again")
-                }
-            }
+            try registrations.carry(
+                until: 2 * feed.phones,
+                to: wire,
+                withinMilliseconds: Self.stallMilliseconds,
+                look: look
+            )
         }
     }
 

@@ -11,8 +11,30 @@ struct RegistrationRelay {
         self.phones = phones
     }
 
+    /// Carries until so many have been carried in all.
+    ///
+    /// - Parameters:
+    ///   - look: is called before each page.
+    ///   - stalled: what is thrown when they have not all come in time.
+    mutating func carry(
+        until wanted: Int,
+        to wire: CommandWire,
+        withinMilliseconds milliseconds: Int64,
+        look: () throws(DemoError) -> Void,
+        stalled: (String) -> DemoError = { DemoError($0) }
+    ) throws(DemoError) {
+        let deadline = Clock.milliseconds + milliseconds
+        while count < wanted {
+            try look()
+            try turn(to: wire)
+            guard Clock.milliseconds < deadline else {
+                throw stalled("only \(count) of \(wanted) tokens have been registered")
+            }
+        }
+    }
+
     /// Takes a page, or waits a moment for the first of it.
-    mutating func turn(to wire: CommandWire) throws(DemoError) {
+    private mutating func turn(to wire: CommandWire) throws(DemoError) {
         let page = try phones.registrations(
             since: count,
             limit: Self.pageRecords,
