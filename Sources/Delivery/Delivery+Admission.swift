@@ -71,7 +71,12 @@ extension Delivery {
 
     private mutating func notAdmitted(_ call: RedisCall, _ verdict: ScriptReply.Verdict, now: Moment) {
         switch verdict {
-        case .superseded: finishCurrent(call, .superseded, now: now)
+        case .superseded:
+            // A start that backed off was admitted once, and all is known of it: from now on it is a duplicate.
+            if records[call.record].event == .start, records[call.record].attempts > 0 {
+                records[call.record].settlement = .final
+            }
+            finishCurrent(call, .superseded, now: now)
         case .duplicate: finishCurrent(call, .duplicate, now: now)
         case .unknown:
             // Another record of this start was admitted, and nobody has said what came of it. From now on it is a duplicate.

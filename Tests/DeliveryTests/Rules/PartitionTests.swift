@@ -108,7 +108,10 @@ import Testing
         core.reply(.superseded)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.settlements == [], "it keeps its draw, and what the next owner wrote down of it stays")
+        #expect(
+            core.settlements == ["s1 final", "s1 final (device)"],
+            "it keeps its draw, and is over for its other records"
+        )
     }
 
     @Test func anotherPartitionsCommandOfTheSameActivityGoesOn() {
