@@ -213,6 +213,16 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
+    /// What replaces it has no alert (simulation seed 12038, `pace`).
+    @Test func anAlertThatOneUnderWayMakesNeedlessHasAResultOfItsOwn() {
+        let core = counting()
+        core.receive(.alert(4))
+        core.reply(.send)
+        core.push()
+        core.receive(.alert(2), .update(5))
+        #expect(counts(core) == ["u2 superseded 0"])
+    }
+
     @Test func anAlertThatDoesNotFitHasAResultThatSaysSo() {
         let core = counting()
         let long = String(repeating: "x", count: 3_990)
