@@ -23,50 +23,54 @@ extension Delivery {
     ) -> Bool {
         let isCarrier = records[older].rider != .max
         let source = isCarrier ? records[older].rider : older
-        guard mayRide(source, on: newer, now: now) else { return giveWay(older, to: newer, outcome) }
-        guard hasRoom(forAlertOf: Int(records[source].layout.alert.count), in: newer) else {
-            records[source].setReason("alertDidNotFit")
-            return giveWay(older, to: newer, outcome)
+        let rides = mayRide(source, on: newer, now: now) && makeRoom(for: source, in: newer)
+        if rides {
+            records[newer].isBodyComplete = false
+            records[older].rider = .max
+            replaceRider(of: newer, by: newer)
+            records[source].carrier = newer
+            records[newer].rider = source
+            activities[records[newer].activity].lastRider = source
+            countAlertCarried()
+            guard isCarrier else { return true }
         }
-        records[newer].isBodyComplete = false
-        records[older].rider = .max
-        replaceRider(of: newer, by: newer)
-        records[source].carrier = newer
-        records[newer].rider = source
-        activities[records[newer].activity].lastRider = source
-        countAlertCarried()
-        guard isCarrier else { return true }
-        // Were it settled now, its alert would count as done with, though the newer command may yet be let go with it.
-        records[older].settlement = .none
+        // Were it settled now, the alert that the newer command has would count as done with, though that may yet be let go.
+        if records[newer].hasAlert, records[older].event != .start { records[older].settlement = .none }
         return giveWay(older, to: newer, outcome)
     }
 
-    /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is newer than this.
+    /// Whether an alert fits into the newer command's body; its own command says so where it does not.
+    private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
+        guard !hasRoom(forAlertOf: Int(records[source].layout.alert.count), in: newer) else { return true }
+        records[source].setReason("alertDidNotFit")
+        return false
+    }
+
+    /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is not older than this.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
-        guard records[source].hasAlert, records[source].event != .start, records[newer].event != .start,
+        guard let alert = alertVersion(of: source), records[newer].event != .start,
             records[source].version < records[newer].version, !isExpired(source, now: now),
-            !isOutrung(source, of: records[newer].activity)
+            !isOutrung(alert, of: source)
         else { return false }
-        guard records[newer].hasAlert else { return true }
-        let rider = records[newer].rider
-        return rider != .max && records[rider].version < records[source].version
+        guard let carried = alertVersion(of: newer) else { return true }
+        return carried < alert
     }
 
     /// Whether the command that is under way has a newer alert, after which this one must not ring.
-    private func isOutrung(_ source: UInt32, of activity: UInt32) -> Bool {
-        let current = activities[activity].current
+    private func isOutrung(_ alert: Version, of source: UInt32) -> Bool {
+        let current = activities[records[source].activity].current
         guard current != .max, current != source, let ringing = alertVersion(of: current),
             // What came from elsewhere is on its way with this command only, and may be needed again.
             records[current].rider != .max || records[current].foreignAlert == nil
         else { return false }
-        return records[source].version < ringing
+        return alert < ringing
     }
 
-    /// Whose alert a state has; nil: it has none.
+    /// Whose alert a state has: its own, a rider's, or of a command that is gone from here and left it in the body. nil: it has none.
     private func alertVersion(of record: UInt32) -> Version? {
         let slot = records.address(of: record)
         guard slot.pointee.event != .start else { return nil }
-        if slot.pointee.rider != .max { return records[slot.pointee.rider].version }
+        if slot.pointee.rider != .max { return alertVersion(of: slot.pointee.rider) }
         return slot.pointee.layout.alert.isAbsent ? nil : slot.pointee.foreignAlert ?? slot.pointee.version
     }
 
@@ -77,8 +81,7 @@ extension Delivery {
         guard let rung = alertVersion(of: current) else { return }
         while activities[activity].head != .max {
             let head = activities[activity].head
-            let rider = records[head].rider
-            guard records[head].hasAlert, records[rider == .max ? head : rider].version <= rung,
+            guard let waiting = alertVersion(of: head), waiting <= rung,
                 replaces(records[current].event, records[head].event)
             else { return }
             guard records[head].version < records[current].version else {

@@ -13,10 +13,10 @@ import Testing
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.plain, [5, 65, 165, 367, 622, 892, 969, 1408, 4599, 5163, 5889, 6127]),
         (.tokens, [119, 301, 351, 1340, 2203, 3159, 4532, 8324]),
-        (.pace, [390, 3010, 5327, 7411]),
+        (.pace, [390, 3010, 5327, 7411, 12038, 16144, 20404, 20986, 30112, 43611, 45298, 50171]),
         (.longLives, [2122, 5069]),
-        (.repeats, [755, 4949, 6049, 7212, 7882]),
-        (.connections, [56]),
+        (.repeats, [755, 4949, 6049, 7212, 7882, 20469, 21365, 30787, 58088]),
+        (.connections, [56, 27930, 38504]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)

@@ -236,6 +236,39 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
     }
 
+    /// The alert in the body of what was under way when its partition went is that of a record which is read again, and which must not be
+    /// finished for it: the one under way holds no offset back any more (simulation seed 30787, `repeats`).
+    @Test func whatCarriesAnAlertFromAnEarlierAssignmentDoesNotReplaceItsRecord() throws {
+        let core = CoreHarness()
+        core.receive(.alert(3), .update(4))
+        core.carry(.limited)
+        core.beginRevoking(core.commands)
+        core.release(core.commands)
+        let again = core.assign(.commands)
+        core.receive(.alert(3), .update(4), .update(5), partition: again)
+        core.acknowledgeSettlements()
+        #expect(core.outcomes == ["u4 superseded", "u4 superseded"])
+        core.elapse(1_010)
+        core.carry()
+        #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
+    }
+
+    /// One alert in two records of the lane: its own, and the registration that set it free. As long as the newer state which carries it is
+    /// not settled, Redis must not take it for done with (simulation seed 16144, `pace`).
+    @Test func anAlertThatANewerStateHasAlreadyIsNotSettled() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .alert(2))
+        core.receive(.alert(2), .update(4))
+        core.carry(.limited)
+        core.acknowledgeSettlements()
+        core.elapse(1_010)
+        #expect(core.outcomes.first == "u2 superseded")
+        #expect(!core.settlements.contains("u2 final"))
+        core.carry()
+        #expect(core.settlements.last == "u4 accepted")
+    }
+
     /// What was on its way when it was overtaken must not be settled as such when it has its own turn again.
     @Test func aRiderThatHasItsOwnTurnAgainIsHeldLikeAnyOther() {
         let core = CoreHarness()

@@ -10,6 +10,8 @@ extension Simulation {
         switch (call.kind, reply.verdict) {
         case (.address, .address):
             pace.lastStartDraws[activity] = now
+        case (.admit, .overtaken):
+            phones[activity]?.overtaken.insert(Int(view.version.sequence))
         case (.admit, .send) where view.isStart:
             // The word is repeated to the record that has it, and nothing begins anew.
             guard pace.births[activity]?[view.version] == nil else { return }
@@ -72,14 +74,19 @@ extension Simulation {
 
     /// Draws that came to nothing are left out, so that the bucket has at least what it is taken to have.
     private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
-        let bucket = frequent.contains(activity) ? swarm.policy.frequentBudget : swarm.policy.budget
+        // Until its first registration an activity has the usual bucket, which may hold more and refill faster.
+        let (usual, frequentUpdates) = (swarm.policy.budget, swarm.policy.frequentBudget)
+        var bucket = usual
+        if frequent.contains(activity) {
+            bucket.pushes = max(usual.pushes, frequentUpdates.pushes)
+            bucket.refillPerHour = max(usual.refillPerHour, frequentUpdates.refillPerHour)
+            bucket.reservedForAlerts = min(usual.reservedForAlerts, frequentUpdates.reservedForAlerts)
+        }
         let born = pace.births[activity]?.values.max() ?? 0
         var times: [Int64] = []
         for draw in draws where draw.at >= born {
             let left = SimulatedPace.left(in: bucket, after: times, at: draw.at) ?? 0
-            // Until its first registration an activity has the smaller bucket.
-            let reserve = min(swarm.policy.budget.reservedForAlerts, bucket.reservedForAlerts)
-            if left <= (draw.mayUseReserve ? 0 : reserve) {
+            if left <= (draw.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 violations.append("\(activity): \(draw.version) of priority 10 with \(left) left")
             }
             times.append(draw.at)
