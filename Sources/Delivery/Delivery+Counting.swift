@@ -9,7 +9,8 @@ import LiveActivity
 /// the newer one is read again by whoever is next, and could only supersede the older once more. The newer one can end in three
 /// ways: settled, then this version is past; given up with its partition, then it is read again; counted itself, then the same holds of
 /// the one that counts it, whose version is higher still. An alert goes the same way: it is counted only where one of a higher version
-/// is in its place, and not where one that is under way already makes it needless. Without a result there is thus nothing to wait for, and with the process only the count is lost.
+/// is in its place, and not where one that is under way already makes it needless. Without a result there is thus nothing to wait for, and
+/// with the process only the count is lost.
 extension Delivery {
     /// Ends a command whose place a newer one takes, and which has no alert that goes on.
     ///

@@ -117,7 +117,7 @@ extension Delivery {
             older.version < records[record].version,
             hasRoom(forAlertOf: Int(older.layout.alert.count), in: record)
         else { return }
-        write(older.alert, of: older.version, intoBodyOf: record)
+        write(older.alert, of: older.foreignAlert ?? older.version, intoBodyOf: record)
         records[record].priority = max(records[record].priority, older.priority)
         countAlertCarried()
     }

@@ -106,8 +106,8 @@ extension Delivery {
     mutating func completeBody(of record: UInt32) {
         guard !records[record].isBodyComplete else { return }
         let rider = records[record].rider
-        if rider != .max {
-            write(records[rider].alert, of: records[rider].version, intoBodyOf: record)
+        if rider != .max, let version = alertVersion(of: rider) {
+            write(records[rider].alert, of: version, intoBodyOf: record)
             records[record].priority = max(records[record].priority, records[rider].priority)
         }
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
