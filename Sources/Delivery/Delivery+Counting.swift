@@ -16,8 +16,8 @@ extension Delivery {
     ///
     /// - Returns: false if it is gone.
     mutating func giveWay(_ older: UInt32, to newer: UInt32, _ outcome: Outcome) -> Bool {
-        let isAlertReplaced = !records[older].hasAlert || records[newer].hasAlert
-        guard countsSuperseded, outcome == .superseded, isAlertReplaced, mayBeCounted(older) else {
+        guard countsSuperseded, outcome == .superseded, mayBeCounted(older), isAlert(of: older, replacedBy: newer)
+        else {
             finish(older, outcome)
             return true
         }
@@ -42,6 +42,15 @@ extension Delivery {
         return slot.pointee.admittedMilliseconds < 0 && slot.pointee.topic == .commands
             && slot.pointee.event != .start && slot.pointee.reason.count == 0 && !slot.pointee.suppliesToken
             && slot.pointee.resultsBefore == 0
+    }
+
+    /// Whether the newer command's alert is certainly newer, if the older one has any: one that came out of Redis may be the older one's own.
+    private func isAlert(of older: UInt32, replacedBy newer: UInt32) -> Bool {
+        guard records[older].hasAlert else { return true }
+        let rider = records[newer].rider
+        let slot = records.address(of: rider == .max ? newer : rider)
+        return !slot.pointee.layout.alert.isAbsent && slot.pointee.foreignAlert == nil
+            && slot.pointee.topic == .commands && slot.pointee.resultsBefore == 0
     }
 
     private mutating func finishCounted(_ record: UInt32) -> Bool {

@@ -223,6 +223,18 @@ import Testing
         #expect(counts(core) == ["u2 superseded 0"])
     }
 
+    /// The alert that came out of Redis may be its own (simulation seed 73417, `pace`).
+    @Test func anAlertThatWhatWasHeldHasAlreadyHasAResultOfItsOwn() {
+        let core = counting()
+        core.receive(.update(1))
+        core.register(CommandText.registration())
+        core.reply(.send)
+        core.push()
+        core.reply(.registered, held: .alert(4))
+        core.receive(.alert(3))
+        #expect(counts(core) == ["u3 superseded 0"])
+    }
+
     @Test func anAlertThatDoesNotFitHasAResultThatSaysSo() {
         let core = counting()
         let long = String(repeating: "x", count: 3_990)

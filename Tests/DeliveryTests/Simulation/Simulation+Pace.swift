@@ -11,7 +11,7 @@ extension Simulation {
         case (.address, .address):
             pace.lastStartDraws[activity] = now
         case (.admit, .overtaken):
-            phones[activity]?.overtaken.insert(Int(view.version.sequence))
+            phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
             // The word is repeated to the record that has it, and nothing begins anew.
             guard pace.births[activity]?[view.version] == nil else { return }

@@ -184,6 +184,11 @@ extension Simulation {
         return String(repeating: "0", count: 12 - digits.count) + digits
     }
 
+    /// The sequence of the command whose alert a state has; below 0: it has none.
+    func alert(of view: RecordView) -> Int {
+        number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
+    }
+
     /// What APNs answers, and what the phone makes of the push.
     func push(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         let token = String(decoding: view.token, as: UTF8.self)
@@ -192,7 +197,7 @@ extension Simulation {
             timestamp: view.sentTimestamp,
             version: versions[identifier(view)] ?? view.version,
             content: number("content\":", after: "content-state", in: body),
-            alert: number("title\":\"", after: "\"alert\":{", in: body)
+            alert: alert(of: view)
         )
         if shown.alert >= 0, (try? JSONSerialization.jsonObject(with: Data(body.utf8))) == nil {
             violations.append("a body that carries an alert is not JSON: \(body)")
