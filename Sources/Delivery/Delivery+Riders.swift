@@ -66,7 +66,8 @@ extension Delivery {
         return alert < ringing
     }
 
-    /// Whose alert a state has: its own, a rider's, or of a command that is gone from here and left it in the body. nil: it has none.
+    /// Whose alert a state has: its own, a rider's, or of a command that is gone from here and left it in the body. nil: it has none. What
+    /// was held with an alert, which may have been another's, is taken for the one that brought it: Redis does not know better.
     private func alertVersion(of record: UInt32) -> Version? {
         let slot = records.address(of: record)
         guard slot.pointee.event != .start else { return nil }

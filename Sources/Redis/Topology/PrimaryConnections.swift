@@ -7,6 +7,8 @@ import Reactor
 final class PrimaryConnections {
     /// A command, and the server that is to have it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
+    /// What came of one.
+    typealias Answer = Result<RedisValue, RedisError>
 
     /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
     static let blockedMillisecondsMax: Int64 = 60_000
@@ -95,23 +97,21 @@ final class PrimaryConnections {
     /// on its way.
     ///
     /// - Returns: what came of each, in their order. No command is repeated.
-    func send(_ commands: [Command]) -> [Result<RedisValue, RedisError>] {
+    func send(_ commands: [Command]) -> [Answer] {
         zip(commands, transmit(commands)).map { followed($0.1, of: $0.0) }
     }
 
-    private func followed(_ result: Result<RedisValue, RedisError>, of command: Command) -> Result<
-        RedisValue, RedisError
-    > {
-        guard case .success(.error(let text)) = result,
+    private func followed(_ answer: Answer, of command: Command) -> Answer {
+        guard case .success(.error(let text)) = answer,
             let redirection = text.withUnsafeBytes({ Redirection(error: $0, answering: command.location) })
-        else { return result }
+        else { return answer }
         if !redirection.isAsk { map = nil }
         let asking = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
-        return transmit(asking + [(redirection.location, command.words)]).last ?? result
+        return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    private func transmit(_ commands: [Command]) -> [Result<RedisValue, RedisError>] {
-        var results = [Result<RedisValue, RedisError>?](repeating: nil, count: commands.count)
+    private func transmit(_ commands: [Command]) -> [Answer] {
+        var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
         loop.refreshClock()
         for (index, (location, words)) in commands.enumerated() {
