@@ -9,7 +9,7 @@ PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config r
 # What only the tests need: promtool.
 TEST_PACKAGES := prometheus
 # What only the benchmarks need.
-BENCH_PACKAGES := libsimdjson-dev valgrind
+BENCH_PACKAGES := libsimdjson-dev valgrind binutils
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)
 
 # Further arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
@@ -26,8 +26,8 @@ SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
-.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint format bench bench-check chart-deps chart-test chart-schema \
-    fleet-deps fleet-test image image-check clean
+.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint format bench bench-gated bench-check bench-update \
+    chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -74,9 +74,18 @@ bench: bench-deps ## Run the benchmarks
 	swift run --package-path Benchmarks --configuration release RedisBenchmark
 	swift run --package-path Benchmarks --configuration release causeway-bench compare
 
-bench-check: bench-deps ## Fail if the domain or the core allocates for a message
-	swift run --package-path Benchmarks --configuration release JSONBenchmark check
-	swift run --package-path Benchmarks --configuration release DeliveryBenchmark check
+# Only what is gated is built.
+bench-gated: bench-deps
+	swift build --package-path Benchmarks --configuration release --product JSONBenchmark
+	swift build --package-path Benchmarks --configuration release --product DeliveryBenchmark
+
+bench-check: bench-gated ## Fail if the domain or the core allocates for a message, or takes more instructions than it may
+	Benchmarks/.build/release/JSONBenchmark check
+	Benchmarks/.build/release/DeliveryBenchmark check
+	.ci/instruction-counts
+
+bench-update: bench-gated ## Make today's instruction counts this compiler's thresholds
+	.ci/instruction-counts --update
 
 fleet-deps: deps
 	@.ci/packages python3-venv
