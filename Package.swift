@@ -47,14 +47,33 @@ let package = Package(
         .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
         .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
+        // Not `Configuration`, which is swift-configuration's module, nor `WorkerConfiguration`, which is a type in it.
+        .target(
+            name: "CausewayConfiguration",
+            dependencies: [
+                "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis",
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "Observability",
+            dependencies: [
+                "CausewayConfiguration", "LiveActivity", "Delivery", "Reactor",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "CausewayWorker",
             dependencies: [
-                "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis", "APNs",
-                .product(name: "Configuration", package: "swift-configuration"),
+                "CausewayConfiguration", "Observability", "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis",
+                "APNs",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
         ),
@@ -69,7 +88,8 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayWorker", "APNsSimulator", "COpenSSL", "Delivery", "Kafka", "LiveActivity", "Reactor", "Redis",
+                "CausewayConfiguration", "Observability", "CausewayWorker", "APNsSimulator", "COpenSSL", "Delivery",
+                "Kafka", "LiveActivity", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -118,7 +138,7 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "APNs", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Reactor", "Testbed",
+                "CausewayConfiguration", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Redis", "Testbed",
                 .product(name: "Logging", package: "swift-log"), .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
@@ -126,15 +146,23 @@ let package = Package(
         .testTarget(
             name: "ObservabilityTests",
             dependencies: [
-                "CausewayWorker", "Reactor", "Testbed", .product(name: "Logging", package: "swift-log"),
+                "CausewayConfiguration", "Observability", "Reactor", "Testbed",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
-        .testTarget(name: "IntakeTests", dependencies: ["CausewayWorker", "Kafka"], swiftSettings: settings),
+        .testTarget(
+            name: "CausewayWorkerTests",
+            dependencies: [
+                "APNs", "CausewayConfiguration", "CausewayWorker", "Kafka", "Observability", "Reactor", "Testbed",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["causeway", "CausewayWorker", "Kafka", "LiveActivity", "Reactor", "Testbed"],
+            dependencies: ["causeway", "CausewayConfiguration", "Kafka", "LiveActivity", "Reactor", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity", "Testbed"], swiftSettings: settings),

@@ -1,3 +1,4 @@
+import CausewayConfiguration
 import Glibc
 
 /// How many processors this process may keep busy: those that it may run on, or fewer where its control group has a quota of their time.

@@ -1,18 +1,20 @@
 import APNs
+import CausewayConfiguration
 import Delivery
 import Glibc
 import Kafka
-public import Logging
+import Logging
+import Observability
 import Reactor
 import Redis
-public import ServiceLifecycle
+import ServiceLifecycle
 import Synchronization
 
 /// The whole of a worker process: one consumer, one producer, N lanes.
 ///
 /// `run` returns when a graceful shutdown has drained it, and throws when it cannot go on. Nothing that it needs has to be there when
 /// it starts: Kafka, Redis and APNs may come later, and are waited for.
-public final class Worker: Service {
+package final class Worker: Service {
     /// After the drain: how long leaving the group and closing the producer may take each.
     static let closeMilliseconds: Int64 = 5_000
     /// The same for a worker that was hurried.
@@ -24,13 +26,13 @@ public final class Worker: Service {
     private let configurationReload: ConfigurationReload?
 
     /// What it shows of itself; for an ``ObservabilityService``.
-    public var registry: MetricRegistry { plan.registry }
+    package var registry: MetricRegistry { plan.registry }
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
     ///   - version: the release, as it shows it.
     /// - Throws: what is wrong with the configuration's files: a key, a certificate, a property that librdkafka does not know.
-    public init(
+    package init(
         configuration: WorkerConfiguration,
         source: ConfigurationSource? = nil,
         logger: Logger,
@@ -51,17 +53,17 @@ public final class Worker: Service {
     }
 
     /// Reads the configuration again, and takes of it what a running worker can. One that is wrong is refused whole, and said to be.
-    public func reload() async { await configurationReload?.reload() }
+    package func reload() async { await configurationReload?.reload() }
 
     /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to whoever reads
     /// it next. Does nothing before the graceful shutdown.
-    public func hurry() {
+    package func hurry() {
         signals.requestHurry()
         plan.traceExporter?.hurry()
         plan.wakeup.signal()
     }
 
-    public func run() async throws {
+    package func run() async throws {
         let signals = signals
         let wakeup = plan.wakeup
         let fleetTokens = try plan.makeFleetTokens()

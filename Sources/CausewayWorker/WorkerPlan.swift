@@ -1,8 +1,10 @@
 import APNs
+import CausewayConfiguration
 import Delivery
 import Kafka
 import LiveActivity
 import Logging
+import Observability
 import Reactor
 import Redis
 

@@ -1,4 +1,4 @@
-import CausewayWorker
+import CausewayConfiguration
 import Kafka
 import Testbed
 import Testing

@@ -3,6 +3,7 @@ import LiveActivity
 import Testbed
 import Testing
 
+@testable import CausewayConfiguration
 @testable import CausewayWorker
 
 @Suite("What a running worker takes of another configuration", .ownThread)

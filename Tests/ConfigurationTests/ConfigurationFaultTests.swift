@@ -1,7 +1,7 @@
 import Testbed
 import Testing
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 @Suite("What is wrong with a configuration", .ownThread)
 struct ConfigurationFaultTests {

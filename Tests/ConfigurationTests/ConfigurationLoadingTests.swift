@@ -2,7 +2,7 @@ import LiveActivity
 import Logging
 import Testing
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 @Suite("Loading a configuration")
 struct ConfigurationLoadingTests {

@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 /// The least that loads: what has no default.
 let smallestFile = """

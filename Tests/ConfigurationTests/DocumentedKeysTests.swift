@@ -4,7 +4,7 @@ import Testbed
 import Testing
 import Yams
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 /// The keys of the file, of the schema and of the structure are the same, and so are their defaults.
 @Suite("Config/causeway.yaml", .ownThread)

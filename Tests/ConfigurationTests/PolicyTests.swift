@@ -2,7 +2,7 @@ import LiveActivity
 import Testbed
 import Testing
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 @Suite("Policies", .ownThread)
 struct PolicyTests {

@@ -2,7 +2,7 @@ import Foundation
 import Kafka
 import Testing
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 @Suite("Properties of librdkafka whose values stand in files")
 struct PropertyFileTests {

@@ -2,7 +2,7 @@ import Foundation
 import Redis
 import Testing
 
-@testable import CausewayWorker
+@testable import CausewayConfiguration
 
 @Suite("Keys of Redis")
 struct RedisKeysTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct CarriedTraceTests {
     private func through(_ trace: CarriedTrace) throws -> (context: TraceContext, state: String) {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct CollectionTests {
     @Test func lanesAreAddedUp() {
@@ -160,26 +160,5 @@ struct CollectionTests {
         #expect(table.reasonLabels[table.reasonIndex(4)] == ["Unregistered"])
         #expect(table.reasonLabels[table.reasonIndex(0)] == ["other"])
         #expect(table.reasonLabels[table.reasonIndex(-1)] == ["other"])
-    }
-}
-
-/// Which provider tokens count as in use.
-struct ProviderTokenUseTests {
-    @Test func aTokenCountsForAMinuteAfterAPush() {
-        var use = ProviderTokenUse()
-        use.note(submitted: 0, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
-        #expect(!use.isInUse(nowMilliseconds: 0), "a connection alone uses none")
-        use.note(submitted: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 1_000)
-        #expect(use.isInUse(nowMilliseconds: 60_999) && use.issuedAtSeconds == 100)
-        use.note(submitted: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 61_000)
-        #expect(!use.isInUse(nowMilliseconds: 61_000))
-    }
-
-    @Test func whatWaitsNeedsOneToo() {
-        var use = ProviderTokenUse()
-        use.note(submitted: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
-        use.note(submitted: 1, isNeeded: true, issuedAtSeconds: -1, nowMilliseconds: 3_600_000)
-        #expect(use.isInUse(nowMilliseconds: 3_600_000))
-        #expect(use.issuedAtSeconds == 100, "the last one there was")
     }
 }

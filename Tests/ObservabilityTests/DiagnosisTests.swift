@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 /// Each fault is put into the numbers of a worker that is well, and must be found, and nothing else.
 struct DiagnosisTests {

@@ -7,7 +7,7 @@ import Synchronization
 import Testbed
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 /// The endpoint over real sockets.
 @Suite(.timeLimit(.minutes(5)))

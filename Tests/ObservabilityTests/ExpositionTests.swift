@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct ExpositionTests {
     static func text(of worker: borrowing WellWorker, at milliseconds: Int64) -> String {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct HealthTests {
     @Test func threadsMustTurn() {

@@ -1,7 +1,7 @@
 import Logging
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct KindLogTests {
     @Test func aKindHasItsAllowance() {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct RequestHeadTests {
     static func parse(_ text: String) -> HTTPRequestHead.Parsed { HTTPRequestHead.parse(Array(text.utf8)) }

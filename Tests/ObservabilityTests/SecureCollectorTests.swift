@@ -1,10 +1,11 @@
+import CausewayConfiguration
 import Foundation
 import Logging
 import Reactor
 import Testbed
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 @Suite("A collector behind TLS", .timeLimit(.minutes(5)), .ownThread)
 struct SecureCollectorTests {

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import Testing
 
-@testable import CausewayWorker
+@testable import Observability
 
 struct StatusPageTests {
     static func busy() -> StatusReport {

@@ -3,7 +3,7 @@ import Logging
 import Reactor
 import Synchronization
 
-@testable import CausewayWorker
+@testable import Observability
 
 enum Fixture {
     static let apps = ["match", "ride"]

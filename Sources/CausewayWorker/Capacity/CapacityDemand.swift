@@ -1,29 +1,31 @@
-/// What a fleet is planned for.
-public struct CapacityDemand: Sendable, Equatable {
-    /// Pushes to phones at the peak, a minute. 1...6,000,000,000.
-    public var updatesPerMinute: Int64
-    /// Live Activities that are alive, or ended less than a day ago: each has its value in Redis. 1...10,000,000,000.
-    public var activities: Int64
-    /// Activities that one command reaches. 1: each has a command of its own. 1...1,000,000,000.
-    public var audience: Int64 = 1
-    /// Hundredths of commands that are written for one push: 100 means that each is sent, 440 is the cricket season's. 100...100,000.
-    public var commandsPerPushHundredths: Int64 = 100
-    /// Devices with a push-to-start token. 0...10,000,000,000.
-    public var devices: Int64 = 0
-    /// Environments and apps: each pair is a pool of connections in every lane. 1...510.
-    public var pools: Int64 = 1
-    /// Cores, and lanes, of a pod. 1...256.
-    public var coresPerPod: Int64 = 4
-    /// How busy a lane may be at the peak, per cent; the rest is for bursts, for a lost pod, and for catching up. 10...90.
-    public var busyPercent: Int64 = 50
-    /// Copies that Kafka keeps of each record. 1...9.
-    public var replication: Int64 = 3
-    /// How much Kafka keeps of commands and results: as many hours at the peak's rate. 1...8,760.
-    public var retentionHours: Int64 = 4
-    /// Memory of a Redis node that keys may fill. 1...4,096.
-    public var redisNodeGibibytes: Int64 = 8
+import Observability
 
-    public init(updatesPerMinute: Int64, activities: Int64) {
+/// What a fleet is planned for.
+package struct CapacityDemand: Sendable, Equatable {
+    /// Pushes to phones at the peak, a minute. 1...6,000,000,000.
+    package var updatesPerMinute: Int64
+    /// Live Activities that are alive, or ended less than a day ago: each has its value in Redis. 1...10,000,000,000.
+    package var activities: Int64
+    /// Activities that one command reaches. 1: each has a command of its own. 1...1,000,000,000.
+    package var audience: Int64 = 1
+    /// Hundredths of commands that are written for one push: 100 means that each is sent, 440 is the cricket season's. 100...100,000.
+    package var commandsPerPushHundredths: Int64 = 100
+    /// Devices with a push-to-start token. 0...10,000,000,000.
+    package var devices: Int64 = 0
+    /// Environments and apps: each pair is a pool of connections in every lane. 1...510.
+    package var pools: Int64 = 1
+    /// Cores, and lanes, of a pod. 1...256.
+    package var coresPerPod: Int64 = 4
+    /// How busy a lane may be at the peak, per cent; the rest is for bursts, for a lost pod, and for catching up. 10...90.
+    package var busyPercent: Int64 = 50
+    /// Copies that Kafka keeps of each record. 1...9.
+    package var replication: Int64 = 3
+    /// How much Kafka keeps of commands and results: as many hours at the peak's rate. 1...8,760.
+    package var retentionHours: Int64 = 4
+    /// Memory of a Redis node that keys may fill. 1...4,096.
+    package var redisNodeGibibytes: Int64 = 8
+
+    package init(updatesPerMinute: Int64, activities: Int64) {
         self.updatesPerMinute = updatesPerMinute
         self.activities = activities
     }
@@ -56,7 +58,7 @@ public struct CapacityDemand: Sendable, Equatable {
 }
 
 /// Why nothing can be planned.
-public struct CapacityError: Error, Equatable, CustomStringConvertible {
-    public var reason: String
-    public var description: String { reason }
+package struct CapacityError: Error, Equatable, CustomStringConvertible {
+    package var reason: String
+    package var description: String { reason }
 }

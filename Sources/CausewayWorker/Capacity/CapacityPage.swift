@@ -1,10 +1,12 @@
+import Observability
+
 /// `Helm/causeway/CAPACITY.md`: the plan for the largest load of this kind that was made public, held equal to the planner by a test.
-public enum CapacityPage {
+package enum CapacityPage {
     /// JioCinema's figures for one event are 8 to 9 million Live Activity updates a minute at the peak. How many phones took part is
     /// not public: as many activities as updates a minute would mean one update a minute each, which suits cricket's pace.
-    public static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
+    package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
 
-    public static func markdown() throws(CapacityError) -> String {
+    package static func markdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
         var merged = demand
         merged.commandsPerPushHundredths = 440

@@ -1,6 +1,8 @@
+import Observability
+
 extension CapacityPlan {
     /// The plan as a page of text, 100 columns at most.
-    public var text: String {
+    package var text: String {
         var text = "FOR\n"
         for (name, value) in wishes { text += Self.line(name, value) }
         text += "\nA FLEET OF\n"

@@ -1,5 +1,5 @@
 /// How large a fleet must be. Whole numbers, rounded up; rates are at the peak.
-public struct CapacityPlan: Sendable, Equatable {
+package struct CapacityPlan: Sendable, Equatable {
     /// Never fewer: one may be lost and one updated.
     static let podsMin: Int64 = 3
     /// Partitions for each lane: a partition is read by one lane, a topic's number of partitions is not changed lightly, and pods
@@ -10,43 +10,43 @@ public struct CapacityPlan: Sendable, Equatable {
     /// How busy Redis' one core is planned.
     static let redisPercent: Int64 = 50
 
-    public let demand: CapacityDemand
-    public let costs: MeasuredCosts
+    package let demand: CapacityDemand
+    package let costs: MeasuredCosts
 
-    public private(set) var pushesPerSecond: Int64 = 0
-    public private(set) var commandsPerSecond: Int64 = 0
+    package private(set) var pushesPerSecond: Int64 = 0
+    package private(set) var commandsPerSecond: Int64 = 0
     /// Pushes of one activity in an hour, hundredths: what its budgets must allow.
-    public private(set) var pushesPerActivityHourHundredths: Int64 = 0
+    package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Cores at work at the peak, hundredths.
-    public private(set) var coresHundredths: Int64 = 0
+    package private(set) var coresHundredths: Int64 = 0
     /// With the busy share, and one more in case one is lost.
-    public private(set) var pods: Int64 = 0
-    public private(set) var lanes: Int64 = 0
-    public private(set) var partitions: Int64 = 0
+    package private(set) var pods: Int64 = 0
+    package private(set) var lanes: Int64 = 0
+    package private(set) var partitions: Int64 = 0
 
     /// On their way to APNs or back, by Little's law.
-    public private(set) var pushesInFlight: Int64 = 0
+    package private(set) var pushesInFlight: Int64 = 0
     /// That the load needs; the fleet has `connections`.
-    public private(set) var connectionsNeeded: Int64 = 0
-    public private(set) var connectionsPerPool: Int64 = 0
-    public private(set) var connections: Int64 = 0
-    public private(set) var apnsMegabitsPerSecond: Int64 = 0
+    package private(set) var connectionsNeeded: Int64 = 0
+    package private(set) var connectionsPerPool: Int64 = 0
+    package private(set) var connections: Int64 = 0
+    package private(set) var apnsMegabitsPerSecond: Int64 = 0
 
-    public private(set) var redisCallsPerSecond: Int64 = 0
-    public private(set) var redisMebibytes: Int64 = 0
-    public private(set) var redisNodesForCalls: Int64 = 0
-    public private(set) var redisNodesForMemory: Int64 = 0
-    public var redisNodes: Int64 { max(redisNodesForCalls, redisNodesForMemory) }
+    package private(set) var redisCallsPerSecond: Int64 = 0
+    package private(set) var redisMebibytes: Int64 = 0
+    package private(set) var redisNodesForCalls: Int64 = 0
+    package private(set) var redisNodesForMemory: Int64 = 0
+    package var redisNodes: Int64 { max(redisNodesForCalls, redisNodesForMemory) }
 
-    public private(set) var kafkaInBytesPerSecond: Int64 = 0
-    public private(set) var kafkaOutBytesPerSecond: Int64 = 0
+    package private(set) var kafkaInBytesPerSecond: Int64 = 0
+    package private(set) var kafkaOutBytesPerSecond: Int64 = 0
     /// What the brokers write, copies included.
-    public private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
-    public private(set) var kafkaStoredGibibytes: Int64 = 0
+    package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
+    package private(set) var kafkaStoredGibibytes: Int64 = 0
 
     /// - Throws: if a number is out of its range.
-    public init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
+    package init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
         self.costs = costs

@@ -1,22 +1,23 @@
-public import Kafka
+import CausewayConfiguration
+import Kafka
 
 /// The topics that a deployment needs, as the chart's values have them by default.
-public struct TopicPlan: Sendable {
+package struct TopicPlan: Sendable {
     /// Of commands, registrations and results: as many as there may ever be workers, since more later move activities. 1...10,000.
-    public var partitions = 24
+    package var partitions = 24
     /// 0: the brokers' default. 0...32,767.
-    public var replicationFactor = 3
+    package var replicationFactor = 3
     /// Not above the replication factor. 1...32,767.
-    public var minInsyncReplicas = 2
+    package var minInsyncReplicas = 2
 
-    public init() {}
+    package init() {}
 
     /// Of invalidations and dead letters, which are few.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
 
     /// In the order in which a command meets them.
-    public func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
+    package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let quiet = min(partitions, Self.quietPartitions)
         return [
             // Longer than the longest outage that should be caught up with: an activity lives 12 hours.

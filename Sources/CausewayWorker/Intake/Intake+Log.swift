@@ -1,5 +1,6 @@
 import Kafka
 import Logging
+import Observability
 import Reactor
 
 /// librdkafka's own lines.

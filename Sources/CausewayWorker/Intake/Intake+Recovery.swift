@@ -1,5 +1,6 @@
 import Kafka
 import Logging
+import Observability
 import Reactor
 
 /// Partitions that stand still until the brokers have said what is committed of them, and taken a seek.

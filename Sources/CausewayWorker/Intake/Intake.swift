@@ -1,6 +1,7 @@
 import Glibc
 import Kafka
 import Logging
+import Observability
 import Reactor
 
 /// The Kafka thread: the group's member, the producer's reports, and what passes between them and the lanes.

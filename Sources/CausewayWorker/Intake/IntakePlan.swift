@@ -1,5 +1,6 @@
 import Kafka
 import Logging
+import Observability
 import Reactor
 
 /// What the intake is built from.

@@ -1,5 +1,6 @@
 import APNs
 import Logging
+import Observability
 import Reactor
 
 /// What a lane says aloud.

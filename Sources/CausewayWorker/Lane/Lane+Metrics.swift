@@ -1,6 +1,7 @@
 import APNs
 import Delivery
 import LiveActivity
+import Observability
 import Reactor
 import Redis
 

@@ -2,6 +2,7 @@ import Delivery
 import Kafka
 import LiveActivity
 import Logging
+import Observability
 
 /// Results, invalidations and dead letters, as the core wants them, into the producer.
 extension Lane {

@@ -1,6 +1,7 @@
 import Delivery
 import LiveActivity
 import Logging
+import Observability
 import Redis
 
 /// The core's calls onto the wire, and the scripts' replies back to it.

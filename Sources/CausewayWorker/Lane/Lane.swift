@@ -3,6 +3,7 @@ import Delivery
 import Kafka
 import LiveActivity
 import Logging
+import Observability
 import Reactor
 import Redis
 

@@ -1,5 +1,6 @@
 import Delivery
 import Kafka
+import Observability
 
 /// What a lane does for traces: it takes a record's place in one from its headers, puts it into those of what the record comes to, and
 /// tells the exporter of it, if there is one and the trace is sampled.

@@ -1,4 +1,5 @@
 import APNs
+import CausewayConfiguration
 import Glibc
 
 /// A configured signing key: its file, and which key that is.

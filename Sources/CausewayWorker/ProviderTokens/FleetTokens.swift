@@ -1,6 +1,7 @@
 import APNs
 import Glibc
 import Logging
+import Observability
 import Redis
 
 /// One provider token for the whole fleet: keeps each source's token the one that stands in Redis, and signs it when it is this process's

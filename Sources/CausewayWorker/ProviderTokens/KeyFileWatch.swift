@@ -1,5 +1,7 @@
 import APNs
+import CausewayConfiguration
 import Logging
+import Observability
 
 /// Looks for key files that were replaced, and offers what they hold to those who sign. That a new key is tried first, and taken only
 /// when APNs accepts it, is ``ProviderTokenSource``'s; this says aloud what has become of it.

@@ -1,4 +1,4 @@
-import CausewayWorker
+import CausewayConfiguration
 import Delivery
 import Foundation
 import Kafka

@@ -1,5 +1,5 @@
 import ArgumentParser
-import CausewayWorker
+import CausewayConfiguration
 import Foundation
 import LiveActivity
 

@@ -1,5 +1,5 @@
 import ArgumentParser
-import CausewayWorker
+import CausewayConfiguration
 import Foundation
 
 /// Loading a configuration for a command: faults go to standard error, one a line, and end the program with 78.

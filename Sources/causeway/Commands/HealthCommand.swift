@@ -1,5 +1,5 @@
 import ArgumentParser
-import CausewayWorker
+import CausewayConfiguration
 import Foundation
 
 /// `causeway health`: for a container's health check, where there is no curl.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CausewayWorker
+import Observability
 
 /// `causeway plan`: how large a fleet must be.
 struct PlanCommand: ParsableCommand {

@@ -1,6 +1,6 @@
 import APNsSimulator
 import ArgumentParser
-import CausewayWorker
+import CausewayConfiguration
 import Foundation
 
 /// `causeway simulator`: an APNs with phones behind it.

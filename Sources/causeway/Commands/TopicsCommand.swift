@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayConfiguration
 import CausewayWorker
 import Kafka
 

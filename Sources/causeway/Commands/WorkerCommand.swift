@@ -1,6 +1,8 @@
 import ArgumentParser
+import CausewayConfiguration
 import CausewayWorker
 import Logging
+import Observability
 import ServiceLifecycle
 import UnixSignals
 

@@ -1,4 +1,4 @@
-import CausewayWorker
+import CausewayConfiguration
 import Foundation
 import Glibc
 

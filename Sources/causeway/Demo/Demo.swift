@@ -1,4 +1,3 @@
-import CausewayWorker
 import Delivery
 import Foundation
 import Kafka

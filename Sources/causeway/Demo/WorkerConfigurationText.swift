@@ -1,5 +1,4 @@
 import ArgumentParser
-import CausewayWorker
 import Delivery
 import LiveActivity
 

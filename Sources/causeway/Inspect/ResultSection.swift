@@ -1,4 +1,4 @@
-import CausewayWorker
+import CausewayConfiguration
 import Kafka
 
 /// The results beside what Redis says: Kafka may be away while Redis is looked at.

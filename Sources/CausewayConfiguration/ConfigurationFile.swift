@@ -1,0 +1,42 @@
+import Glibc
+
+/// Reading small files, with the reason in words where it fails.
+package enum ConfigurationFile {
+    package struct ReadError: Error, Equatable {
+        /// Without the path.
+        package var reason: String
+    }
+
+    /// The file's text. Directories, files over `bytesMax` and text that is not UTF-8 are errors.
+    package static func text(path: String, bytesMax: Int) throws(ReadError) -> String {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ReadError(reason: "cannot be opened: \(errnoText())") }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw ReadError(reason: "cannot be read: \(errnoText())") }
+            if count == 0 { break }
+            bytes.append(contentsOf: chunk[..<count])
+            guard bytes.count <= bytesMax else { throw ReadError(reason: "is larger than \(bytesMax) bytes") }
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw ReadError(reason: "is not UTF-8") }
+        return text
+    }
+
+    /// Why the file cannot be read, or nil if it can.
+    static func unreadableReason(path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return "cannot be opened: \(errnoText())" }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return "cannot be read: \(errnoText())" }
+        return status.st_mode & S_IFMT == S_IFREG ? nil : "is not a file"
+    }
+
+    private static func errnoText() -> String {
+        String(cString: strerror(errno))
+    }
+}

@@ -1,0 +1,268 @@
+import Configuration
+import LiveActivity
+
+/// Reads a `WorkerConfiguration` from a YAML file and, over it, from environment variables.
+///
+/// A key that does not exist, a value that is wrong and a value that is missing are faults; all of them are found
+/// before any is thrown.
+///
+/// Every key can be a variable: `worker.attemptsMax` is `CAUSEWAY_WORKER_ATTEMPTS_MAX`, a list has commas, and a
+/// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and
+/// `policies` are maps, so that the keys of each member have names; `CAUSEWAY_APPS=match,ride` and
+/// `CAUSEWAY_POLICIES=sports` name members that the file does not have.
+package struct ConfigurationLoader: Sendable {
+    /// The process's environment, or a test's.
+    package var environment: [String: String]
+    /// Whether the files that the configuration names must be readable: at a worker's start they must, in a gate of
+    /// some other machine they need not.
+    package var requiresFiles: Bool
+
+    package init(environment: [String: String], requiresFiles: Bool) {
+        self.environment = environment
+        self.requiresFiles = requiresFiles
+    }
+
+    /// Reads the file at `path`, if there is one, and the environment.
+    package func load(path: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
+        guard let path else { return try load(text: "", file: nil) }
+        let text: String
+        do {
+            text = try ConfigurationFile.text(path: path, bytesMax: ConfigurationDocument.bytesMax)
+        } catch {
+            throw ConfigurationFaults(faults: [ConfigurationFault(place: path, key: "", message: error.reason)])
+        }
+        return try load(text: text, file: path)
+    }
+
+    /// Reads YAML that came from `file`, a name for messages only, and the environment.
+    package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
+        let document = ConfigurationDocument(text: text)
+        var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
+        // A document that could not be taken in at all would make every required key look missing.
+        let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
+        let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
+        guard reading.faults.isEmpty else {
+            let faults = reading.faults.sorted { ($0.place, $0.key) < ($1.place, $1.key) }
+            throw ConfigurationFaults(
+                faults: faults.map {
+                    ConfigurationFault(place: $0.place.description(file: file), key: $0.key, message: $0.message)
+                }
+            )
+        }
+        return configuration
+    }
+}
+
+/// One pass over the schema, key by key, from both sources.
+private struct ConfigurationReading {
+    let document: ConfigurationDocument
+    let environment: [String: String]
+    let requiresFiles: Bool
+    let reader: ConfigReader
+    var faults: [PlacedFault]
+
+    init(document: ConfigurationDocument, environment: [String: String], requiresFiles: Bool) {
+        self.document = document
+        self.environment = environment
+        self.requiresFiles = requiresFiles
+        faults = document.faults
+        var providers: [any ConfigProvider] = [
+            EnvironmentVariablesProvider(environmentVariables: environment, secretsSpecifier: .all)
+                .prefixKeys(with: "causeway")
+        ]
+        if let snapshot = document.snapshot {
+            providers.append(DocumentProvider(contents: snapshot))
+        }
+        reader = ConfigReader(providers: providers)
+    }
+
+    mutating func configuration() -> WorkerConfiguration {
+        var configuration = WorkerConfiguration()
+        for key in ConfigurationSchema.keys {
+            read(key, below: "", into: &configuration)
+        }
+        let apps = names(of: .apps)
+        configuration.apps = apps.map { name in
+            var app = WorkerConfiguration.App(name: name)
+            for key in ConfigurationSchema.appKeys { read(key, below: "apps.\(name).", into: &app) }
+            return app
+        }
+        let policies = policyNames()
+        configuration.policies = policies.map { name in
+            var policy = Policy(name: name)
+            for key in ConfigurationSchema.policyKeys { read(key, below: "policies.\(name).", into: &policy) }
+            return policy
+        }
+        refuseSharedVariables(policies)
+        refuseUnknownVariables(
+            memberKeys: apps.flatMap { name in ConfigurationSchema.appKeys.map { "apps.\(name).\($0.name)" } }
+                + policies.flatMap(Self.keys(ofPolicy:))
+        )
+        if faults.isEmpty {
+            faults = ConfigurationConsistency.faults(of: configuration, place: place)
+        }
+        return configuration
+    }
+
+    private func place(of key: String) -> ConfigurationPlace? {
+        let variable = ConfigurationNames.variable(of: key)
+        return environment[variable] != nil ? .variable(variable) : document.places[key]
+    }
+
+    private mutating func add(_ place: ConfigurationPlace, _ key: String, _ message: String) {
+        faults.append(PlacedFault(place: place, key: key, message: message))
+    }
+
+    private mutating func read<Root>(_ key: SchemaKey<Root>, below section: String, into root: inout Root) {
+        let name = section + key.name
+        if key.shape == .properties {
+            return key.assign(&root, .properties(properties(of: name, key: key)))
+        }
+        guard let place = place(of: name) else {
+            // A value whose form is wrong has its fault already.
+            if key.isRequired, !faults.contains(where: { $0.key == name }) {
+                let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
+                add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
+            }
+            return
+        }
+        let path = ConfigKey(name.split(separator: ".").map(String.init))
+        do {
+            switch key.shape {
+            case .integer(let range):
+                let value = try reader.requiredInt(forKey: path)
+                guard range.contains(value) else {
+                    return add(place, name, "\(value) is not in \(range.lowerBound)...\(range.upperBound)")
+                }
+                key.assign(&root, .integer(value))
+            case .choices(let choices):
+                let values = try reader.requiredStringArray(forKey: path)
+                guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
+                    return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), none twice")
+                }
+                key.assign(&root, .choices(values))
+            case .choice(let choices):
+                let value = try reader.requiredString(forKey: path)
+                guard choices.contains(value) else {
+                    return add(place, name, "is none of \(choices.joined(separator: ", "))")
+                }
+                key.assign(&root, .text(value))
+            case .text, .properties:
+                let value = try reader.requiredString(forKey: path, isSecret: key.isSecret)
+                if let complaint = key.complaint(value) {
+                    return add(place, name, complaint)
+                }
+                if key.isFile, requiresFiles, !value.isEmpty,
+                    let reason = ConfigurationFile.unreadableReason(path: value)
+                {
+                    return add(place, name, "\(value): \(reason)")
+                }
+                key.assign(&root, .text(value))
+            }
+        } catch {
+            add(place, name, "must be \(Self.noun(for: key.shape))")
+        }
+    }
+
+    private static func noun(for shape: KeyShape) -> String {
+        switch shape {
+        case .integer(let range): "a whole number in \(range.lowerBound)...\(range.upperBound)"
+        case .choices: "a list"
+        case .text, .choice, .properties: "one value"
+        }
+    }
+
+    private mutating func properties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
+        let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
+        let names = Set(document.properties[section, default: []] + variables).sorted()
+        var properties: [KafkaProperty] = []
+        for name in names {
+            let key = "\(section).\(name)"
+            guard let place = place(of: key) else { continue }
+            if let complaint = ConfigurationRule.propertyName(name) {
+                add(place, key, complaint)
+            } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
+                if schemaKey.isFile, let complaint = complaint(ofPropertyFile: value) {
+                    add(place, key, complaint)
+                } else {
+                    properties.append(KafkaProperty(name: name, value: value))
+                }
+            }
+        }
+        return properties
+    }
+
+    private func complaint(ofPropertyFile path: String) -> String? {
+        if let complaint = ConfigurationRule.path(path) { return complaint }
+        guard requiresFiles else { return nil }
+        do throws(SecretFileError) {
+            _ = try SecretFile.text(path, bytesMax: KafkaPropertyFile.bytesMax)
+            return nil
+        } catch {
+            return error.description
+        }
+    }
+
+    /// The members of a section, from the file and from the environment, in the order of their names.
+    private mutating func names(of section: NamedSection) -> [String] {
+        var names = section.standardMembers.union(document.members[section, default: [:]].keys)
+        if let list = environment[section.variable] {
+            for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
+                if let complaint = section.complaint(name) {
+                    add(.variable(section.variable), section.rawValue, "\(complaint), several separated by commas")
+                } else {
+                    names.insert(name)
+                }
+            }
+        }
+        if !section.members.contains(names.count), !faults.contains(where: { $0.key.hasPrefix(section.rawValue) }) {
+            let (least, most) = (section.members.lowerBound, section.members.upperBound)
+            let message =
+                "must have \(least) to \(most) \(section.rawValue) (or \(section.variable) in the environment)"
+            add(.whole, section.rawValue, message)
+        }
+        return names.sorted()
+    }
+
+    /// `default` first, written or not.
+    private mutating func policyNames() -> [String] {
+        let standard = WorkerConfiguration.defaultPolicyName
+        return [standard] + names(of: .policies).filter { $0 != standard }
+    }
+
+    private static func keys(ofPolicy name: String) -> [String] {
+        ConfigurationSchema.policyKeys.map { "policies.\(name).\($0.name)" }
+    }
+
+    /// Two names can come to the same variables, as `a-b` and `a_b` do: then one variable would set the numbers of both.
+    private mutating func refuseSharedVariables(_ policies: [String]) {
+        var owners: [String: String] = [:]
+        for name in policies {
+            let variables = Self.keys(ofPolicy: name).map(ConfigurationNames.variable)
+            if let other = variables.compactMap({ owners[$0] }).first {
+                let place = document.members[.policies]?[name] ?? .variable(NamedSection.policies.variable)
+                add(place, "policies.\(name)", "has the same environment variables as \(other)")
+            }
+            for variable in variables { owners[variable] = name }
+        }
+    }
+
+    private mutating func refuseUnknownVariables(memberKeys: [String]) {
+        let sections = ConfigurationSchema.keys.filter { $0.shape == .properties }.map(\.name)
+        let keys = ConfigurationSchema.keys.filter { $0.shape != .properties }.map(\.name) + memberKeys
+        let known = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
+        for (name, value) in environment
+        where name.hasPrefix(ConfigurationNames.variablePrefix) && !known.contains(name) {
+            let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
+            guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
+            if let (key, target) = ConfigurationSchema.movedKeys
+                .first(where: { ConfigurationNames.variable(of: $0.key) == name })
+            {
+                add(.variable(name), key, "has moved to \(ConfigurationNames.variable(of: target))")
+                continue
+            }
+            let near = ConfigurationNames.nearest(to: name, among: Array(known))
+            add(.variable(name), "", "is the variable of no key" + (near.map { "; did you mean \($0)?" } ?? ""))
+        }
+    }
+}

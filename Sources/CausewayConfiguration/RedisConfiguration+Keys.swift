@@ -1,0 +1,48 @@
+import Reactor
+import Redis
+
+extension RedisConfiguration {
+    /// What the keys come to, with the files that they name read.
+    package init(_ configuration: WorkerConfiguration.Redis) throws {
+        let url = try Self.url(configuration.url, passwordFile: configuration.passwordFile)
+        var topology = RedisTopology.single
+        var usesTLS = url.usesTLS
+        switch configuration.mode {
+        case .single:
+            break
+        case .sentinel:
+            let sentinels = try Self.url(
+                configuration.sentinelURL ?? "",
+                portDefault: RedisURL.sentinelPortDefault,
+                passwordFile: configuration.sentinelPasswordFile
+            )
+            topology = .sentinel(sentinels)
+            usesTLS = usesTLS || sentinels.usesTLS
+        case .cluster:
+            topology = .cluster
+        }
+        self.init(url: url, topology: topology)
+        if usesTLS {
+            tls = try TLSContext.client(
+                caFile: configuration.caFile,
+                applicationProtocols: [],
+                certificateFile: configuration.certificateFile,
+                keyFile: configuration.keyFile
+            )
+        }
+        responseDeadlineMilliseconds = Int64(configuration.responseTimeoutMilliseconds)
+    }
+
+    private static func url(
+        _ text: String,
+        portDefault: UInt16 = RedisURL.portDefault,
+        passwordFile: String?
+    ) throws -> RedisURL {
+        var url = try RedisURL(text, portDefault: portDefault)
+        if let passwordFile {
+            let password = try SecretFile.read(passwordFile)
+            url.credentials = RedisCredentials(username: url.credentials?.username, password: password)
+        }
+        return url
+    }
+}

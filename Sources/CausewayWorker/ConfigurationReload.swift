@@ -1,0 +1,111 @@
+import CausewayConfiguration
+import Glibc
+import Logging
+import Observability
+
+/// Where a worker's configuration came from, to be read again.
+package struct ConfigurationSource: Sendable {
+    /// As at the start.
+    package var loader: ConfigurationLoader
+    /// Nil: the environment says everything, and nothing can change.
+    package var path: String?
+    /// What the worker's loggers go by.
+    package var threshold: LogThreshold
+
+    package init(loader: ConfigurationLoader, path: String?, threshold: LogThreshold) {
+        self.loader = loader
+        self.path = path
+        self.threshold = threshold
+    }
+}
+
+/// Reads the configuration again, when it is told to or when its file has changed, and hands on what a running worker can take.
+///
+/// A configuration that is wrong in any way is refused whole.
+actor ConfigurationReload {
+    /// Between two looks at the file. It is read once it looks the same twice, so that no half of a file is read.
+    static let interval = Duration.seconds(1)
+
+    private let source: ConfigurationSource
+    private var running: WorkerConfiguration
+    private let log: SharedKindLog
+    /// Gives the lanes what has changed.
+    private let take: @Sendable (WorkerConfiguration) -> Void
+    /// The file that was read last.
+    private var read: FileState?
+    /// A file that has changed since, if it still looks so at the next look.
+    private var seen: FileState?
+
+    init(
+        _ source: ConfigurationSource,
+        running: WorkerConfiguration,
+        log: SharedKindLog,
+        take: @escaping @Sendable (WorkerConfiguration) -> Void
+    ) {
+        self.source = source
+        self.running = running
+        self.log = log
+        self.take = take
+        read = source.path.flatMap(FileState.init)
+        seen = read
+    }
+
+    /// Watches the file until its task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.interval)
+            look()
+        }
+    }
+
+    private func look() {
+        let state = source.path.flatMap(FileState.init)
+        defer { seen = state }
+        guard state != nil, state == seen, state != read else { return }
+        reload()
+    }
+
+    func reload() {
+        read = source.path.flatMap(FileState.init)
+        let wanted: WorkerConfiguration
+        do {
+            wanted = try source.loader.load(path: source.path)
+        } catch {
+            return log(
+                .configurationRejected,
+                ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
+            )
+        }
+        let change = ConfigurationChange(from: running, to: wanted)
+        running = change.configuration
+        source.threshold.level = running.log.level
+        if !change.taken.isEmpty { take(running) }
+        if !change.needingRestart.isEmpty {
+            log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
+        }
+        log(
+            .configurationReloaded,
+            ["changed": "\(change.taken.isEmpty ? "nothing" : change.taken.joined(separator: ", "))"]
+        )
+    }
+}
+
+/// What tells one state of a file from another. Kubernetes puts another file in a ConfigMap's place.
+private struct FileState: Equatable {
+    var device: UInt64
+    var inode: UInt64
+    var bytes: Int64
+    var seconds: Int
+    var nanoseconds: Int
+
+    /// Nil if there is no file.
+    init?(path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+        bytes = Int64(status.st_size)
+        seconds = status.st_mtim.tv_sec
+        nanoseconds = status.st_mtim.tv_nsec
+    }
+}

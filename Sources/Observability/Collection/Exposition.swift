@@ -1,0 +1,166 @@
+/// The metrics as text, in Prometheus' exposition format 0.0.4
+/// (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format).
+package struct Exposition {
+    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    private(set) var text = ""
+
+    /// Everything that a worker shows.
+    init(_ totals: MetricTotals, labels: LabelSpace, condition: WorkerCondition, process: ProcessReading) {
+        text.reserveCapacity(64 * 1_024)
+        for definition in MetricCatalog.definitions {
+            begin(definition)
+            if totals.layout[definition.metric].base >= 0 {
+                appendCells(definition, totals: totals, labels: labels)
+            } else {
+                appendReading(definition, totals: totals, labels: labels, condition: condition, process: process)
+            }
+        }
+    }
+
+    private mutating func begin(_ definition: MetricDefinition) {
+        text += "# HELP \(definition.name) \(Self.escapedHelp(definition.help))\n"
+        text += "# TYPE \(definition.name) \(definition.kind.name)\n"
+    }
+
+    private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelSpace) {
+        if definition.source == .lanes(.each) {
+            for lane in totals.lanes.indices {
+                appendSample(definition, values: ["\(lane)"], totals.lane(lane, definition.metric))
+            }
+            return
+        }
+        let dimensions = definition.dimensions.map { labels.values(of: $0) }
+        for (first, firstValues) in (dimensions.first ?? [[]]).enumerated() {
+            for (second, secondValues) in (dimensions.count > 1 ? dimensions[1] : [[]]).enumerated() {
+                let values = firstValues + secondValues
+                if case .histogram = definition.kind {
+                    appendHistogram(definition, values: values, totals.histogram(definition.metric, first))
+                } else {
+                    let value = totals[definition.metric, first, second]
+                    let isShown =
+                        value != 0 || !definition.omitsZeros
+                        || definition.metric == .pushes && labels.answers.isShownAtZero(second)
+                    if isShown { appendSample(definition, values: values, value) }
+                }
+            }
+        }
+    }
+
+    /// What no thread writes into cells.
+    private mutating func appendReading(
+        _ definition: MetricDefinition,
+        totals: MetricTotals,
+        labels: LabelSpace,
+        condition: WorkerCondition,
+        process: ProcessReading
+    ) {
+        switch definition.metric {
+        case .consumerLag: appendPartitions(definition, totals, labels) { $0.lag }
+        case .oldestUnsettled: appendPartitions(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
+        case .watermark: appendPartitions(definition, totals, labels) { $0.watermark }
+        case .turnAge:
+            for silence in totals.silences {
+                guard let milliseconds = silence.milliseconds else { continue }
+                appendSample(definition, values: [silence.thread], milliseconds)
+            }
+        case .keyFileRejected:
+            for (app, name) in labels.apps.enumerated() {
+                appendSample(definition, values: [name], condition.appsWithRejectedKey.contains(app) ? 1 : 0)
+            }
+        case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
+        case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
+        default:
+            // What the system does not tell is left out.
+            if let value = process[definition.metric] { appendSample(definition, values: [], value) }
+        }
+    }
+
+    private mutating func appendPartitions(
+        _ definition: MetricDefinition,
+        _ totals: MetricTotals,
+        _ labels: LabelSpace,
+        _ value: (PartitionReading) -> Int64
+    ) {
+        for reading in totals.partitions where value(reading) >= 0 {
+            guard labels.topics.indices.contains(Int(reading.topic)) else { continue }
+            appendSample(
+                definition,
+                values: [labels.topics[Int(reading.topic)], "\(reading.partition)"],
+                value(reading)
+            )
+        }
+    }
+
+    private mutating func appendSample(_ definition: MetricDefinition, values: [String], _ value: Int64) {
+        text += definition.name
+        text += Self.braced(definition.labels, values)
+        text += " \(Self.number(value, divisor: definition.unit.divisor))\n"
+    }
+
+    private mutating func appendHistogram(
+        _ definition: MetricDefinition,
+        values: [String],
+        _ histogram: HistogramReading
+    ) {
+        let names = definition.labels
+        var total: Int64 = 0
+        for (index, count) in histogram.counts.enumerated() {
+            total &+= count
+            let bound =
+                index < histogram.bounds.count
+                ? Self.number(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
+            text += "\(definition.name)_bucket\(Self.braced(names + ["le"], values + [bound])) \(total)\n"
+        }
+        let sum = Self.number(histogram.sum, divisor: definition.unit.divisor)
+        text += "\(definition.name)_sum\(Self.braced(names, values)) \(sum)\n"
+        text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
+    }
+
+    /// `{name="value",…}`, nothing without labels.
+    private static func braced(_ names: [String], _ values: [String]) -> String {
+        guard !names.isEmpty else { return "" }
+        let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }
+        return "{\(pairs.joined(separator: ","))}"
+    }
+
+    /// Whole numbers and decimals exactly, without floating point: `1.25`, `-0.000001`, `7`.
+    package static func number(_ stored: Int64, divisor: Int64) -> String {
+        guard divisor > 1 else { return "\(stored)" }
+        let magnitude = stored.magnitude
+        let whole = "\(stored < 0 ? "-" : "")\(magnitude / UInt64(divisor))"
+        let rest = magnitude % UInt64(divisor)
+        guard rest > 0 else { return whole }
+        var digits = "\(UInt64(divisor) + rest)".dropFirst()
+        while digits.last == "0" { digits.removeLast() }
+        return "\(whole).\(digits)"
+    }
+
+    /// Backslash, quote and line feed are escaped in a label's value.
+    static func escapedValue(_ value: String) -> String {
+        escaped(value, quotes: true)
+    }
+
+    /// Backslash and line feed in a help text.
+    static func escapedHelp(_ help: String) -> String {
+        escaped(help, quotes: false)
+    }
+
+    private static func escaped(_ text: String, quotes: Bool) -> String {
+        guard
+            text.utf8.contains(where: {
+                $0 == UInt8(ascii: "\\") || $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\"")
+            })
+        else { return text }
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where quotes: result += "\\\""
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,175 @@
+/// All that a worker shows of itself: made once at start, shared by its threads and whoever asks.
+package final class MetricRegistry: Sendable {
+    package let labels: LabelSpace
+    package let lanes: [MetricBoard]
+    package let kafka: MetricBoard
+    package let condition = ConditionBoard()
+    package let events = EventBoard()
+    package let traces = TraceBoard()
+    let layout: MetricLayout
+
+    package init(labels: LabelSpace, laneCount: Int) {
+        precondition(laneCount > 0, "a worker has lanes")
+        let layout = MetricLayout(labels: labels)
+        self.labels = labels
+        self.layout = layout
+        lanes = (0..<laneCount).map { MetricBoard(thread: "lane-\($0)", layout: layout) }
+        kafka = MetricBoard(thread: "kafka", layout: layout)
+    }
+
+    var threads: [MetricBoard] { lanes + [kafka] }
+
+    /// Everything as it was published last.
+    ///
+    /// - Parameter nowMilliseconds: monotonic.
+    func totals(nowMilliseconds: Int64) -> MetricTotals {
+        let laneReadings = lanes.map { $0.read() }
+        let kafkaReading = kafka.read()
+        var cells = kafkaReading.cells
+        for metric in Metric.allCases where metric.hasCells {
+            let place = layout[metric]
+            guard place.base >= 0, case .lanes(let combination) = metric.definition.source else { continue }
+            for cell in place.cell(0, 0)..<place.cell(0, 0) + place.seriesCount * Int(place.width) {
+                let values = laneReadings.lazy.map { $0.cells[cell] }
+                switch combination {
+                // The Kafka thread takes part only where values are added: a lane's flag is none of its.
+                case .sum: cells[cell] = values.reduce(cells[cell], &+)
+                case .highest: cells[cell] = values.max() ?? 0
+                case .lowest: cells[cell] = values.min() ?? 0
+                case .each: cells[cell] = 0
+                }
+            }
+        }
+        for (kind, count) in events.suppressedUncounted.enumerated() {
+            cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
+        }
+        addTraces(to: &cells)
+        return MetricTotals(
+            layout: layout,
+            cells: cells,
+            lanes: laneReadings.map(\.cells),
+            partitions: PartitionTotals.merged(laneReadings.flatMap(\.partitions) + kafkaReading.partitions),
+            silences: threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            takenAtMilliseconds: nowMilliseconds
+        )
+    }
+
+    private func addTraces(to cells: inout [Int64]) {
+        cells[layout[.tracesExported].cell(0, 0)] = Int64(clamping: traces.exported)
+        for (reason, count) in traces.drops.enumerated() {
+            cells[layout[.tracesDropped].cell(reason, 0)] = Int64(clamping: count)
+        }
+        for (reason, count) in traces.failures.enumerated() {
+            cells[layout[.tracePostsFailed].cell(reason, 0)] = Int64(clamping: count)
+        }
+    }
+}
+
+/// The numbers of all threads at one moment, combined.
+struct MetricTotals: Sendable {
+    var layout: MetricLayout
+    var cells: [Int64]
+    /// By lane, for what each lane shows by itself.
+    var lanes: [[Int64]]
+    /// In the order of topics and partitions.
+    var partitions: [PartitionReading]
+    /// Threads by name; nil: it has not turned yet.
+    var silences: [(thread: String, milliseconds: Int64?)]
+    /// Monotonic.
+    var takenAtMilliseconds: Int64
+
+    /// One series' stored value.
+    subscript(_ metric: Metric, _ first: Int = 0, _ second: Int = 0) -> Int64 {
+        cells[layout[metric].cell(first, second)]
+    }
+
+    func lane(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cell(0, 0)] }
+
+    /// All series of a metric, added up.
+    func sum(_ metric: Metric) -> Int64 {
+        let place = layout[metric]
+        return (0..<place.seriesCount).reduce(0) { $0 &+ cells[Int(place.base) + $1 * Int(place.width)] }
+    }
+
+    /// All series of one value of the first dimension, added up.
+    func sum(_ metric: Metric, _ first: Int) -> Int64 {
+        (0..<Int(layout[metric].secondCount)).reduce(0) { $0 &+ self[metric, first, $1] }
+    }
+
+    /// A histogram's counts, those above the last bound included, and its sum, of one series.
+    func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
+        guard case .histogram(let bounds) = metric.definition.kind else {
+            preconditionFailure("only a histogram has buckets")
+        }
+        let start = layout[metric].cell(first, 0)
+        return HistogramReading(
+            bounds: bounds,
+            counts: Array(cells[start...start + bounds.count]),
+            sum: cells[start + bounds.count + 1]
+        )
+    }
+}
+
+/// One series of a histogram.
+struct HistogramReading: Sendable, Equatable {
+    var bounds: [Int64]
+    /// One more than bounds.
+    var counts: [Int64]
+    var sum: Int64
+
+    var count: Int64 { counts.reduce(0, &+) }
+
+    /// What came after `earlier`.
+    func since(_ earlier: HistogramReading) -> HistogramReading {
+        HistogramReading(bounds: bounds, counts: zip(counts, earlier.counts).map { $0 &- $1 }, sum: sum &- earlier.sum)
+    }
+
+    static func + (left: HistogramReading, right: HistogramReading) -> HistogramReading {
+        HistogramReading(
+            bounds: left.bounds,
+            counts: zip(left.counts, right.counts).map { $0 &+ $1 },
+            sum: left.sum &+ right.sum
+        )
+    }
+
+    /// The value below which this share of the observations lies, between the bounds of its bucket as if they were spread evenly;
+    /// the last bound for what is above it. Nil without observations.
+    func quantile(percent: Int64) -> Int64? {
+        let total = count
+        guard total > 0 else { return nil }
+        let wanted = max(1, (total * percent + 99) / 100)
+        var before: Int64 = 0
+        for (index, count) in counts.enumerated() {
+            guard before + count >= wanted else {
+                before += count
+                continue
+            }
+            guard index < bounds.count else { break }
+            let lower = index == 0 ? 0 : bounds[index - 1]
+            return lower + (bounds[index] - lower) * (wanted - before) / max(1, count)
+        }
+        return bounds.last
+    }
+}
+
+enum PartitionTotals {
+    /// One reading of each partition, from what the threads tell of it.
+    static func merged(_ readings: [PartitionReading]) -> [PartitionReading] {
+        var merged: [UInt64: PartitionReading] = [:]
+        for reading in readings {
+            let key = UInt64(UInt32(bitPattern: reading.topic)) << 32 | UInt64(UInt32(bitPattern: reading.partition))
+            guard var known = merged[key] else {
+                merged[key] = reading
+                continue
+            }
+            known.oldestUnsettledMilliseconds = max(
+                known.oldestUnsettledMilliseconds,
+                reading.oldestUnsettledMilliseconds
+            )
+            known.watermark = max(known.watermark, reading.watermark)
+            known.lag = max(known.lag, reading.lag)
+            merged[key] = known
+        }
+        return merged.values.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
+    }
+}

@@ -1,0 +1,52 @@
+import Logging
+import Synchronization
+
+/// The last line of each kind, and how many there were: what /statusz shows of the log. Bounded by the number of kinds.
+package final class EventBoard: Sendable {
+    struct Event: Sendable {
+        var kind: LogKind
+        var count: UInt64 = 0
+        var lastWallMilliseconds: Int64 = 0
+        /// Lines that were suppressed by logs whose threads have no cells to count them in.
+        var suppressedUncounted: UInt64 = 0
+        /// The metadata of the last line that was written, masked.
+        var lastDetail = ""
+    }
+
+    /// Characters of a detail that are kept.
+    static let detailMax = 300
+
+    private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
+
+    func note(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
+        let text = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+        let detail = String(Redaction.masked(text).prefix(Self.detailMax))
+        entries.withLock { entries in
+            entries[Int(kind.rawValue)].count &+= 1
+            entries[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+            entries[Int(kind.rawValue)].lastDetail = detail
+        }
+    }
+
+    func noteSuppressed(_ kind: LogKind, wallMilliseconds: Int64) {
+        entries.withLock { entries in
+            entries[Int(kind.rawValue)].count &+= 1
+            entries[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+        }
+    }
+
+    /// For logs without metrics of their own: what ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` has suppressed.
+    func countSuppressed(_ kind: LogKind) {
+        entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
+    }
+
+    /// By kind.
+    var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
+
+    /// Kinds that happened, the latest first.
+    var happened: [Event] {
+        entries.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
+    }
+
+    subscript(_ kind: LogKind) -> Event { entries.withLock { $0[Int(kind.rawValue)] } }
+}

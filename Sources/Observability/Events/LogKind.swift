@@ -1,0 +1,77 @@
+import Logging
+
+/// A kind of log line. Its identifier stands in each of its lines as `kind`, in `causeway_log_lines_suppressed_total`, on /statusz,
+/// and in the page that explains it.
+package enum LogKind: UInt8, CaseIterable, Sendable {
+    case workerStarted
+    case workerStopped
+    case workerFailed
+    case workerDraining
+    case drainTimeOver
+    case httpFailed
+
+    case partitionsAssigned
+    case partitionsRevoked
+    case partitionsPaused
+    case partitionsResumed
+    case partitionsTooMany
+    case partitionIsNew
+    case offsetGone
+    case kafkaAway
+    case kafkaBack
+    case kafkaError
+    case kafkaFatal
+    case kafkaClientLine
+    case kafkaCloseLate
+    case resultNotProduced
+
+    case redisReady
+    case redisLost
+    case redisWarning
+    case redisRefused
+
+    case apnsConnected
+    case apnsAuthenticated
+    case apnsStreamLimit
+    case apnsGoAway
+    case apnsRetiring
+    case apnsClosed
+    case apnsUnresolved
+    case apnsRoomAwaited
+    case apnsBreakerOpen
+    case apnsBreakerClosed
+    case apnsDrained
+    case providerTokenTrouble
+
+    case keyReadableByOthers
+    case keyOffered
+    case keyLoaded
+    case keyRejected
+    case fleetTokenSigned
+    case fleetTokensAway
+    case fleetTokensBack
+    case fleetTokenUnreadable
+    case fleetTokenNotSigned
+    case configurationReloaded
+    case configurationRejected
+    case configurationNeedsRestart
+    case tracesRefused
+    case tracesTaken
+    case tracesDropped
+
+    package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
+
+    /// As it is printed: small letters and hyphens.
+    package var identifier: String { definition.identifier }
+}
+
+/// What a kind of log line says, and what to do about it.
+package struct LogKindDefinition: Sendable {
+    package var kind: LogKind
+    package var identifier: String
+    package var level: Logger.Level
+    package var message: String
+    package var meaning: String
+    /// What to do; empty: nothing.
+    package var action: String
+}

@@ -1,0 +1,33 @@
+import Glibc
+import Logging
+import Synchronization
+
+/// The log of those who have no thread of their own: for lines that are rare.
+package final class SharedKindLog: Sendable {
+    private let log: Mutex<KindLog>
+    private let events: EventBoard
+
+    package init(logger: Logger, events: EventBoard) {
+        self.events = events
+        log = Mutex(KindLog(logger: logger, events: events))
+    }
+
+    package func callAsFunction(
+        _ kind: LogKind,
+        level: Logger.Level? = nil,
+        _ metadata: @autoclosure () -> Logger.Metadata = [:]
+    ) {
+        let now = Self.milliseconds(CLOCK_MONOTONIC)
+        let wall = Self.milliseconds(CLOCK_REALTIME)
+        let isWritten = log.withLock {
+            $0.log(kind, level: level, nowMilliseconds: now, wallMilliseconds: wall, metadata())
+        }
+        if !isWritten { events.countSuppressed(kind) }
+    }
+
+    private static func milliseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}

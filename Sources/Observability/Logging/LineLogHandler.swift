@@ -1,0 +1,79 @@
+import CausewayConfiguration
+import Glibc
+import Logging
+
+/// Writes each event as one line, JSON or text, to a file descriptor.
+///
+/// A line goes out with one `write`, so lines of several threads never mix. Lines that could carry a device token, a
+/// provider token or a key are masked (`Redaction`), whoever logged them.
+package struct LineLogHandler: LogHandler {
+    /// The shared threshold, unless this logger was given a level of its own.
+    package var logLevel: Logger.Level {
+        get { ownLevel ?? threshold.level }
+        set { ownLevel = newValue }
+    }
+    package var metadata: Logger.Metadata = [:]
+    package var metadataProvider: Logger.MetadataProvider?
+
+    private var ownLevel: Logger.Level?
+    private let threshold: LogThreshold
+    private let label: String
+    private let format: WorkerConfiguration.Log.Format
+    private let descriptor: Int32
+
+    /// - Parameter descriptor: stays the caller's, and open for as long as the handler lives.
+    package init(
+        label: String,
+        threshold: LogThreshold,
+        format: WorkerConfiguration.Log.Format,
+        descriptor: Int32 = STDERR_FILENO
+    ) {
+        self.label = label
+        self.threshold = threshold
+        self.format = format
+        self.descriptor = descriptor
+    }
+
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    package func log(event: LogEvent) {
+        var fields = metadata
+        if let provided = metadataProvider?.get() { fields.merge(provided) { _, new in new } }
+        if let given = event.metadata { fields.merge(given) { _, new in new } }
+        if let error = event.error { fields["error"] = .string("\(error)") }
+        let line = LogLine(
+            time: Timestamp.now(),
+            level: event.level,
+            label: label,
+            message: event.message.description,
+            fields: fields
+        )
+        write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
+    }
+
+    /// Whatever cannot be written is lost: a log that blocks or stops the worker would be the greater harm.
+    private func write(_ line: String) {
+        var line = line
+        line.withUTF8 { bytes in
+            var rest = UnsafeRawBufferPointer(bytes)
+            while let start = rest.baseAddress, !rest.isEmpty {
+                let count = Glibc.write(descriptor, start, rest.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+        }
+    }
+}
+
+extension Logger {
+    /// A logger that writes lines to standard error.
+    package init(label: String, format: WorkerConfiguration.Log.Format, threshold: LogThreshold) {
+        self.init(label: label) { label in
+            LineLogHandler(label: label, threshold: threshold, format: format)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+import LiveActivity
+
+/// One fact, as people read it and as programs do.
+struct StatusCell: Sendable, Equatable {
+    enum Tone: String, Sendable {
+        case plain, good, attention, broken, faint
+    }
+
+    var text: String
+    /// A JSON value.
+    var json: String
+    var tone = Tone.plain
+
+    func toned(_ tone: Tone) -> StatusCell {
+        var cell = self
+        cell.tone = tone
+        return cell
+    }
+
+    static func words(_ text: String) -> StatusCell { StatusCell(text: text, json: JSONLiteral.string(text)) }
+
+    static func count(_ number: Int64) -> StatusCell { StatusCell(text: Numeral.grouped(number), json: "\(number)") }
+
+    static func flag(_ flag: Bool) -> StatusCell {
+        StatusCell(text: flag ? "yes" : "no", json: flag ? "true" : "false")
+    }
+
+    /// Events in a window, shown for one second; nil if there was no window yet.
+    static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
+        guard let events, windowMilliseconds > 0 else { return .none }
+        let hundredths = max(0, events) * 100_000 / windowMilliseconds
+        let text = Exposition.number(hundredths, divisor: 100)
+        return StatusCell(
+            text: hundredths >= 1_000 ? Numeral.grouped((hundredths + 50) / 100) : text,
+            json: text
+        )
+    }
+
+    /// JSON: seconds.
+    static func duration(microseconds: Int64?) -> StatusCell {
+        guard let microseconds else { return .none }
+        return StatusCell(
+            text: Numeral.duration(microseconds: microseconds),
+            json: Exposition.number(microseconds, divisor: 1_000_000)
+        )
+    }
+
+    /// JSON: seconds.
+    static func duration(milliseconds: Int64?) -> StatusCell {
+        duration(
+            microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }
+                .map { $0.overflow ? .max : $0.partialValue }
+        )
+    }
+
+    /// JSON: 0 to 1.
+    static func share(millionths: Int64?) -> StatusCell {
+        guard let millionths else { return .none }
+        return StatusCell(
+            text: "\(Exposition.number(millionths / 1_000, divisor: 10)) %",
+            json: Exposition.number(millionths, divisor: 1_000_000)
+        )
+    }
+
+    static func bytes(_ bytes: Int64?) -> StatusCell {
+        guard let bytes else { return .none }
+        return StatusCell(text: Numeral.bytes(bytes), json: "\(bytes)")
+    }
+
+    static let none = StatusCell(text: "–", json: "null", tone: .faint)
+}
+
+/// Facts of one kind, a row each.
+struct StatusTable: Sendable {
+    struct Column: Sendable {
+        /// In JSON.
+        var key: String
+        /// For people.
+        var title: String
+    }
+
+    var key: String
+    var title: String
+    /// A sentence under the title: what one sees here.
+    var explanation = ""
+    var columns: [Column]
+    var rows: [[StatusCell]]
+    /// What is said when there is no row.
+    var emptyText = "Nothing."
+}
+
+/// What is wrong, or worth knowing, and what to do about it.
+struct Finding: Sendable, Equatable {
+    enum Severity: Int, Sendable, Comparable {
+        /// Worth knowing; no harm.
+        case note
+        /// Somebody should look in the daytime.
+        case attention
+        /// Pushes do not arrive as they should.
+        case broken
+
+        static func < (left: Severity, right: Severity) -> Bool { left.rawValue < right.rawValue }
+
+        var name: String { "\(self)" }
+    }
+
+    var severity: Severity
+    /// The alert that says the same, and its place in the runbook; empty if there is none.
+    var alert: String
+    /// What is seen.
+    var sight: String
+    /// What it means.
+    var meaning: String
+    var action: String
+    /// The log's lines that tell more of it.
+    var kinds: [LogKind] = []
+    /// What the last of these lines said, the latest first.
+    var seen: [String] = []
+}
+
+/// The whole of /statusz.
+struct StatusReport: Sendable {
+    var host: String
+    var version: String
+    var wallMilliseconds: Int64
+    var upMilliseconds: Int64
+    var summary: String
+    var findings: [Finding]
+    var live: HealthReport
+    var ready: HealthReport
+    var tables: [StatusTable]
+
+    /// The worst of the findings; nil: all is well.
+    var severity: Finding.Severity? { findings.map(\.severity).max() }
+}
+
+package enum Numeral {
+    /// 1234567 as 1,234,567.
+    package static func grouped(_ number: Int64) -> String {
+        let digits = String(number.magnitude)
+        var text = number < 0 ? "-" : ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index) % 3 == 0 { text += "," }
+            text.append(digit)
+        }
+        return text
+    }
+
+    /// Two or three digits that matter, and a unit that fits.
+    static func duration(microseconds: Int64) -> String {
+        switch microseconds {
+        case ..<10_000: "\(Exposition.number(microseconds / 10, divisor: 100)) ms"
+        case ..<1_000_000: "\(microseconds / 1_000) ms"
+        case ..<60_000_000: "\(Exposition.number(microseconds / 10_000, divisor: 100)) s"
+        case ..<3_600_000_000: "\(microseconds / 60_000_000) min \(microseconds / 1_000_000 % 60) s"
+        case ..<172_800_000_000: "\(microseconds / 3_600_000_000) h \(microseconds / 60_000_000 % 60) min"
+        default: "\(microseconds / 86_400_000_000) days"
+        }
+    }
+
+    static func bytes(_ bytes: Int64) -> String {
+        switch bytes {
+        case ..<10_240: "\(grouped(bytes)) B"
+        case ..<10_485_760: "\(grouped(bytes / 1_024)) KiB"
+        case ..<10_737_418_240: "\(grouped(bytes / 1_048_576)) MiB"
+        default: "\(grouped(bytes / 1_073_741_824)) GiB"
+        }
+    }
+}
+
+enum JSONLiteral {
+    static func string(_ text: String) -> String {
+        var text = text
+        var writer = JSONWriter(capacity: text.utf8.count + 2)
+        text.withUTF8 { writer.string(UnsafeRawBufferPointer($0)) }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,150 @@
+import CausewayConfiguration
+import Delivery
+import Glibc
+import LiveActivity
+
+/// Finished traces as OpenTelemetry's protocol has them in JSON (OTLP 1.x, ExportTraceServiceRequest): ids in hexadecimal, 64-bit numbers
+/// as strings. A record comes to up to three spans:
+///
+/// - `consume <topic>`, a consumer's: from its receipt until its result was handed to the producer. The result names this span as its parent.
+/// - `admit`: from its receipt to Redis' last word, waiting for pace and budget included. Only of what was admitted.
+/// - `send`, a client's: from its last sending to APNs' answer. Only of what was answered.
+///
+/// The attributes are those of OpenTelemetry's conventions for messaging and HTTP, and our own under `causeway.`; none of them is an id of an
+/// activity or device, or a token.
+package struct SpanDocument {
+    var commandsTopic: String
+    var registrationsTopic: String
+    var groupIdentifier: String
+    /// Bundle ids, by index.
+    var applications: [String]
+    /// The process, such as a pod's name.
+    var instance: String
+
+    package init(_ configuration: WorkerConfiguration) {
+        commandsTopic = configuration.kafka.topics.commands
+        registrationsTopic = configuration.kafka.topics.registrations
+        groupIdentifier = configuration.kafka.groupId
+        applications = configuration.apps.map(\.bundleId)
+        var name = [CChar](repeating: 0, count: 256)
+        gethostname(&name, name.count - 1)
+        instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+    }
+
+    func json(_ traces: [FinishedTrace]) -> String {
+        let spans = traces.flatMap(spans).joined(separator: ",")
+        let resource = [Self.text("service.name", "causeway"), Self.text("service.instance.id", instance)]
+        return #"{"resourceSpans":[{"resource":{"attributes":["# + resource.joined(separator: ",")
+            + #"]},"scopeSpans":[{"scope":{"name":"causeway"},"spans":["# + spans + "]}]}]}"
+    }
+
+    private func spans(of trace: FinishedTrace) -> [String] {
+        var spans = [consume(trace)]
+        if trace.admittedMilliseconds >= 0 {
+            spans.append(
+                Self.span(
+                    trace,
+                    identifier: trace.span(inside: 1),
+                    parent: trace.context.span,
+                    name: "admit",
+                    kind: .internal,
+                    times: (trace.receivedMilliseconds, trace.admittedMilliseconds),
+                    attributes: []
+                )
+            )
+        }
+        if trace.sentMilliseconds >= 0, trace.answeredMilliseconds >= trace.sentMilliseconds {
+            spans.append(
+                Self.span(
+                    trace,
+                    identifier: trace.span(inside: 2),
+                    parent: trace.context.span,
+                    name: "send",
+                    kind: .client,
+                    times: (trace.sentMilliseconds, trace.answeredMilliseconds),
+                    attributes: [
+                        Self.text("http.request.method", "POST"),
+                        Self.number("http.response.status_code", Int64(trace.status)),
+                        Self.number("causeway.attempts", Int64(trace.attempts)),
+                        Self.number("causeway.priority", Int64(trace.priority)),
+                    ]
+                )
+            )
+        }
+        return spans
+    }
+
+    private func consume(_ trace: FinishedTrace) -> String {
+        let topic = trace.topic == .commands ? commandsTopic : registrationsTopic
+        var attributes = [
+            Self.text("messaging.system", "kafka"),
+            Self.text("messaging.operation.name", "consume"),
+            Self.text("messaging.operation.type", "process"),
+            Self.text("messaging.destination.name", topic),
+            Self.text("messaging.destination.partition.id", "\(trace.partition)"),
+            Self.text("messaging.consumer.group.name", groupIdentifier),
+            Self.number("messaging.kafka.offset", trace.offset),
+            Self.text("causeway.outcome", "\(trace.outcome.name)"),
+        ]
+        if trace.outcome != .invalid {
+            attributes.append(Self.text("causeway.event", "\(trace.event.name)"))
+        }
+        if applications.indices.contains(trace.application) {
+            attributes.append(Self.text("causeway.app", applications[trace.application]))
+        }
+        return Self.span(
+            trace,
+            identifier: trace.context.span,
+            parent: trace.parent,
+            name: "consume \(topic)",
+            kind: .consumer,
+            times: (trace.receivedMilliseconds, trace.finishedMilliseconds),
+            attributes: attributes
+        )
+    }
+
+    private enum Kind: Int {
+        case `internal` = 1
+        case client = 3
+        case consumer = 5
+    }
+
+    private static func span(
+        _ trace: FinishedTrace,
+        identifier: UInt64,
+        parent: UInt64?,
+        name: String,
+        kind: Kind,
+        times: (begin: Int64, end: Int64),
+        attributes: [String]
+    ) -> String {
+        let isError = [.failed, .unregistered, .unknown, .invalid].contains(trace.outcome) && kind != .internal
+        return #"{"traceId":""# + hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow)
+            + #"","spanId":""# + hexadecimal(identifier) + #"","#
+            + (parent.map { #""parentSpanId":""# + hexadecimal($0) + #"","# } ?? "")
+            // Bit 0 sampled, bit 1 random, bits 8 and 9: whether the parent is in another process, which only `consume`'s is.
+            + #""flags":"# + String(trace.context.flags | (kind == .consumer && parent != nil ? 0x300 : 0x100))
+            + #","name":""# + name + #"","kind":"# + String(kind.rawValue)
+            + #","startTimeUnixNano":""# + nanoseconds(times.begin)
+            // Clocks of two threads: never before the beginning.
+            + #"","endTimeUnixNano":""# + nanoseconds(max(times.begin, times.end))
+            + #"","attributes":["# + attributes.joined(separator: ",") + "]"
+            + (isError ? #","status":{"code":2}}"# : "}")
+    }
+
+    /// A key holds nothing that JSON escapes; a host's or a group's name may.
+    private static func text(_ key: String, _ value: String) -> String {
+        #"{"key":""# + key + #"","value":{"stringValue":"# + JSONLiteral.string(value) + "}}"
+    }
+
+    private static func number(_ key: String, _ value: Int64) -> String {
+        #"{"key":""# + key + #"","value":{"intValue":""# + String(value) + #""}}"#
+    }
+
+    private static func nanoseconds(_ milliseconds: Int64) -> String { String(max(0, milliseconds)) + "000000" }
+
+    private static func hexadecimal(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

@@ -1,0 +1,99 @@
+/// The place of a record in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
+package struct TraceContext: Sendable, Equatable, BitwiseCopyable {
+    /// Bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
+    package static let textBytes = 55
+
+    /// The trace: 16 bytes, never all zero.
+    package var traceHigh: UInt64
+    package var traceLow: UInt64
+    /// The span that is the parent of what is done next; never zero.
+    package var span: UInt64
+    /// Bit 0: the trace is recorded. The other bits of a version that is not known are not kept (section 3.2.2.5).
+    package var isSampled: Bool
+    /// Bit 1 of level 2: the trace's low seven bytes are random.
+    package var isRandom: Bool
+
+    package init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
+        precondition(traceHigh | traceLow != 0 && span != 0, "ids of a trace are not zero")
+        self.traceHigh = traceHigh
+        self.traceLow = traceLow
+        self.span = span
+        self.isSampled = isSampled
+        self.isRandom = isRandom
+    }
+
+    /// Reads a header's value. Nil for what the specification has receivers ignore: another form, upper case, zero ids, version ff.
+    /// A later version is read as far as version 00 goes (section 4.3).
+    package init?(_ text: UnsafeRawBufferPointer) {
+        let dash = UInt8(ascii: "-")
+        guard text.count >= Self.textBytes,
+            let version = Self.number(text, 0..<2), version != 0xFF,
+            text.count == Self.textBytes || (version > 0 && text[Self.textBytes] == dash),
+            text[2] == dash, text[35] == dash, text[52] == dash,
+            let high = Self.number(text, 3..<19), let low = Self.number(text, 19..<35), high | low != 0,
+            let span = Self.number(text, 36..<52), span != 0,
+            let flags = Self.number(text, 53..<55)
+        else { return nil }
+        traceHigh = high
+        traceLow = low
+        self.span = span
+        isSampled = flags & 1 != 0
+        isRandom = flags & 2 != 0
+    }
+
+    /// The same trace, one span further.
+    package func child(span: UInt64) -> TraceContext {
+        TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: span, isSampled: isSampled, isRandom: isRandom)
+    }
+
+    /// Writes it as version 00, without allocation.
+    ///
+    /// - Parameter output: at least ``textBytes`` long.
+    package func write(to output: UnsafeMutableRawBufferPointer) {
+        precondition(output.count >= Self.textBytes, "room for a traceparent")
+        output[0] = UInt8(ascii: "0")
+        output[1] = UInt8(ascii: "0")
+        output[2] = UInt8(ascii: "-")
+        output[35] = UInt8(ascii: "-")
+        output[52] = UInt8(ascii: "-")
+        Self.write(traceHigh, to: output, at: 3)
+        Self.write(traceLow, to: output, at: 19)
+        Self.write(span, to: output, at: 36)
+        output[53] = UInt8(ascii: "0")
+        output[54] = UInt8(ascii: "0") + UInt8(flags)
+    }
+
+    /// As the header has them: bit 0 sampled, bit 1 random.
+    var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
+
+    /// A number in lower-case hexadecimal digits, 16 at most.
+    private static func number(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
+        var value: UInt64 = 0
+        for index in range {
+            switch text[index] {
+            case let byte where (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte):
+                value = value << 4 | UInt64(byte - UInt8(ascii: "0"))
+            case let byte where (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte):
+                value = value << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        return value
+    }
+
+    private static func write(_ number: UInt64, to output: UnsafeMutableRawBufferPointer, at start: Int) {
+        for digit in 0..<16 {
+            let value = UInt8(truncatingIfNeeded: number >> UInt64(60 - 4 * digit)) & 15
+            output[start + digit] = value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+        }
+    }
+}
+
+extension TraceContext: CustomStringConvertible {
+    package var description: String {
+        String(unsafeUninitializedCapacity: Self.textBytes) { buffer in
+            write(to: UnsafeMutableRawBufferPointer(buffer))
+            return Self.textBytes
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import Testing
+
+@testable import CausewayWorker
+
+struct CapacityTests {
+    @Test func aSmallFleetIsThreePods() throws {
+        let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
+        #expect(plan.pods == 3 && plan.lanes == 12 && plan.partitions == 36)
+        #expect(plan.pushesPerSecond == 1 && plan.redisNodes == 1 && plan.connectionsPerPool == 2)
+        #expect(plan.pushesPerActivityHourHundredths == 360)
+    }
+
+    @Test func theLargestPublicPeak() throws {
+        let plan = try CapacityPlan(demand: CapacityPage.demand)
+        #expect(plan.pushesPerSecond == 150_000)
+        // 150,000 x (7 + 22.6) µs.
+        #expect(plan.coresHundredths == 444)
+        #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
+        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
+        // 9,000,000 x 330 B x 1.5 = 4,455,000,000 B.
+        #expect(plan.redisMebibytes == 4_249)
+        #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
+    }
+
+    @Test func theCostsComeToTheSeasonTheyWereTakenFrom() {
+        let costs = MeasuredCosts()
+        let nanoseconds = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
+        #expect((8_600_000_000...8_800_000_000).contains(nanoseconds))
+    }
+
+    @Test func anAudienceNeedsFewerCommands() throws {
+        var demand = CapacityDemand(updatesPerMinute: 6_000_000, activities: 1_000_000)
+        demand.audience = 100_000
+        let plan = try CapacityPlan(demand: demand)
+        #expect(plan.commandsPerSecond == 1 && plan.pushesPerSecond == 100_000)
+        #expect(plan.text.contains("needs audience commands"))
+    }
+
+    @Test func moreLoadNeverTakesLess() throws {
+        var last: CapacityPlan?
+        for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
+            let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activities: updates))
+            if let last {
+                #expect(
+                    plan.pods >= last.pods && plan.redisNodes >= last.redisNodes && plan.partitions >= last.partitions
+                )
+                #expect(plan.coresHundredths >= last.coresHundredths)
+            }
+            // The fleet carries it at its busy share with a pod lost, and every pod has as many partitions.
+            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths)
+            #expect(plan.connections >= plan.connectionsNeeded)
+            #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
+            last = plan
+        }
+    }
+
+    @Test func theGreatestNumbersStandTheArithmetic() throws {
+        var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activities: 1)
+        demand.commandsPerPushHundredths = 100_000
+        demand.retentionHours = 8_760
+        demand.replication = 9
+        demand.devices = 10_000_000_000
+        demand.coresPerPod = 256
+        demand.pools = 510
+        #expect(try CapacityPlan(demand: demand).pods > 3)
+        demand.activities = 10_000_000_000
+        #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
+    }
+
+    @Test(arguments: ["updates-per-minute", "activities", "audience", "pools", "busy-percent", "commands-per-push"])
+    func aNumberOutOfItsRangeIsNamed(_ field: String) {
+        var demand = CapacityDemand(updatesPerMinute: 1, activities: 1)
+        switch field {
+        case "updates-per-minute": demand.updatesPerMinute = 0
+        case "activities": demand.activities = .max
+        case "audience": demand.audience = -1
+        case "pools": demand.pools = 511
+        case "busy-percent": demand.busyPercent = 100
+        default: demand.commandsPerPushHundredths = 99
+        }
+        let error = #expect(throws: CapacityError.self) { try CapacityPlan(demand: demand) }
+        #expect(error?.reason.hasPrefix(field + ": ") == true)
+    }
+
+    @Test func pageIsThePlanners() throws {
+        let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let page = try String(contentsOf: repository.appending(path: "Helm/causeway/CAPACITY.md"), encoding: .utf8)
+        let expected = try CapacityPage.markdown()
+        #expect(page == expected, "make it anew: causeway capacity-page > Helm/causeway/CAPACITY.md")
+    }
+}

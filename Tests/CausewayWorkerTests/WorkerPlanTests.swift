@@ -1,0 +1,140 @@
+import APNs
+import CausewayConfiguration
+import Foundation
+import Kafka
+import Logging
+import Observability
+import Reactor
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// What a configuration comes to before any thread starts: keys by their ids, and how many connections the process may have.
+@Suite(.ownThread) struct WorkerPlanTests {
+    /// A directory with a signing key in it, gone after the body.
+    private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("plan-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try body(directory, try key("first", in: directory))
+    }
+
+    /// A certificate's key on P-256 is what a provider token needs.
+    private func key(_ name: String, in directory: String) throws -> String {
+        try SelfSignedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
+    }
+
+    private func configuration(keyFile: String, lanes: Int = 1, apps: Int = 1) throws -> WorkerConfiguration {
+        var text = """
+            kafka:
+              bootstrapServers: 127.0.0.1:1
+            redis:
+              url: redis://127.0.0.1:1
+            worker:
+              lanes: \(lanes)
+              commandsPerLane: 1024
+            apps:
+
+            """
+        for app in 0..<apps {
+            text += """
+                  app\(app):
+                    bundleId: com.example.app\(app)
+                    teamId: TEAM123456
+                    keyId: KEY1234567
+                    keyFile: \(keyFile)
+
+                """
+        }
+        return try ConfigurationLoader(environment: [:], requiresFiles: false).load(text: text, file: nil)
+    }
+
+    private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    private func plan(_ configuration: WorkerConfiguration) throws -> WorkerPlan {
+        try WorkerPlan(configuration: configuration, logger: logger, version: "0")
+    }
+
+    // MARK: - A key's id
+
+    @Test func aFileBesideTheKeyNamesIt() throws {
+        try withKey { _, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            #expect(try key.identifier() == "KEY1234567")
+            try "OTHERKEY00\n".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            #expect(try key.identifier() == "OTHERKEY00")
+            try "".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            #expect(throws: SecretFileError.self) { try key.identifier() }
+        }
+    }
+
+    @Test func theWorkerStartsWithTheKeyThatTheFileNames() throws {
+        try withKey { _, keyFile in
+            try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            let plan = try plan(configuration(keyFile: keyFile))
+            #expect(plan.registry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
+        }
+    }
+
+    @Test func anIdThatIsNoneStopsTheStart() throws {
+        try withKey { _, keyFile in
+            try "too long an id".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            let error = #expect(throws: APNs.ConfigurationError.self) { try plan(configuration(keyFile: keyFile)) }
+            #expect(error?.field == "keyIdentifier")
+        }
+    }
+
+    /// The key and its id are swapped at once, as Kubernetes swaps a secret.
+    @Test func aReplacedKeyIsOfferedUnderTheIdBesideIt() throws {
+        try withKey { directory, keyFile in
+            let source = try ProviderTokenSource(
+                key: SigningKey(path: keyFile),
+                keyIdentifier: "KEY1234567",
+                teamIdentifier: "TEAM123456"
+            )
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try plan(configuration).registry
+            let log = SharedKindLog(logger: logger, events: registry.events)
+            var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
+            watch.poll()
+            #expect(source.keyStatus.candidateIdentifier == nil)
+            let next = try String(contentsOfFile: self.key("second", in: directory), encoding: .utf8)
+            try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            watch.poll()
+            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.keyIdentifier == "KEY1234567")
+            #expect(registry.condition.now.appsWithRejectedKey.isEmpty)
+            // An id that is none refuses the key, and the one in use stays.
+            try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            try (next + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
+            watch.poll()
+            #expect(source.keyStatus.keyIdentifier == "KEY1234567")
+            #expect(registry.condition.now.appsWithRejectedKey == [0])
+        }
+    }
+
+    // MARK: - The process's connections
+
+    /// At least what has been enough in the field; with many pools, two for each.
+    @Test(
+        arguments: [
+            (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),
+        ]
+    )
+    func connectionsFollowThePools(lanes: Int, apps: Int, connectionsMax: Int, perAddressMax: Int) throws {
+        try withKey { _, keyFile in
+            let plan = try plan(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
+            let producer = try plan.makeProducer()
+            defer { _ = producer.close(deadlineMilliseconds: 1_000) }
+            let pools = try plan.lane(producer).pools
+            #expect(pools.count == apps * 2, "one for each environment")
+            let budget = try #require(pools.first).configuration.budget
+            #expect(pools.allSatisfy { $0.configuration.budget === budget })
+            #expect(budget.connectionsMax == connectionsMax)
+            #expect(budget.connectionsPerAddressMax == perAddressMax)
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import CausewayConfiguration
+import Foundation
+import Logging
+import Testbed
+import Testing
+
+@testable import Observability
+
+@Suite("Log lines", .ownThread)
+struct LoggingTests {
+    /// What one event comes to on the descriptor.
+    private func line(
+        _ format: WorkerConfiguration.Log.Format,
+        threshold: LogThreshold = LogThreshold(.info),
+        _ body: (Logger) -> Void
+    ) throws -> String {
+        let pipe = Pipe()
+        let logger = Logger(label: "causeway.test") { label in
+            LineLogHandler(
+                label: label,
+                threshold: threshold,
+                format: format,
+                descriptor: pipe.fileHandleForWriting.fileDescriptor
+            )
+        }
+        body(logger)
+        try pipe.fileHandleForWriting.close()
+        return String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    }
+
+    @Test("The threshold changes for all loggers that share it, but for one with a level of its own")
+    func threshold() throws {
+        let threshold = LogThreshold(.info)
+        let output = try line(.text, threshold: threshold) { logger in
+            var own = logger
+            own.logLevel = .error
+            logger.debug("first")
+            threshold.level = .debug
+            logger.debug("second")
+            own.warning("third")
+            threshold.level = .critical
+            logger.error("fourth")
+            own.error("fifth")
+        }
+        let lines = output.split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
+    }
+
+    @Test("JSON: one object a line, whatever is logged")
+    func json() throws {
+        var output = try line(.json) { logger in
+            logger.warning(
+                "broken \"quote\"\nand \u{1} é",
+                metadata: [
+                    "b": "x\ty", "a": .stringConvertible(7), "list": ["1", ["k": "v"]],
+                    "flag": .stringConvertible(true),
+                ]
+            )
+            logger.debug("below the level")
+        }
+        #expect(output.removeLast() == "\n")
+        #expect(!output.contains("\n"))
+        let object = try #require(JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
+        #expect(object["level"] as? String == "warning")
+        #expect(object["logger"] as? String == "causeway.test")
+        #expect(object["message"] as? String == "broken \"quote\"\nand \u{1} é")
+        let metadata = try #require(object["metadata"] as? [String: Any])
+        #expect(metadata["a"] as? Int == 7)
+        #expect(metadata["b"] as? String == "x\ty")
+        #expect(metadata["flag"] as? Bool == true)
+        #expect((metadata["list"] as? [Any])?.count == 2)
+        let time = try #require(object["time"] as? String)
+        let parsed = try Date(time, strategy: .iso8601.year().month().day().time(includingFractionalSeconds: true))
+        #expect(abs(parsed.timeIntervalSinceNow) < 60)
+    }
+
+    @Test("Text: one line, no control characters")
+    func text() throws {
+        let output = try line(.text) { logger in
+            logger.info("hello\nworld", metadata: ["topic": "a", "reason": "two words", "empty": ""])
+        }
+        #expect(
+            output.hasSuffix(" INFO     causeway.test: hello\\u000aworld empty=\"\" reason=\"two words\" topic=a\n")
+        )
+    }
+
+    @Test("Metadata of the logger and of the event are merged, the event's last")
+    func metadata() throws {
+        let output = try line(.text) { logger in
+            var logger = logger
+            logger[metadataKey: "lane"] = "1"
+            logger[metadataKey: "app"] = "a"
+            logger.info("x", metadata: ["app": "b"])
+        }
+        #expect(output.hasSuffix("x app=b lane=1\n"))
+    }
+
+    @Test("A moment is printed as RFC 3339 has it")
+    func timestamp() {
+        #expect(Timestamp(milliseconds: 1_522_580_645_007).description == "2018-04-01T11:04:05.007Z")
+        #expect(Timestamp(milliseconds: 0).description == "1970-01-01T00:00:00.000Z")
+    }
+
+    @Test("Tokens, keys and passwords are masked, wherever they stand")
+    func redaction() {
+        let token = String(repeating: "a1", count: 32)
+        #expect(Redaction.masked("token=\(token) x") == "token=[masked] x")
+        #expect(Redaction.masked("token_\(token.uppercased())") == "token_[masked]")
+        #expect(Redaction.masked(String(repeating: token, count: 3)) == "[masked]")
+        #expect(Redaction.masked("bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJU.c2ln-_x, end") == "bearer [masked], end")
+        #expect(Redaction.masked("\"-----BEGIN PRIVATE KEY-----\\nMIG\"") == "\"[masked]\"")
+        #expect(Redaction.masked("to redis://user:pw@host:1 failed") == "to redis://[masked]@host:1 failed")
+        for harmless in [
+            "9f1c4c2e-2f53-4a35-9b0d-0d7e6d2f5e11", "causeway.commands/3/1234567890123", "eyJ short", "a://b/c d@e", "",
+            "0123456789abcdef",
+        ] {
+            #expect(Redaction.masked(harmless) == harmless)
+        }
+    }
+
+    @Test("A token that is logged by mistake does not reach the line")
+    func maskedInBothForms() throws {
+        let token = String(repeating: "0f", count: 80)
+        for format in WorkerConfiguration.Log.Format.allCases {
+            let output = try line(format) { $0.error("\(token)", metadata: ["token": .string(token)]) }
+            #expect(output.contains("[masked]"))
+            #expect(!output.contains("0f0f"))
+        }
+    }
+}
