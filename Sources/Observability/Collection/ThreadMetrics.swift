@@ -42,7 +42,7 @@ package struct ThreadMetrics: ~Copyable {
 
     /// Adds to a counter, or to a gauge.
     package func add(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, by amount: Int64 = 1) {
-        cells[cell(metric, first, second)] &+= amount
+        increase(cell(metric, first, second), by: amount)
     }
 
     /// Sets a gauge, or a counter that something else counts.
@@ -65,8 +65,13 @@ package struct ThreadMetrics: ~Copyable {
         let boundsAt = Int(boundsStart[Int(metric.rawValue)])
         var bucket = 0
         while bucket < buckets, value > bounds[boundsAt + bucket] { bucket += 1 }
-        cells[start + bucket] &+= count
-        cells[start + buckets + 1] &+= value &* count
+        increase(start + bucket, by: count)
+        increase(start + buckets + 1, by: value &* count)
+    }
+
+    /// Not with `&+=`: of that Swift 6.3.1 makes an invalid bitcast under ThreadSanitizer, in a struct that is not copyable.
+    private func increase(_ cell: Int, by amount: Int64) {
+        cells[cell] = cells[cell] &+ amount
     }
 
     private func cell(_ metric: Metric, _ first: Int, _ second: Int) -> Int {
