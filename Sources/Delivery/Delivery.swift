@@ -17,28 +17,17 @@ import Synchronization
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: Randomness
-    let activitySeed: UInt64
     /// Room for the id of a command that brings none.
     let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
 
-    var records: Slab<RecordSlot>
-    var activities: Slab<ActivitySlot>
-    var table = ActivityTable()
-    var arena = Arena()
+    var records: Records
+    var activities: Activities
+    var partitions = PartitionTable()
     /// One state for many activities is read once.
     var lastAps = RepeatedAps()
-    var lastBody = RepeatedBody()
-    var wheel: TimerWheel
-    var partitions = PartitionTable()
-
-    /// Activities with commands of the batch that is being taken in.
-    var awakened: IndexQueue<UInt32>
-    /// Activities that are not begun while the lane reads ahead.
-    var parked: IndexQueue<UInt32>
-    var readAhead = ReadAhead()
-    /// Activities whose timer fired.
-    var due: IndexQueue<UInt32>
+    var readAhead: ReadAhead
+    let supersededCounting: SupersededCounting
     var redisCalls: IndexQueue<RedisCall>
     var productions: IndexQueue<Production>
     /// Redis refused a call for a reason that passes: no call before this time.
@@ -64,7 +53,6 @@ public struct Delivery: ~Copyable {
         self.configuration = configuration
         randomness = Randomness(seed: configuration.seed)
         countersByApplication = Array(repeating: ApplicationCounters(), count: configuration.applications.count)
-        activitySeed = configuration.seed ^ 0x5851_F42D_4C95_7F2D
         defaultIdentifierBytesMax = max(
             DefaultIdentifier.bytesMax(topic: configuration.commandsTopic),
             DefaultIdentifier.bytesMax(topic: configuration.registrationsTopic)
@@ -75,12 +63,10 @@ public struct Delivery: ~Copyable {
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
         // A record names each call at most once, but for an unregistration, which names two an app.
         let callsMax = recordsMax * max(3, configuration.applications.count * 2)
-        records = Slab(limit: recordsMax)
-        activities = Slab(limit: activitiesMax)
-        wheel = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
-        awakened = IndexQueue(limit: activitiesMax)
-        parked = IndexQueue(limit: activitiesMax)
-        due = IndexQueue(limit: activitiesMax)
+        records = Records(limit: recordsMax)
+        activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
+        readAhead = ReadAhead(configuration)
+        supersededCounting = SupersededCounting(results: configuration.supersededResults)
         redisCalls = IndexQueue(limit: callsMax)
         productions = IndexQueue(limit: recordsMax * 3)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
@@ -95,6 +81,7 @@ public struct Delivery: ~Copyable {
     public mutating func take(_ numbers: DeliveryNumbers) {
         configuration.take(numbers)
         policies = PolicyTable(configuration.policies)
+        readAhead.take(configuration)
     }
 
     /// Records between receipt and settlement.
@@ -104,9 +91,6 @@ public struct Delivery: ~Copyable {
 
     /// Admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: pool) }
-
-    /// The lane reads ahead: it begins nothing until it has caught up.
-    public var isReadingAhead: Bool { readAhead.phase == .reading }
 
     /// Whether one more record may be received: below the limit of records and of activities.
     public var canReceive: Bool { !records.isFull && activities.count < Self.activitiesReceivedMax(configuration) }

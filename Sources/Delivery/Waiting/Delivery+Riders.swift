@@ -26,10 +26,9 @@ extension Delivery {
         let rides = mayRide(source, on: newer, now: now) && makeRoom(for: source, in: newer)
         if rides {
             records[newer].isBodyComplete = false
-            records[older].rider = .max
+            _ = records.removeRider(of: older)
             replaceRider(of: newer, by: newer)
-            records[source].carrier = newer
-            records[newer].rider = source
+            records.setRider(of: newer, to: source)
             activities[records[newer].activity].lastRider = source
             countAlertCarried()
             guard isCarrier else { return true }
@@ -50,20 +49,20 @@ extension Delivery {
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = alertVersion(of: source), records[newer].event != .start,
             records[source].version < records[newer].version, !isExpired(source, now: now),
-            !isOutrung(alert, of: source)
+            !isOlderThanAlertUnderWay(alert, of: source)
         else { return false }
         guard let carried = alertVersion(of: newer) else { return true }
         return carried < alert
     }
 
-    /// Whether the command that is under way has a newer alert, after which this one must not ring.
-    private func isOutrung(_ alert: Version, of source: UInt32) -> Bool {
+    /// Whether the command that is under way has a newer alert, after which no phone may be alerted by this one.
+    private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
-        guard current != .max, current != source, let ringing = alertVersion(of: current),
+        guard current != .max, current != source, let underWay = alertVersion(of: current),
             // What came from elsewhere is on its way with this command only, and may be needed again.
             records[current].rider != .max || records[current].foreignAlert == nil
         else { return false }
-        return alert < ringing
+        return alert < underWay
     }
 
     /// Whose alert a state has: its own, a rider's, or of a command that is gone from here and left it in the body. nil: it has none. What
@@ -77,12 +76,12 @@ extension Delivery {
 
     /// APNs took the current command, and an alert with it. The same alert, or an older one, may wait behind it: that of a state which came
     /// late (it was held, for one, and its alert was given to the current command as well). In Redis that state would be superseded; but a
-    /// newer one that came before its turn would carry the alert, and ring it once more, or after the newer one.
-    mutating func dropOutrung(behind current: UInt32, of activity: UInt32) {
-        guard let rung = alertVersion(of: current) else { return }
-        while activities[activity].head != .max {
-            let head = activities[activity].head
-            guard let waiting = alertVersion(of: head), waiting <= rung,
+    /// newer one that came before its turn would carry the alert, and phones would be alerted by it once more, or after the newer one.
+    mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
+        guard let sent = alertVersion(of: current) else { return }
+        while !activities[activity].waiting.isEmpty {
+            let head = activities[activity].waiting.first
+            guard let waiting = alertVersion(of: head), waiting <= sent,
                 replaces(records[current].event, records[head].event)
             else { return }
             guard records[head].version < records[current].version else {
@@ -91,7 +90,7 @@ extension Delivery {
                 return
             }
             countCoalesced(of: head)
-            _ = popWaiting(of: activity)
+            _ = activities[activity].waiting.popFirst(in: &records)
             // Not counted: the current one may be of an assignment that is over, and then holds nothing back.
             finish(head, .superseded)
         }
@@ -108,7 +107,7 @@ extension Delivery {
         guard !records[record].isBodyComplete else { return }
         let rider = records[record].rider
         if rider != .max, let version = alertVersion(of: rider) {
-            write(records[rider].alert, of: version, intoBodyOf: record)
+            records.write(records[rider].alert, of: version, intoBodyOf: record)
             records[record].priority = max(records[record].priority, records[rider].priority)
         }
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
@@ -127,7 +126,7 @@ extension Delivery {
                 records[record].lacksHeldAlert = true
                 return
             }
-            write(alert, of: held.version, intoBodyOf: record)
+            records.write(alert, of: held.version, intoBodyOf: record)
             records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
             records[record].priority = max(records[record].priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
@@ -138,37 +137,33 @@ extension Delivery {
 
     /// A newer alert takes the place of the one that a command carries.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
-        guard let rider = removeRider(of: carrier) else { return }
+        guard let rider = records.removeRider(of: carrier) else { return }
         _ = giveWay(rider, to: newer, .superseded)
     }
 
     mutating func finishRider(of carrier: UInt32) {
-        guard let rider = removeRider(of: carrier) else { return }
+        guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }
 
     /// Its carrier is let go, or is past its expiration: the rider's own turn comes again, unless its partition goes away too.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
-        guard let rider = removeRider(of: carrier) else { return }
+        guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return abandon(rider, now: now) }
         records[rider].settlement = .none
         let activity = records[rider].activity
-        let head = activities[activity].head
+        let head = activities[activity].waiting.first
         let isOvertaken =
             head != .max && replaces(records[head].event, records[rider].event)
             && records[head].version > records[rider].version
-        if isOvertaken { supersede(rider, by: head, now: now) } else { prepend(rider, to: activity) }
+        if isOvertaken {
+            supersede(rider, by: head, now: now)
+        } else {
+            activities[activity].waiting.prepend(rider, in: &records)
+        }
     }
 
-    private mutating func removeRider(of carrier: UInt32) -> UInt32? {
-        let rider = records[carrier].rider
-        guard rider != .max else { return nil }
-        records[carrier].rider = .max
-        records[rider].carrier = .max
-        return rider
-    }
-
-    // MARK: - Riders to be
+    // MARK: - Riders that wait for their carrier
 
     /// The current command has an alert and was overtaken by one that another worker admitted and did not settle. That one will be read
     /// here too, since nobody has committed it.
@@ -178,35 +173,31 @@ extension Delivery {
             finish(record, .superseded)
             return endTurn(activity, now: now)
         }
-        if isRevoked(record) { return abandonPush(of: activity, now: now) }
-        let other = activities[activity].riderToBe
+        if isRevoked(record) { return dropCurrent(of: activity, now: now) }
+        let other = activities[activity].riderAwaitingCarrier.record
         if other != .max, records[other].version >= records[record].version {
             finish(record, records[other].version == records[record].version ? .duplicate : .superseded)
         } else {
             if other != .max { finish(other, .superseded) }
-            activities[activity].riderToBe = record
-            activities[activity].riderWaitsUntilMilliseconds =
-                now.monotonicMilliseconds + configuration.riderPatienceMilliseconds
+            activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
+                record: record,
+                untilMilliseconds: now.monotonicMilliseconds + configuration.riderPatienceMilliseconds
+            )
         }
         endTurn(activity, now: now)
     }
 
-    /// A command has come to an activity of which a rider waits.
-    mutating func board(_ record: UInt32, of activity: UInt32, now: Moment) {
-        let rider = activities[activity].riderToBe
+    /// A command has come to an activity of which a rider waits for its carrier.
+    mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
+        let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].isFinished, records[record].version > records[rider].version else {
             return
         }
-        activities[activity].riderToBe = .max
-        supersede(rider, by: record, now: now)
+        supersede(activities[activity].riderAwaitingCarrier.take(), by: record, now: now)
     }
 
-    mutating func finishImpatientRider(of activity: UInt32, now: Moment) {
-        let rider = activities[activity].riderToBe
-        guard rider != .max, activities[activity].riderWaitsUntilMilliseconds <= now.monotonicMilliseconds else {
-            return
-        }
-        activities[activity].riderToBe = .max
-        finish(rider, .superseded)
+    mutating func finishOverdueRider(of activity: UInt32, now: Moment) {
+        guard activities[activity].riderAwaitingCarrier.isOverdue(now: now) else { return }
+        finish(activities[activity].riderAwaitingCarrier.take(), .superseded)
     }
 }

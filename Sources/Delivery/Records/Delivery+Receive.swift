@@ -65,7 +65,7 @@ extension Delivery {
             records[index].policy = policy
             let activity = expect(command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
-            setRepeatableBody(of: index, to: command, from: value)
+            records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
             enqueue(index, of: activity, now: now)
         } catch {
             reject(record, index, fault: error)
@@ -100,7 +100,7 @@ extension Delivery {
                 detail: "a tombstone's key must name an activity or device"
             )
         }
-        var writer = RecordBlockWriter(block: arena.allocate(key.count))
+        var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
         records[index].kind = .unregistration
         records[index].block = writer.block
         records[index].subject = writer.append(key)
@@ -155,7 +155,7 @@ extension Delivery {
         let count =
             texts + trace.count + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + BlockRoom.reasonBytes
-        var writer = RecordBlockWriter(block: arena.allocate(count))
+        var writer = RecordBlockWriter(block: records.allocateBlock(count))
         slot.pointee.block = writer.block
         slot.pointee.subject = writer.append(command.activity, from: value)
         slot.pointee.device = writer.append(command.device, from: value)
@@ -175,7 +175,7 @@ extension Delivery {
             slot.pointee.registeredAtMilliseconds =
                 slot.pointee.recordMilliseconds >= 0
                 ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
-            setToken(of: index, registering: command.token, from: value)
+            records.setToken(of: index, registering: command.token, from: value)
         }
     }
 
@@ -205,23 +205,23 @@ extension Delivery {
         let rooms = trace.count + BlockRoom.reasonBytes
         switch registration.kind {
         case .activity(let activity):
-            var writer = RecordBlockWriter(block: arena.allocate(Int(activity.activity.range.count) + rooms))
+            var writer = RecordBlockWriter(block: records.allocateBlock(Int(activity.activity.range.count) + rooms))
             slot.pointee.block = writer.block
             slot.pointee.subject = writer.append(activity.activity, from: value)
             slot.pointee.trace = writer.append(trace)
             slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-            setToken(of: index, registering: activity.token, from: value)
+            records.setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
             slot.pointee.shows = activity.shows
         case .pushToStart(let start):
             let texts = Int(start.device.range.count) + Int(start.attributesType.range.count)
-            var writer = RecordBlockWriter(block: arena.allocate(texts + rooms))
+            var writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
             slot.pointee.block = writer.block
             slot.pointee.device = writer.append(start.device, from: value)
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.trace = writer.append(trace)
             slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-            setToken(of: index, registering: start.token, from: value)
+            records.setToken(of: index, registering: start.token, from: value)
         }
     }
 

@@ -44,7 +44,7 @@ public struct RecordView {
     public var outcome: Outcome { slot.outcome }
     public var settlement: Settlement { slot.settlement }
     /// Commands that it took the place of and that have no result of their own.
-    public var superseded: Int { Int(slot.superseded) }
+    public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }

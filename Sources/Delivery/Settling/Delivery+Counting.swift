@@ -16,41 +16,22 @@ extension Delivery {
     ///
     /// - Returns: false if it is gone.
     mutating func giveWay(_ older: UInt32, to newer: UInt32, _ outcome: Outcome) -> Bool {
-        guard countsSuperseded, outcome == .superseded, mayBeCounted(older), isAlert(of: older, replacedBy: newer)
+        guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
+            records.address(of: older).pointee.mayBeCounted, isAlert(of: older, replacedBy: newer)
         else {
             finish(older, outcome)
             return true
         }
-        let (sum, isTooMuch) = records[newer].superseded.addingReportingOverflow(records[older].superseded &+ 1)
-        records[newer].superseded = isTooMuch ? .max : sum
+        records[newer].superseded.add(commandWith: records[older].superseded)
         replaceRider(of: older, by: newer)
         return finishCounted(older)
     }
 
-    private var countsSuperseded: Bool {
-        switch configuration.supersededResults {
-        case .each: false
-        case .countedWhenBehind: readAhead.isBacklogKnown
-        case .counted: true
-        }
-    }
-
-    /// Redis knows nothing of it, and nothing is to be told but that it is over. What was to begin an activity, and what was told to be
-    /// `held`, say what became of them; and a token that the newer one could not take along is registered when a result is acknowledged.
-    private func mayBeCounted(_ record: UInt32) -> Bool {
-        let slot = records.address(of: record)
-        return slot.pointee.admittedMilliseconds < 0 && slot.pointee.topic == .commands
-            && slot.pointee.event != .start && slot.pointee.reason.count == 0 && !slot.pointee.suppliesToken
-            && slot.pointee.resultsBefore == 0
-    }
-
-    /// Whether the newer command's alert is certainly newer, if the older one has any: one that came out of Redis may be the older one's own.
+    /// Whether the newer command's alert, or the one that it carries, is certainly newer, if the older one has any.
     private func isAlert(of older: UInt32, replacedBy newer: UInt32) -> Bool {
         guard records[older].hasAlert else { return true }
         let rider = records[newer].rider
-        let slot = records.address(of: rider == .max ? newer : rider)
-        return !slot.pointee.layout.alert.isAbsent && slot.pointee.foreignAlert == nil
-            && slot.pointee.topic == .commands && slot.pointee.resultsBefore == 0
+        return records.address(of: rider == .max ? newer : rider).pointee.hasOwnAlert
     }
 
     private mutating func finishCounted(_ record: UInt32) -> Bool {

@@ -4,73 +4,78 @@ import LiveActivity
 extension Delivery {
     /// Ends a batch of `receive`s: what it woke is begun. Within a batch, only the newest state of each activity gets here.
     public mutating func endBatch(now: Moment) {
-        while let activity = awakened.popFirst() {
-            activities[activity].phase = .resting
-            begin(activity, now: now)
-        }
+        while let activity = activities.popAwakened() { begin(activity, now: now) }
     }
 
     /// Lets time pass: spacings, back-offs and patience that are over.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
-        wheel.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
-        while let activity = due.popFirst() {
-            switch activities[activity].phase {
-            case .resting: begin(activity, now: now)
-            case .backingOff: sendAgain(activity, now: now)
-            case .awakened, .parked, .eligible, .addressing, .admitting, .holding, .ready, .inFlight, .limiting:
-                preconditionFailure("a timer fired for an activity that waits for something else")
+        activities.fireTimers(now: now)
+        while let activity = activities.popDue() {
+            if activities[activity].phase == .resting {
+                activities.enter(.idle, activity)
+                begin(activity, now: now)
+            } else {
+                precondition(activities[activity].phase.isBackingOff, "a timer fired in a phase that has none")
+                sendAgain(activity, now: now)
             }
         }
     }
 
     /// When `advance` next has something to do: a monotonic time, or nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
-        var next = wheel.nextFireMilliseconds(searchSlots: 16) ?? .max
+        var next = activities.nextTimerMilliseconds ?? .max
         if !redisCalls.isEmpty, redisBlockedUntilMilliseconds > .min { next = min(next, redisBlockedUntilMilliseconds) }
         if !productions.isEmpty, productionsBlockedUntilMilliseconds > .min {
             next = min(next, productionsBlockedUntilMilliseconds)
         }
-        if readAhead.phase == .reading { next = min(next, readAheadDueMilliseconds) }
+        if let due = readAhead.dueMilliseconds { next = min(next, due) }
         return next == .max ? nil : next
     }
 
-    /// Works on the next waiting command of an activity on which nothing is under way; frees the activity if there is none.
+    /// Decides what comes next for an idle activity: the turn of its next waiting command, a wait, or nothing, and it is forgotten.
     mutating func begin(_ activity: UInt32, now: Moment) {
-        precondition(activities[activity].current == .max && !activities[activity].holdsCredit)
-        finishImpatientRider(of: activity, now: now)
+        precondition(activities[activity].phase == .idle)
+        finishOverdueRider(of: activity, now: now)
         dropStale(activity, now: now)
-        guard activities[activity].head != .max,
+        guard !activities[activity].waiting.isEmpty,
             activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
         else { return rest(activity, now: now) }
-        if readAhead.phase == .reading { return park(activity) }
-        let application = activities[activity].application
-        guard pools.takeCredit(of: application) else {
-            activities[activity].phase = .eligible
-            return pools.appendEligible(activity, of: application)
+        if readAhead.phase == .reading { return activities.enter(.parked, activity) }
+        guard takeCredit(activity) else { return }
+        guard let record = activities[activity].waiting.popFirst(in: &records) else {
+            preconditionFailure("the first of a list is gone")
         }
-        activities[activity].holdsCredit = true
-        guard let record = popWaiting(of: activity) else { preconditionFailure("the head of a list is gone") }
-        activities[activity].current = record
         completeBody(of: record)
         // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
         if records[record].event == .start, !records[record].hasStartDraw {
-            activities[activity].phase = .addressing
+            activities.enter(.addressing, activity, with: record)
             call(.address, record)
         } else {
-            activities[activity].phase = .admitting
+            activities.enter(.admitting, activity, with: record)
             call(.admit, record)
         }
     }
 
+    /// Counts an activity's next push among those of its app that are on their way, or lets it wait until one of them is done.
+    mutating func takeCredit(_ activity: UInt32) -> Bool {
+        let application = activities[activity].application
+        guard pools.takeCredit(of: application) else {
+            activities.enter(.eligible, activity)
+            pools.appendEligible(activity, of: application)
+            return false
+        }
+        return true
+    }
+
     /// Drops what waits first for as long as its partition is gone or its expiration is past.
     private mutating func dropStale(_ activity: UInt32, now: Moment) {
-        while activities[activity].head != .max {
-            let head = activities[activity].head
-            let isRevoked = isRevoked(head)
-            guard isRevoked || isExpired(head, now: now) else { return }
-            _ = popWaiting(of: activity)
-            if isRevoked { abandon(head, now: now) } else { expire(head, now: now) }
+        while !activities[activity].waiting.isEmpty {
+            let record = activities[activity].waiting.first
+            let isRevoked = isRevoked(record)
+            guard isRevoked || isExpired(record, now: now) else { return }
+            _ = activities[activity].waiting.popFirst(in: &records)
+            if isRevoked { abandon(record, now: now) } else { expire(record, now: now) }
         }
     }
 
@@ -80,35 +85,41 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Sets the timer to the end of the spacing, or of the patience of a rider; frees the activity when nothing waits for either.
+    /// Rests until the spacing or the wait of a rider is over; forgets the activity when there is neither.
     private mutating func rest(_ activity: UInt32, now: Moment) {
         let restsUntil = activities[activity].restsUntilMilliseconds
         let isResting = restsUntil > now.monotonicMilliseconds
-        activities[activity].phase = .resting
-        if activities[activity].riderToBe != .max {
-            let riderUntil = activities[activity].riderWaitsUntilMilliseconds
-            wheel.set(activity, dueMilliseconds: isResting ? min(restsUntil, riderUntil) : riderUntil)
+        let rider = activities[activity].riderAwaitingCarrier
+        if !rider.isNone {
+            let until = isResting ? min(restsUntil, rider.untilMilliseconds) : rider.untilMilliseconds
+            activities.enter(.resting, activity, untilMilliseconds: until)
         } else if isResting {
-            wheel.set(activity, dueMilliseconds: restsUntil)
+            activities.enter(.resting, activity, untilMilliseconds: restsUntil)
         } else {
-            precondition(activities[activity].head == .max)
-            let slot = activities[activity]
-            table.remove(slot.hash, index: activity)
-            arena.free(slot.identifierBlock)
-            activities.free(activity)
+            activities.remove(activity)
         }
     }
 
-    /// The current command is done with (finished, or put back): its app's next one may go, and so may the activity's.
+    /// The current command is finished or put back: its app's next one may go, and so may the activity's.
     mutating func endTurn(_ activity: UInt32, now: Moment) {
-        activities[activity].current = .max
-        returnCredit(of: activity, now: now)
+        let heldCredit = activities[activity].phase.holdsCredit
+        activities.enter(.idle, activity)
+        if heldCredit { returnCredit(of: activity, now: now) }
         begin(activity, now: now)
     }
 
+    /// The current command needs another attempt, and its partition was revoked: its next owner makes it.
+    mutating func dropCurrent(of activity: UInt32, now: Moment) {
+        let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
+        // First, since a rider of the record is compared with what is current when it is put back.
+        activities.enter(.idle, activity)
+        abandon(record, now: now)
+        if heldCredit { returnCredit(of: activity, now: now) }
+        begin(activity, now: now)
+    }
+
+    /// One push less of the activity's app is on its way.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
-        guard activities[activity].holdsCredit else { return }
-        activities[activity].holdsCredit = false
         let application = activities[activity].application
         pools.returnCredit(of: application)
         // What begins may turn out to need no credit (all of it expired), so the next one is tried until one takes it.
@@ -117,7 +128,7 @@ extension Delivery {
             if activities[next].current != .max {
                 sendAgain(next, now: now)
             } else {
-                activities[next].phase = .resting
+                activities.enter(.idle, next)
                 begin(next, now: now)
             }
         }

@@ -24,15 +24,8 @@ extension Delivery {
         }
         finishRider(of: record)
         if records[record].kind == .command, !records[record].retiresToken, !records[record].registersToken {
-            freeContent(of: record)
+            records.freeTokenAndBody(of: record)
         }
-    }
-
-    /// A command that is replaced leaves its room to the next one, which finds it in the processor's cache.
-    private mutating func freeContent(of record: UInt32) {
-        freeToken(of: record)
-        release(records[record].body)
-        records[record].body = .none
     }
 
     /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
@@ -93,7 +86,7 @@ extension Delivery {
         precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
         if records[record].isLetGo {
             recordsFinished -= 1
-            return release(record)
+            return records.free(record)
         }
         if records[record].leavesDevice {
             records[record].leavesDevice = false
@@ -105,7 +98,7 @@ extension Delivery {
             partition.pointee.outstanding -= 1
         }
         recordsFinished -= 1
-        release(record)
+        records.free(record)
     }
 
     /// Lets a record go that was never begun, without an outcome: its partition is given up, and its next owner reads it again.
@@ -114,17 +107,10 @@ extension Delivery {
         returnRider(of: record, now: now)
         partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1
         refundUnsentStart(record)
-        guard records[record].acknowledgementsOutstanding > 0 else { return release(record) }
+        guard records[record].acknowledgementsOutstanding > 0 else { return records.free(record) }
         // Its slot is the refund's until Redis has answered; of its partition it is no more.
         records[record].isLetGo = true
         records[record].isFinished = true
         recordsFinished += 1
-    }
-
-    private mutating func release(_ record: UInt32) {
-        arena.free(records[record].block)
-        arena.free(records[record].tokenBlock)
-        release(records[record].body)
-        records.free(record)
     }
 }

@@ -51,7 +51,7 @@ extension Delivery {
         registration.reason = slot.reason
         registration.version = slot.version
         registration.isHeldStart = slot.isHeldStart
-        if !registration.carryUnsentAlert(of: slot) { release(slot.body) }
+        if !registration.carryUnsentAlert(of: slot) { records.release(slot.body) }
         registration.resultsBefore = slot.resultsBefore &+ 1
         records[record] = registration
         call(.register, record)
@@ -73,12 +73,10 @@ extension Delivery {
                 policy(of: command, of: slot.application, in: reply.heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
-            setBody(of: record, to: command, from: reply.heldCommand)
+            records.setBody(of: record, to: command, from: reply.heldCommand)
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start { keepToken(of: slot, for: record) }
-            arena.free(slot.block)
-            arena.free(slot.tokenBlock)
-            release(slot.body)
+            records.free(contentOf: slot)
             // The token that was held for is in Redis: the admission names it.
             records[record].suppliesToken = false
             enqueue(record, now: now)
@@ -92,7 +90,7 @@ extension Delivery {
     /// The token by which a start was set free, for those that are held beside it.
     private mutating func keepToken(of registration: RecordSlot, for record: UInt32) {
         records[record].isHeldStart = true
-        setToken(of: record, registration.tokenBytes)
+        records.setToken(of: record, registration.tokenBytes)
         records[record].environment = registration.environment
         records[record].registeredAtMilliseconds = registration.registeredAtMilliseconds
     }
@@ -101,7 +99,7 @@ extension Delivery {
     /// it is asked for once more when this command has its outcome. Else a lane will read what it was overtaken by.
     mutating func registeredOvertaken(_ record: UInt32, overtakenByHeld: Bool, now: Moment) {
         let activity = records[record].activity
-        precondition(activities[activity].phase == .admitting && activities[activity].current == record)
+        precondition(activities[activity].phase == .registering && activities[activity].current == record)
         if overtakenByHeld {
             finish(record, .superseded)
             return endTurn(activity, now: now)
@@ -117,7 +115,7 @@ extension Delivery {
             older.version < records[record].version,
             hasRoom(forAlertOf: Int(older.layout.alert.count), in: record)
         else { return }
-        write(older.alert, of: older.foreignAlert ?? older.version, intoBodyOf: record)
+        records.write(older.alert, of: older.foreignAlert ?? older.version, intoBodyOf: record)
         records[record].priority = max(records[record].priority, older.priority)
         countAlertCarried()
     }

@@ -37,14 +37,10 @@ struct RecordSlot: BitwiseCopyable {
     var version = Version(timestamp: 0, sequence: 0)
     /// The command's own, UNIX seconds; -1: it has none.
     var expiration: Int64 = -1
-    /// The next waiting command of the same activity.
-    var next: UInt32 = .max
-    /// The older command whose alert this one carries; its outcome comes with this one's.
-    var rider: UInt32 = .max
-    /// The newer command that carries this one's alert. What rides waits in no list.
-    var carrier: UInt32 = .max
+    var waitingLink = WaitingList.Link()
+    var riderLink = RiderLink()
     /// Commands without a result of their own that this one took the place of, and that those had counted.
-    var superseded: UInt32 = 0
+    var superseded = SupersededCount()
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
     /// Its outcome is known, and its token may have something that is held: the token is registered before the record is settled.
@@ -99,8 +95,6 @@ struct RecordSlot: BitwiseCopyable {
     /// Of a registration; nil: it says nothing of them.
     var frequentUpdates: Bool?
 
-    /// Backs off since the retry budget is used up.
-    var awaitsRetryBudget = false
     /// The alert of the command that Redis holds is answered for: it is in this body, or does not fit into it.
     var answersForHeldAlert = false
     /// It does not fit.
@@ -136,6 +130,8 @@ struct RecordSlot: BitwiseCopyable {
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// The connection of the last attempt, or 0.
     var connection: UInt32 = 0
+
+    var rider: UInt32 { riderLink.rider }
 
     /// Of its own, or carried; then it may still have to be put into the body.
     var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }

@@ -15,10 +15,7 @@ struct Partition: ~Copyable {
     let number: Int32
     /// Records of this assignment that are not settled.
     var outstanding = 0
-    /// Records that the lane had not received when it was last asked.
-    var recordsBehind: Int64 = 0
-    /// The same, or 0 if it was a guess.
-    var recordsKnownBehind: Int64 = 0
+    var lag = ReadAhead.Lag()
 
     init(topic: RecordTopic, number: Int32, epoch: UInt32, windowOffsets: Int) {
         self.topic = topic

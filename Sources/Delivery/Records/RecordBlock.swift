@@ -60,30 +60,3 @@ extension RecordSlot {
         setReason(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 }
-
-extension Delivery {
-    /// Room for a record's token, which has none of its own until there is one: most commands are replaced before Redis names it.
-    private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
-        if records[record].tokenBlock.isNone { records[record].tokenBlock = arena.allocate(Limits.tokenDigitsMost) }
-        return UnsafeMutableRawBufferPointer(start: records[record].tokenBlock.base, count: Limits.tokenDigitsMost)
-    }
-
-    /// What is over the most that a token has is cut.
-    mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
-        let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMost))
-        tokenRoom(of: record).copyMemory(from: token)
-        records[record].tokenCount = token.count
-    }
-
-    /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
-    mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
-        let room = tokenRoom(of: record)
-        records[record].tokenCount = Hexadecimal.copyLowercased(text.range.bytes(in: value), into: room)
-    }
-
-    mutating func freeToken(of record: UInt32) {
-        arena.free(records[record].tokenBlock)
-        records[record].tokenBlock = .none
-        records[record].tokenCount = 0
-    }
-}

@@ -25,22 +25,19 @@ extension Delivery {
     /// Lets one record of a partition that goes away go, wherever it waits. A start that backs off is under way: it was admitted, and
     /// nobody else may send it.
     private mutating func letGo(_ record: UInt32, of activity: UInt32, now: Moment) {
-        let carrier = records[record].carrier
+        let carrier = records[record].riderLink.carrier
         if carrier != .max {
             // It goes on with the alert, which is this record's bytes as yet.
             completeBody(of: carrier)
-            records[carrier].rider = .max
-            records[record].carrier = .max
+            _ = records.removeRider(of: carrier)
             abandon(record, now: now)
-        } else if activities[activity].riderToBe == record {
-            activities[activity].riderToBe = .max
-            abandon(record, now: now)
+        } else if activities[activity].riderAwaitingCarrier.record == record {
+            abandon(activities[activity].riderAwaitingCarrier.take(), now: now)
         } else if activities[activity].current != record {
-            removeWaiting(record, of: activity)
+            activities[activity].waiting.remove(record, in: &records)
             abandon(record, now: now)
-        } else if activities[activity].phase == .backingOff, records[record].event != .start {
-            wheel.clear(activity)
-            abandonPush(of: activity, now: now)
+        } else if activities[activity].phase.isBackingOff, records[record].event != .start {
+            dropCurrent(of: activity, now: now)
         }
     }
 

@@ -12,7 +12,7 @@ extension Delivery {
             records[record].hasStartDraw = true
             records[record].startDraw = reply.number
             records[record].lacksStartBudget = false
-            activities[activity].phase = .admitting
+            activities.enter(.admitting, activity)
             self.call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.number, now: now)
         case .noToken: hold(record, of: activity)
@@ -32,7 +32,7 @@ extension Delivery {
         }
         let expiresInMilliseconds = (records[record].expiration + 1) * 1_000 - now.wallMilliseconds
         let pause = min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds)
-        rest(activity, until: now.monotonicMilliseconds + max(1, pause))
+        activities[activity].rest(until: now.monotonicMilliseconds + max(1, pause))
         putBackCurrent(of: activity, now: now)
         endTurn(activity, now: now)
     }
@@ -46,7 +46,7 @@ extension Delivery {
         case .send: admittedToSend(record, of: activity, reply, now: now)
         case .wait:
             let most = policies[records[record].policy].throttledSpacingMaxMilliseconds
-            rest(activity, until: now.monotonicMilliseconds + max(1, min(reply.number, most)))
+            activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.number, most)))
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
         case .noToken:
@@ -58,7 +58,10 @@ extension Delivery {
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             // What it was overtaken by may be held: then nobody reads it again, but its token sets it free.
-            if records[record].suppliesToken { return self.call(.register, record) }
+            if records[record].suppliesToken {
+                activities.enter(.registering, activity)
+                return self.call(.register, record)
+            }
             awaitCarrier(of: activity, now: now)
         case .held: finishCurrent(call, .held, now: now)
         case .unchanged: finishCurrent(call, .unchanged, now: now)
@@ -90,8 +93,8 @@ extension Delivery {
 
     /// The newer state that waits takes the current command's place.
     mutating func overtakeCurrent(of activity: UInt32, now: Moment) {
-        passToken(from: activities[activity].current, to: activities[activity].head)
-        supersede(activities[activity].current, by: activities[activity].head, now: now)
+        passToken(from: activities[activity].current, to: activities[activity].waiting.first)
+        supersede(activities[activity].current, by: activities[activity].waiting.first, now: now)
         endTurn(activity, now: now)
     }
 
@@ -111,7 +114,7 @@ extension Delivery {
             setPriority(of: record, from: reply)
         }
         let slot = records[record]
-        rest(activity, until: now.monotonicMilliseconds + policies[slot.policy].spacingMilliseconds)
+        activities[activity].rest(until: now.monotonicMilliseconds + policies[slot.policy].spacingMilliseconds)
         let pool = PoolIndex(application: slot.application, environment: slot.environment)
         let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
         guard pools.hasPool(pool), slot.tokenCount > 0, isTimestampValid else {
@@ -127,12 +130,12 @@ extension Delivery {
         // A start that backed off has both: its default expiration holds from its first admission on.
         if slot.event != .start || slot.attempts == 0 { records[record].apnsIdentifier = randomness.nextIdentifier() }
         if slot.event == .start, slot.attempts == 0 { setSentExpiration(of: record, now: now) }
-        activities[activity].phase = .ready
+        activities.enter(.ready, activity)
         pools.appendReady(record, to: pool)
     }
 
     private mutating func setAddress(of record: UInt32, from reply: ScriptReply) {
-        setToken(of: record, reply.token)
+        records.setToken(of: record, reply.token)
         records[record].environment = reply.environment
         records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
     }
@@ -149,14 +152,14 @@ extension Delivery {
     private mutating func setBodyTimestamp(_ timestamp: Int64, of record: UInt32) {
         let layout = records[record].layout
         guard !Body.hasTimestamp(timestamp, in: records[record].body.bytes, layout) else { return }
-        Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
+        Body.setTimestamp(timestamp, in: records.ownBody(of: record), layout)
     }
 
     private mutating func hold(_ record: UInt32, of activity: UInt32) {
         // An attempt before this may have raised it. What is held must come back as the version that it is.
         setBodyTimestamp(records[record].version.timestamp, of: record)
         completeIdentifier(of: record)
-        activities[activity].phase = .holding
+        activities.enter(.holding, activity)
         call(.hold, record)
     }
 
@@ -174,19 +177,12 @@ extension Delivery {
         case .retry:
             // A token registered between the two calls.
             let isStart = records[call.record].event == .start
-            activities[activity].phase = isStart ? .addressing : .admitting
+            activities.enter(isStart ? .addressing : .admitting, activity)
             self.call(isStart ? .address : .admit, call.record)
         default:
             records[call.record].setReason("unexpected reply of the admit script")
             finishCurrent(call, .failed, now: now)
         }
-    }
-
-    mutating func rest(_ activity: UInt32, until monotonicMilliseconds: Int64) {
-        activities[activity].restsUntilMilliseconds = max(
-            activities[activity].restsUntilMilliseconds,
-            monotonicMilliseconds
-        )
     }
 
     mutating func finishCurrent(_ call: RedisCall, _ outcome: Outcome, now: Moment) {

@@ -18,13 +18,13 @@ extension Delivery {
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
         slot.lacksValue = record.value == nil
         slot.lacksKey = record.key == nil
-        slot.body = makeBody(copying: value)
+        slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
             let count =
                 key.count + record.trace.count + code.count + detail.count
                 + DefaultIdentifier.bytesMax
-            var writer = RecordBlockWriter(block: arena.allocate(count))
+            var writer = RecordBlockWriter(block: records.allocateBlock(count))
             slot.block = writer.block
             slot.recordKey = writer.append(key)
             slot.trace = writer.append(record.trace)

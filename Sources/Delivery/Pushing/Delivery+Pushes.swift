@@ -21,7 +21,7 @@ extension Delivery {
                 postponeRetry(record, of: activity, now: now)
             } else {
                 prepareBody(of: record, now: now)
-                activities[activity].phase = .inFlight
+                activities.enter(.inFlight, activity)
                 handedOut = HandedOutPush(
                     record: record,
                     restsUntilMilliseconds: activities[activity].restsUntilMilliseconds,
@@ -29,7 +29,7 @@ extension Delivery {
                 )
                 // It may have waited for its stream: the next one keeps its distance from when this one went.
                 let spacing = policies[records[record].policy].spacingMilliseconds
-                rest(activity, until: now.monotonicMilliseconds + spacing)
+                activities[activity].rest(until: now.monotonicMilliseconds + spacing)
                 records[record].attempts += 1
                 records[record].sentMilliseconds = now.wallMilliseconds
                 countPush()
@@ -45,7 +45,7 @@ extension Delivery {
         let activity = records[record].activity
         precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
         precondition(handedOut.record == record, "another push was handed out since")
-        activities[activity].phase = .ready
+        activities.enter(.ready, activity)
         activities[activity].restsUntilMilliseconds = handedOut.restsUntilMilliseconds
         records[record].sentMilliseconds = handedOut.sentMilliseconds
         records[record].attempts -= 1
@@ -70,7 +70,7 @@ extension Delivery {
         records[record].answeredMilliseconds = result.answeredMilliseconds
         switch result.disposition {
         case .accepted:
-            dropOutrung(behind: record, of: activity)
+            dropAlertsNotNewer(than: record, of: activity)
             finishPush(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, result, now: now)
@@ -81,7 +81,7 @@ extension Delivery {
             finishPush(record, .unknown, settlement: .unknown, now: now)
         case .limited where records[record].event != .start:
             // Before the command is admitted again, so that its turn comes by the stretched spacing.
-            activities[activity].phase = .limiting
+            activities.enter(.limiting, activity)
             countLimited()
             call(.limit, record)
         case .retryNow, .retryLater, .limited, .ambiguous:
@@ -103,7 +103,7 @@ extension Delivery {
         // A start whose stale date has passed is not displayed (reference, trap 23).
         guard (0...now.wallSeconds).contains(records[record].staleDate) else { return }
         records[record].staleDate = -1
-        Body.removeStaleDate(from: ownBody(of: record), &records[record].layout)
+        Body.removeStaleDate(from: records.ownBody(of: record), &records[record].layout)
     }
 
     /// The command's own, or by default the policy's; an update's is its stale date.
@@ -151,7 +151,7 @@ extension Delivery {
             records[record].settlement = .final
             return overtakeCurrent(of: activity, now: now)
         }
-        if isLetGo(record) { return abandonPush(of: activity, now: now) }
+        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
         guard records[record].attempts < configuration.attemptsMax else {
             return finishPush(record, .failed, settlement: .final, now: now)
         }
@@ -164,25 +164,22 @@ extension Delivery {
                 ? configuration.retryBaseMilliseconds : configuration.retryBaseMilliseconds << doublings
         )
         let pause = Int64(randomness.next(below: UInt64(ceiling))) + 1
-        rest(activity, until: now.monotonicMilliseconds + pause)
+        activities[activity].rest(until: now.monotonicMilliseconds + pause)
         guard disposition == .retryNow || records[record].event == .start else {
             // Another worker may have admitted a newer state meanwhile, so Redis is asked again; it gives the same timestamp.
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
-        activities[activity].phase = .backingOff
-        wheel.set(activity, dueMilliseconds: now.monotonicMilliseconds + pause)
+        activities.enter(.backingOff, activity, untilMilliseconds: now.monotonicMilliseconds + pause)
     }
 
     /// The retry budget is used up: the push waits for most of the longest back-off and asks again, without an attempt. It is nobody's
     /// turn meanwhile, so it is not counted among its app's pushes on their way, and a newer state waits for its own spacing only.
     private mutating func postponeRetry(_ record: UInt32, of activity: UInt32, now: Moment) {
-        if isLetGo(record) { return abandonPush(of: activity, now: now) }
+        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
         let half = (configuration.retryCapMilliseconds + 1) / 2
         let pause = half + Int64(randomness.next(below: UInt64(half))) + 1
-        records[record].awaitsRetryBudget = true
-        activities[activity].phase = .backingOff
-        wheel.set(activity, dueMilliseconds: now.monotonicMilliseconds + pause)
+        activities.enter(.awaitingRetryBudget, activity, untilMilliseconds: now.monotonicMilliseconds + pause)
         returnCredit(of: activity, now: now)
     }
 
@@ -192,27 +189,18 @@ extension Delivery {
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
-        if isLetGo(record) { return abandonPush(of: activity, now: now) }
-        let hasWaitedLong = records[record].awaitsRetryBudget
-        records[record].awaitsRetryBudget = false
-        if hasWaitedLong, records[record].event != .start {
+        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
+        if activities[activity].phase == .awaitingRetryBudget, records[record].event != .start {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
-        // A start that waited for the retry budget was nobody's turn meanwhile: it takes its place like any other.
-        if !activities[activity].holdsCredit {
-            let application = activities[activity].application
-            guard pools.takeCredit(of: application) else {
-                activities[activity].phase = .eligible
-                return pools.appendEligible(activity, of: application)
-            }
-            activities[activity].holdsCredit = true
-        }
+        // A start that waited for the retry budget was not counted meanwhile: it takes its place like any other.
+        guard activities[activity].phase.holdsCredit || takeCredit(activity) else { return }
         if records[record].event == .start {
-            activities[activity].phase = .admitting
+            activities.enter(.admitting, activity)
             return call(.admit, record)
         }
-        activities[activity].phase = .ready
+        activities.enter(.ready, activity)
         let slot = records[record]
         pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
     }
@@ -221,27 +209,16 @@ extension Delivery {
     mutating func abandonRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
-        passToken(from: record, to: activities[activity].head)
-        supersede(record, by: activities[activity].head, now: now)
-        activities[activity].current = .max
-        wheel.clear(activity)
+        passToken(from: record, to: activities[activity].waiting.first)
+        supersede(record, by: activities[activity].waiting.first, now: now)
+        let heldCredit = activities[activity].phase.holdsCredit
         let restsUntil = activities[activity].restsUntilMilliseconds
         if restsUntil > now.monotonicMilliseconds {
-            activities[activity].phase = .resting
-            wheel.set(activity, dueMilliseconds: restsUntil)
+            activities.enter(.resting, activity, untilMilliseconds: restsUntil)
         } else {
-            activities[activity].phase = .awakened
-            awakened.append(activity)
+            activities.enter(.awakened, activity)
         }
-        returnCredit(of: activity, now: now)
-    }
-
-    /// The current push of a partition that goes away needs another attempt: its next owner makes it.
-    mutating func abandonPush(of activity: UInt32, now: Moment) {
-        let record = activities[activity].current
-        activities[activity].current = .max
-        abandon(record, now: now)
-        endTurn(activity, now: now)
+        if heldCredit { returnCredit(of: activity, now: now) }
     }
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, and to the

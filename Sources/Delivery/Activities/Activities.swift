@@ -1,0 +1,146 @@
+/// One activity that has something waiting or under way, or that was sent to less than the spacing ago.
+struct ActivitySlot: BitwiseCopyable {
+    fileprivate let hash: UInt64
+    let application: UInt16
+    fileprivate(set) var phase = ActivityPhase.idle
+    fileprivate let identifierBlock: Arena.Block
+    fileprivate let identifierCount: Int
+    /// The command that is being worked on, or `.max`.
+    fileprivate(set) var current: UInt32 = .max
+    var waiting = WaitingList()
+    var riderAwaitingCarrier = RiderAwaitingCarrier()
+    /// The record whose alert was last carried on, as a hint for the processor's cache: it may be gone.
+    var lastRider: UInt32 = .max
+    /// Monotonic time before which no push may go; Redis has the last word. It only grows, but for a push that no stream took.
+    var restsUntilMilliseconds: Int64 = 0
+
+    fileprivate var identifier: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierCount)
+    }
+
+    mutating func rest(until monotonicMilliseconds: Int64) {
+        restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
+    }
+}
+
+/// The activities of a lane: their slots, the table that finds them by their ids, their phases, and what goes with a phase: the timer, and
+/// the queues of those that begin together.
+struct Activities: ~Copyable {
+    private var slots: Slab<ActivitySlot>
+    private var table = ActivityTable()
+    private var identifiers = Arena()
+    private let seed: UInt64
+    private var timers: TimerWheel
+    /// Whose timer fired.
+    private var due: IndexQueue<UInt32>
+    private var awakened: IndexQueue<UInt32>
+    private var parked: IndexQueue<UInt32>
+
+    init(limit: Int, seed: UInt64, now: Moment) {
+        slots = Slab(limit: limit)
+        self.seed = seed
+        timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
+        due = IndexQueue(limit: limit)
+        awakened = IndexQueue(limit: limit)
+        parked = IndexQueue(limit: limit)
+    }
+
+    var count: Int { slots.count }
+
+    subscript(_ activity: UInt32) -> ActivitySlot {
+        unsafeAddress { slots.address(of: activity) }
+        unsafeMutableAddress { slots.mutableAddress(of: activity) }
+    }
+
+    /// The activity of that id, which is added if there is none.
+    mutating func find(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
+        let hash = activityHash(seed: seed, application: application, identifier: identifier)
+        let known = table.find(hash) { index in
+            slots[index].application == application && isEqual(slots[index].identifier, identifier)
+        }
+        if let known { return known }
+        let block = identifiers.allocate(identifier.count)
+        if let base = identifier.baseAddress { block.base.copyMemory(from: base, byteCount: identifier.count) }
+        let index = slots.allocate(
+            ActivitySlot(
+                hash: hash,
+                application: application,
+                identifierBlock: block,
+                identifierCount: identifier.count
+            )
+        )
+        table.insert(hash, index: index)
+        return index
+    }
+
+    /// Forgets an activity of which nothing waits and nothing is under way.
+    mutating func remove(_ activity: UInt32) {
+        let slot = slots.address(of: activity)
+        precondition(slot.pointee.phase == .idle && slot.pointee.waiting.isEmpty)
+        table.remove(slot.pointee.hash, index: activity)
+        identifiers.free(slot.pointee.identifierBlock)
+        slots.free(activity)
+    }
+
+    // MARK: - Phases
+
+    /// Enters a phase without a timer. Inlined, so that what goes with a phase costs nothing where another is entered.
+    @inline(__always)
+    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
+        precondition(!phase.hasTimer)
+        change(to: phase, activity)
+        switch phase {
+        case .awakened: awakened.append(activity)
+        case .parked: parked.append(activity)
+        default: break
+        }
+    }
+
+    /// Enters a phase that ends when its timer fires.
+    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, untilMilliseconds: Int64) {
+        precondition(phase.hasTimer)
+        change(to: phase, activity)
+        timers.set(activity, dueMilliseconds: untilMilliseconds)
+    }
+
+    /// Begins an idle activity's turn with a command.
+    @inline(__always)
+    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
+        precondition(slots[activity].phase == .idle && phase.holdsCredit)
+        enter(phase, activity)
+        slots[activity].current = record
+    }
+
+    @inline(__always)
+    private mutating func change(to next: ActivityPhase, _ activity: UInt32) {
+        let slot = slots.mutableAddress(of: activity)
+        precondition(slot.pointee.phase.mayLead(to: next), "an activity cannot enter this phase from the one it is in")
+        if slot.pointee.phase.hasTimer { timers.clear(activity) }
+        slot.pointee.phase = next
+        if !next.mayHaveCurrent { slot.pointee.current = .max }
+    }
+
+    /// The next activity that was awakened; it is idle now.
+    mutating func popAwakened() -> UInt32? {
+        guard let activity = awakened.popFirst() else { return nil }
+        enter(.idle, activity)
+        return activity
+    }
+
+    /// The next activity that was parked; it is idle now.
+    mutating func popParked() -> UInt32? {
+        guard let activity = parked.popFirst() else { return nil }
+        enter(.idle, activity)
+        return activity
+    }
+
+    mutating func fireTimers(now: Moment) {
+        timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
+    }
+
+    /// The next activity whose timer fired, still in the phase that had the timer.
+    mutating func popDue() -> UInt32? { due.popFirst() }
+
+    /// When the next timer may fire; nil if none is set.
+    var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(searchSlots: 16) }
+}

@@ -1,0 +1,43 @@
+extension Delivery {
+    /// The lane reads ahead: it begins nothing until it has caught up.
+    public var isReadingAhead: Bool { readAhead.phase == .reading }
+
+    /// How far a partition of this lane is behind the end of its log: records that the lane has not received. Of the registrations topic
+    /// it does not matter.
+    ///
+    /// - Parameter isAssumed: whether nothing has been heard of the partition, and the number is a guess.
+    public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
+        guard let partition = partitions[place], partition.pointee.phase == .assigned,
+            partition.pointee.topic == .commands
+        else { return }
+        follow(
+            readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now),
+            now: now
+        )
+    }
+
+    mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
+        follow(readAhead.partitionLeaves(&partition.pointee.lag), now: now)
+    }
+
+    mutating func advanceReadAhead(now: Moment) {
+        guard readAhead.phase != .off else { return }
+        follow(readAhead.advance(fullness, now: now), now: now)
+    }
+
+    private var fullness: ReadAhead.Fullness {
+        if holds(quarters: 3) { return .aboveThreeQuarters }
+        return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
+    }
+
+    /// Whether the lane holds more than so many quarters of its records, or a partition spans as much of its window.
+    private func holds(quarters: Int) -> Bool {
+        records.count > records.limit / 4 * quarters
+            || partitions.spansMore(than: configuration.ledgerWindowOffsets / 4 * quarters)
+    }
+
+    private mutating func follow(_ decision: ReadAhead.Decision, now: Moment) {
+        guard decision == .beginParked else { return }
+        while let activity = activities.popParked() { begin(activity, now: now) }
+    }
+}

@@ -1,0 +1,151 @@
+import LiveActivity
+
+/// The records of a lane: their slots, and the blocks that hold their texts, tokens and bodies.
+struct Records: ~Copyable {
+    private var slots: Slab<RecordSlot>
+    private var arena = Arena()
+    /// One state for many activities is laid out once.
+    private var lastBody = RepeatedBody()
+
+    init(limit: Int) { slots = Slab(limit: limit) }
+
+    var count: Int { slots.count }
+    var limit: Int { slots.limit }
+    var isFull: Bool { slots.isFull }
+    /// One above the largest index that was ever given out: the bound for a walk over all records.
+    var indexBound: UInt32 { slots.indexBound }
+
+    func isInUse(_ record: UInt32) -> Bool { slots.isInUse(record) }
+
+    subscript(_ record: UInt32) -> RecordSlot {
+        unsafeAddress { slots.address(of: record) }
+        unsafeMutableAddress { slots.mutableAddress(of: record) }
+    }
+
+    /// Valid until the next allocation.
+    func address(of record: UInt32) -> UnsafePointer<RecordSlot> { slots.address(of: record) }
+
+    /// Valid until the next allocation.
+    mutating func mutableAddress(of record: UInt32) -> UnsafeMutablePointer<RecordSlot> {
+        slots.mutableAddress(of: record)
+    }
+
+    /// Has the processor fetch a record that will be looked at soon; the index may be any.
+    func prefetch(_ record: UInt32) { slots.prefetch(record) }
+
+    /// Inlined, so that the slot is built in its place and not copied there.
+    @inline(__always)
+    mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
+
+    /// Frees a record's slot and all that it holds. Nothing outside may name it any more.
+    mutating func free(_ record: UInt32) {
+        let slot = slots.address(of: record)
+        arena.free(slot.pointee.block)
+        arena.free(slot.pointee.tokenBlock)
+        slot.pointee.body.release(to: &arena)
+        slots.free(record)
+    }
+
+    // MARK: - Texts
+
+    /// Room for the texts of a record, for as long as it has its slot.
+    mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
+
+    /// Frees what a record held before its slot was filled with something else.
+    mutating func free(contentOf old: RecordSlot) {
+        arena.free(old.block)
+        arena.free(old.tokenBlock)
+        old.body.release(to: &arena)
+    }
+
+    /// Room for a record's token, which has none of its own until there is one: most commands are replaced before Redis names it.
+    private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+        if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMost) }
+        return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMost)
+    }
+
+    /// What is over the most that a token has is cut.
+    mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
+        let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMost))
+        tokenRoom(of: record).copyMemory(from: token)
+        slots[record].tokenCount = token.count
+    }
+
+    /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
+    mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
+        let room = tokenRoom(of: record)
+        slots[record].tokenCount = Hexadecimal.copyLowercased(text.range.bytes(in: value), into: room)
+    }
+
+    /// A command that is replaced leaves the room of its token and body to the next one, which finds it in the processor's cache.
+    mutating func freeTokenAndBody(of record: UInt32) {
+        let slot = slots.mutableAddress(of: record)
+        arena.free(slot.pointee.tokenBlock)
+        slot.pointee.tokenBlock = .none
+        slot.pointee.tokenCount = 0
+        slot.pointee.body.release(to: &arena)
+        slot.pointee.body = .none
+    }
+
+    // MARK: - Bodies
+
+    /// Bytes of its own, copied: of a record that goes to the dead letters, or of a body that is to be changed.
+    mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
+        let body = SharedBody(bytes.count, in: &arena)
+        body.room.copyMemory(from: bytes)
+        return body
+    }
+
+    mutating func release(_ body: SharedBody) { body.release(to: &arena) }
+
+    /// Lays out the body of a record's command.
+    mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
+        let body = SharedBody(command.bodyCount, in: &arena)
+        slots[record].layout = Body.write(command, from: value, into: body.room)
+        slots[record].body = body
+    }
+
+    /// The same of a command whose `aps` dictionary is known by a number: it holds the last one's body, if that is the same.
+    mutating func setBody(
+        of record: UInt32,
+        to command: Command,
+        from value: UnsafeRawBufferPointer,
+        dictionary: UInt64
+    ) {
+        let last = lastBody
+        if last.dictionary == dictionary,
+            isEqual(last.layout.members.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
+        {
+            slots[record].layout = last.layout
+            slots[record].body = last.body.held()
+            return
+        }
+        setBody(of: record, to: command, from: value)
+        lastBody.body.release(to: &arena)
+        lastBody = RepeatedBody(
+            body: slots[record].body.held(),
+            layout: slots[record].layout,
+            dictionary: dictionary
+        )
+    }
+
+    /// Puts another command's alert, for which there is room, into a record's body.
+    mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
+        let (old, layout) = (slots[record].body, slots[record].layout)
+        let body = SharedBody(Body.count(old.bytes, layout, carryingAlertOf: alert.count), in: &arena)
+        slots[record].layout = Body.write(old.bytes, layout, carrying: alert, into: body.room)
+        slots[record].foreignAlert = version
+        slots[record].body = body
+        old.release(to: &arena)
+    }
+
+    /// A record's body to be changed: its own, a copy if it was not.
+    mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+        let body = slots[record].body
+        guard body.isShared else { return body.room }
+        let own = makeBody(copying: body.bytes)
+        slots[record].body = own
+        body.release(to: &arena)
+        return own.room
+    }
+}

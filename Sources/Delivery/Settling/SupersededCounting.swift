@@ -1,0 +1,40 @@
+import LiveActivity
+
+/// Which superseded commands have no result of their own: the command that takes the place of such a command counts it instead.
+struct SupersededCounting {
+    let results: SupersededResults
+
+    /// - Parameter isBacklogKnown: whether the lane is known to be behind.
+    func isOn(isBacklogKnown: Bool) -> Bool {
+        switch results {
+        case .each: false
+        case .countedWhenBehind: isBacklogKnown
+        case .counted: true
+        }
+    }
+}
+
+/// The commands without a result of their own that a command took the place of, and that those had counted.
+struct SupersededCount: BitwiseCopyable {
+    private(set) var commands: UInt32 = 0
+
+    /// Counts a command, and what that command had counted. The count stays at its maximum where that is exceeded.
+    mutating func add(commandWith other: SupersededCount) {
+        let (sum, isTooMuch) = commands.addingReportingOverflow(other.commands &+ 1)
+        commands = isTooMuch ? .max : sum
+    }
+}
+
+extension RecordSlot {
+    /// Redis knows nothing of it, and nothing is to be told but that it is over. What was to begin an activity, and what was told to be
+    /// `held`, have results of their own; and a token that the newer one could not take along is registered when a result is acknowledged.
+    var mayBeCounted: Bool {
+        admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
+            && resultsBefore == 0
+    }
+
+    /// Whether its body has an alert that is certainly its own: one that came out of Redis may be an older command's.
+    var hasOwnAlert: Bool {
+        !layout.alert.isAbsent && foreignAlert == nil && topic == .commands && resultsBefore == 0
+    }
+}

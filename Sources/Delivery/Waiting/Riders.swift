@@ -1,0 +1,49 @@
+/// Which older command's alert a record carries, and which newer command carries the record's own.
+struct RiderLink: BitwiseCopyable {
+    /// The older command whose alert this one carries; its outcome comes with this one's. `.max`: none.
+    fileprivate(set) var rider: UInt32 = .max
+    /// The newer command that carries this one's alert. `.max`: none.
+    fileprivate(set) var carrier: UInt32 = .max
+}
+
+extension Records {
+    /// A record has one rider at the most, and a rider has none.
+    mutating func setRider(of carrier: UInt32, to rider: UInt32) {
+        precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
+        self[carrier].riderLink.rider = rider
+        self[rider].riderLink.carrier = carrier
+    }
+
+    mutating func removeRider(of carrier: UInt32) -> UInt32? {
+        let rider = self[carrier].riderLink.rider
+        guard rider != .max else { return nil }
+        self[carrier].riderLink.rider = .max
+        self[rider].riderLink.carrier = .max
+        return rider
+    }
+}
+
+/// A command of an activity with an alert that was overtaken by one that another worker admitted: it waits for that one to be read here,
+/// to ride on with it, for so long.
+struct RiderAwaitingCarrier: BitwiseCopyable {
+    /// `.max`: none.
+    private(set) var record: UInt32 = .max
+    private(set) var untilMilliseconds: Int64 = 0
+
+    init() {}
+
+    init(record: UInt32, untilMilliseconds: Int64) {
+        self.record = record
+        self.untilMilliseconds = untilMilliseconds
+    }
+
+    var isNone: Bool { record == .max }
+
+    func isOverdue(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
+
+    mutating func take() -> UInt32 {
+        precondition(!isNone)
+        defer { record = .max }
+        return record
+    }
+}

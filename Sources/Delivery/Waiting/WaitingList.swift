@@ -1,0 +1,53 @@
+/// The commands of one activity that wait for its turn, in the order in which they are to go: a list that is linked through their slots.
+///
+/// It is a few commands long at the most: a start and a state for each life of the activity that waits.
+struct WaitingList: BitwiseCopyable {
+    /// A record's place in its activity's list.
+    struct Link: BitwiseCopyable {
+        fileprivate var next: UInt32 = .max
+    }
+
+    /// `.max`: nothing waits.
+    private(set) var first: UInt32 = .max
+    private(set) var last: UInt32 = .max
+
+    var isEmpty: Bool { first == .max }
+
+    mutating func append(_ record: UInt32, in records: inout Records) {
+        records[record].waitingLink.next = .max
+        if isEmpty { first = record } else { records[last].waitingLink.next = record }
+        last = record
+    }
+
+    mutating func prepend(_ record: UInt32, in records: inout Records) {
+        records[record].waitingLink.next = first
+        if isEmpty { last = record }
+        first = record
+    }
+
+    mutating func popFirst(in records: inout Records) -> UInt32? {
+        guard !isEmpty else { return nil }
+        let record = first
+        remove(record, in: &records)
+        return record
+    }
+
+    mutating func replaceLast(by record: UInt32, in records: inout Records) {
+        remove(last, in: &records)
+        append(record, in: &records)
+    }
+
+    mutating func remove(_ record: UInt32, in records: inout Records) {
+        let next = records[record].waitingLink.next
+        var previous = UInt32.max
+        if first == record {
+            first = next
+        } else {
+            previous = first
+            while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
+            records[previous].waitingLink.next = next
+        }
+        if last == record { last = previous }
+        records[record].waitingLink.next = .max
+    }
+}
