@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# The worker, and the rest of the program with it. `make image` builds it; `make image-check` takes the later stages'
+# The program causeway: the worker, and what its operators ask with. `make image` builds it; `make image-check` takes the later stages'
 # steps in plain Debian roots, without a container engine.
 
 # The oldest C library that the image has to run with is the builder's: Debian 12's.

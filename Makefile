@@ -41,11 +41,12 @@ test-deps: deps
 bench-deps: deps
 	@.ci/packages $(BENCH_PACKAGES)
 
-build: deps ## Build the program: .build/release/causeway
+build: deps ## Build both programs: .build/release/causeway and causeway-lab
 	swift build --configuration release --product causeway
+	swift build --configuration release --product causeway-lab
 
 demo: build ## Play a cricket season to 3,000 simulated phones, in about a minute
-	@.build/release/causeway demo $(DEMO)
+	@.build/release/causeway-lab demo $(DEMO)
 
 # So many tests at a time: what a test waits for would else wait behind a thousand others.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
@@ -55,7 +56,7 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
 
 campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of the fleet: three quarters of an hour
-	Tests/Checker/campaign .build/release/causeway
+	Tests/Checker/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter RedisTests.DifferentialTests
 	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter DeliveryTests.SimulationTests
 
@@ -112,6 +113,7 @@ image: ## Build the container image (needs Docker)
 image-check: deps ## Take the image's steps in plain Debian roots (as root), and run the program in them
 	@.ci/packages debootstrap binutils libcurl4-openssl-dev
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
+	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
 	@.ci/image-root .build/image/release/causeway
 
 clean: ## Remove what was built

@@ -18,6 +18,7 @@ let package = Package(
     name: "causeway",
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
+        .executable(name: "causeway-lab", targets: ["CausewayLab"]),
         // The benchmarks, a package of their own, measure these.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
@@ -85,15 +86,26 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What both programs say and ask with. Not `CommandLine`, which is a type of the standard library.
+        .target(name: "CausewayCommandLine", dependencies: ["Kafka", "Reactor"], swiftSettings: settings),
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayConfiguration", "Observability", "CausewayWorker", "APNsSimulator", "COpenSSL", "Delivery",
-                "Kafka", "LiveActivity", "Reactor", "Redis",
+                "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker", "COpenSSL", "Kafka", "LiveActivity",
+                "Observability", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "CausewayLab",
+            dependencies: [
+                "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery", "Kafka",
+                "LiveActivity", "Reactor",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
         ),
@@ -162,14 +174,24 @@ let package = Package(
         ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["causeway", "CausewayConfiguration", "Kafka", "LiveActivity", "Reactor", "Testbed"],
+            dependencies: [
+                "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab", "Kafka", "LiveActivity",
+                "Reactor", "Testbed",
+            ],
             swiftSettings: settings
         ),
-        .testTarget(name: "DemoTests", dependencies: ["causeway", "LiveActivity", "Testbed"], swiftSettings: settings),
-        .testTarget(name: "SeasonTests", dependencies: ["causeway", "Testbed"], swiftSettings: settings),
+        .testTarget(
+            name: "DemoTests",
+            dependencies: ["CausewayCommandLine", "CausewayLab", "LiveActivity", "Testbed"],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "SeasonTests", dependencies: ["CausewayLab", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["causeway", "Delivery", "Kafka", "LiveActivity", "Reactor", "Testbed"],
+            dependencies: [
+                "causeway", "CausewayCommandLine", "CausewayLab", "Delivery", "Kafka", "LiveActivity", "Reactor",
+                "Testbed",
+            ],
             swiftSettings: settings
         ),
     ]

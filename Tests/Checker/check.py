@@ -2,7 +2,7 @@
 """Holds a run of Causeway against its promises, from outside: it reads only what was written down, and shares no code with the
 program. Needs Python 3.11 and nothing else.
 
-  check.py DIRECTORY                     as `causeway demo --evidence DIRECTORY` leaves it
+  check.py DIRECTORY                     as `causeway-lab demo --evidence DIRECTORY` leaves it
   check.py DIRECTORY --results-again 400 --repeats 40
                                          after a crash: so many results, and pushes, may have come twice
 
@@ -11,7 +11,7 @@ The directory holds, as lines of JSON:
   commands.jsonl   what the producer wrote: command (its id), activity, event, time (ms), alert (title or null),
                    state (FNV-1a, 64 bits, of the content state's bytes)
   results.jsonl    the results topic, as `causeway results` prints it
-  pushes.jsonl     the simulator's log, as `causeway simulator --push-log` writes it
+  pushes.jsonl     the simulator's log, as `causeway-lab simulator --push-log` writes it
   policy.json      spacingMilliseconds and budget (pushes, refillPerHour, reservedForAlerts), for all activities
 
 Exit codes: 0 every law holds; 1 one is broken; 2 the evidence cannot be read."""

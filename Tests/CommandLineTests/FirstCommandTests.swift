@@ -18,7 +18,8 @@ struct FirstCommandTests {
         let simulator = try RunningProgram(
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns"), "--shapes", shapes]
-                    + ["--bootstrap-servers", broker.bootstrapServers]
+                    + ["--bootstrap-servers", broker.bootstrapServers],
+                of: .lab
             )
         )
         let place = try simulator.readiness()

@@ -20,24 +20,34 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in ["worker", "simulator", "demo", "send", "check", "inspect", "results", "topics"] {
+        for command in ["worker", "send", "check", "inspect", "results", "health", "topics", "plan"] {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
-        #expect(!run.output.contains("broker "))
+        #expect(!run.output.contains("metrics-page"))
+        let lab = try ProgramRun.run("--help", of: .lab)
+        for command in Self.labCommands { #expect(lab.output.contains("\n  \(command) "), "\(command)") }
     }
+
+    private static let labCommands = ["demo", "simulator", "broker", "backlog"]
 
     @Test(
         "Every command explains itself with an example",
-        arguments: [
-            "worker", "simulator", "demo", "send", "check", "inspect", "results", "topics", "broker", "backlog",
-        ]
+        arguments: ["worker", "send", "check", "inspect", "results", "topics"].map { (ProgramRun.Program.causeway, $0) }
+            + labCommands.map { (.lab, $0) }
     )
-    func commands(name: String) throws {
-        let run = try ProgramRun.run(name, "--help")
+    func commands(program: ProgramRun.Program, name: String) throws {
+        let run = try ProgramRun.run(name, "--help", of: program)
         #expect(run.exitCode == 0)
         #expect(run.output.contains("Example"))
-        #expect(run.output.contains("  causeway \(name)"))
-        #expect(run.output == (try ProgramRun.run("help", name)).output)
+        #expect(run.output.contains("  \(program.rawValue) \(name)"))
+        #expect(run.output == (try ProgramRun.run("help", name, of: program)).output)
+    }
+
+    @Test("A command that has moved says where to", arguments: labCommands)
+    func moved(name: String) throws {
+        let run = try ProgramRun.run(name, "--help")
+        #expect(run.exitCode == 64)
+        #expect(run.errors.contains("causeway-lab \(name)"))
     }
 
     @Test(
@@ -46,15 +56,27 @@ struct HelpTests {
             ["nonsense"], ["worker", "--colour"], ["send"], ["send", "-b", "a:1", "--topic", "x", "--registrations"],
             ["send", "-b", "a:1", "--count", "0"], ["send", "-b", "a:1", "--rate", "-1"],
             ["send", "-b", "a:1", "-X", "x"], ["check"],
-            ["check", "--commands", "-", "--registrations", "-"], ["broker", "--topic", "a:0"],
-            ["broker", "--partitions", "0"],
-            ["simulator", "--port", "65536"],
+            ["check", "--commands", "-", "--registrations", "-"],
             ["topics", "--create"], ["topics", "--partitions", "0"], ["topics", "--replication-factor", "1"],
             ["inspect", "--results", "101", "x"], ["inspect", "x", "--device", "y"], ["inspect", ""],
         ]
     )
     func usage(arguments: [String]) throws {
-        let process = ProgramRun.process(arguments)
+        try expectUsage(ProgramRun.process(arguments))
+    }
+
+    @Test(
+        "So does one of the lab",
+        arguments: [
+            ["nonsense"], ["broker", "--topic", "a:0"], ["broker", "--partitions", "0"],
+            ["simulator", "--port", "65536"], ["demo", "--followers", "0"], ["backlog", "--activities", "7"],
+        ]
+    )
+    func labUsage(arguments: [String]) throws {
+        try expectUsage(ProgramRun.process(arguments, of: .lab))
+    }
+
+    private func expectUsage(_ process: Process) throws {
         let errors = Pipe()
         process.standardError = errors
         process.standardOutput = FileHandle.nullDevice

@@ -31,7 +31,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns")]
                     + ["--shapes", repository.appendingPathComponent("Config/examples/ride/shapes.json").path]
-                    + ["--bootstrap-servers", broker.bootstrapServers]
+                    + ["--bootstrap-servers", broker.bootstrapServers],
+                of: .lab
             )
         )
         let place = try simulator.readiness()

@@ -13,15 +13,24 @@ struct ProgramRun {
     var outputLines: [String] { output.split(separator: "\n").map(String.init) }
     var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
 
-    /// The program stands beside the test bundle, in the same build.
-    static let executable: URL = {
-        let bundle = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-        return bundle.deletingLastPathComponent().appendingPathComponent("causeway")
-    }()
+    /// They stand beside the test bundle, in the same build.
+    enum Program: String {
+        case causeway
+        case lab = "causeway-lab"
 
-    static func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
+        var executable: URL {
+            let bundle = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+            return bundle.deletingLastPathComponent().appendingPathComponent(rawValue)
+        }
+    }
+
+    static func process(
+        _ arguments: [String],
+        of program: Program = .causeway,
+        environment: [String: String] = [:]
+    ) -> Process {
         let process = Process()
-        process.executableURL = executable
+        process.executableURL = program.executable
         process.arguments = arguments
         // Nothing of the tester's own environment may be a key.
         let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CAUSEWAY_") }
@@ -30,10 +39,13 @@ struct ProgramRun {
     }
 
     /// Runs the program to its end.
-    static func run(_ arguments: String..., input: String = "", environment: [String: String] = [:]) throws
-        -> ProgramRun
-    {
-        try run(process(arguments, environment: environment), input: input)
+    static func run(
+        _ arguments: String...,
+        of program: Program = .causeway,
+        input: String = "",
+        environment: [String: String] = [:]
+    ) throws -> ProgramRun {
+        try run(process(arguments, of: program, environment: environment), input: input)
     }
 
     static func run(_ process: Process, input: String = "") throws -> ProgramRun {

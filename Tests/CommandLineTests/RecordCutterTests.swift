@@ -1,6 +1,7 @@
 import Testbed
 import Testing
 
+@testable import CausewayCommandLine
 @testable import causeway
 
 @Suite("Cutting input into records", .ownThread)

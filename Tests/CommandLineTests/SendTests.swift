@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-@Suite("causeway send and causeway broker", .ownThread)
+@Suite("causeway send and causeway-lab broker", .ownThread)
 struct SendTests {
     private func command(_ activity: String, timestamp: Int = 1_790_000_000) -> String {
         #"{"app":"x","activity":"\#(activity)","#
@@ -159,7 +159,7 @@ struct SendTests {
 
     @Test("The broker says where it is, serves its topics, and ends on SIGTERM or with its input")
     func broker() throws {
-        let broker = try RunningProgram(ProgramRun.process(["broker", "--topic", "extra:2"]))
+        let broker = try RunningProgram(ProgramRun.process(["broker", "--topic", "extra:2"], of: .lab))
         let servers = try #require(try broker.readiness()["bootstrapServers"] as? String)
         #expect(servers.hasPrefix("127.0.0.1:"))
         for topic in ["causeway.commands", "extra"] {
@@ -168,7 +168,7 @@ struct SendTests {
         }
         #expect(broker.terminate() == 0)
         // The helper gives it no input, so it ends at once.
-        let child = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"]))
+        let child = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"], of: .lab))
         _ = try child.readiness()
         #expect(child.exitCode() == 0)
     }

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@Suite("causeway simulator", .ownThread)
+@Suite("causeway-lab simulator", .ownThread)
 struct SimulatorCommandTests {
     private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
 
@@ -10,7 +10,7 @@ struct SimulatorCommandTests {
     func life() throws {
         let directory = try TemporaryDirectory()
         let simulator = try RunningProgram(
-            ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes])
+            ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes], of: .lab)
         )
         let place = try simulator.readiness()
         let port = try #require(place["apnsPort"] as? Int)
@@ -41,7 +41,9 @@ struct SimulatorCommandTests {
 
     @Test("Its own directory is gone when it ends")
     func temporary() throws {
-        let simulator = try RunningProgram(ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"]))
+        let simulator = try RunningProgram(
+            ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"], of: .lab)
+        )
         let file = try #require(try simulator.readiness()["caFile"] as? String)
         #expect(FileManager.default.fileExists(atPath: file))
         #expect(simulator.terminate() == 0)
@@ -66,7 +68,7 @@ struct SimulatorCommandTests {
             #"{"app":"a","attributesTypes":[{"name":"T","attributes":{"x":"number"},"contentState":{}}]}"#,
             to: "field.json"
         )
-        let process = ProgramRun.process(["simulator"] + arguments)
+        let process = ProgramRun.process(["simulator"] + arguments, of: .lab)
         process.currentDirectoryURL = directory.url
         let errors = Pipe()
         process.standardError = errors

@@ -1,10 +1,11 @@
+import CausewayCommandLine
 import Foundation
 import Kafka
 import LiveActivity
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("What a checker is left", .ownThread)
 struct EvidenceTests {
@@ -64,7 +65,7 @@ struct EvidenceTests {
         for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
         _ = try Evidence(directory: directory.path)
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
-        #expect(throws: DemoError.self) { try Evidence(directory: "/nowhere/at/all") }
+        #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
     }
 
     @Test func linesOfAFileThatGrows() throws {

@@ -1,7 +1,7 @@
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The page at the end", .ownThread)
 struct PageTests {

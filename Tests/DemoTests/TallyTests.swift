@@ -2,7 +2,7 @@ import LiveActivity
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The tally of results", .ownThread)
 struct TallyTests {

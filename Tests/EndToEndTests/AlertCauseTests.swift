@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// What alerts tell of is made to happen, and the chart's rules are evaluated over what the worker showed meanwhile: those fire that
 /// should, and no other. What takes load or time is in ``AlertLoadTests``.

@@ -2,7 +2,7 @@ import Foundation
 import Kafka
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 extension ExampleRun {
     /// Puts another worker in the stage's place, which listens where that did and is started by a program that comes before it.
@@ -12,7 +12,7 @@ extension ExampleRun {
         stage.parts.append(
             try ChildProcess(
                 name: "another worker",
-                command: program + [ExampleRun.executable, "worker", "--config", stage.path("causeway.yaml")],
+                command: program + [ExampleRun.programs.causeway, "worker", "--config", stage.path("causeway.yaml")],
                 logFile: stage.path("worker.log")
             )
         )

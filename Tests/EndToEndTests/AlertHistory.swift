@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// What a Prometheus would have seen of a worker, and what the chart's rules make of it, as its own promtool says.
 ///

@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// Causes of alerts that take load, time, or a fault inside the worker.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// A run of the ride's app, on whose end the chart's rules are evaluated over what its worker showed.
 func withAlerts(

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// Many phones with one activity each, whose tokens the worker knows.
 final class Crowd {

@@ -2,9 +2,9 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
-/// A run of `causeway demo`, from outside.
+/// A run of `causeway-lab demo`, from outside.
 struct DemoRun {
     var code: Int32
     /// All that it printed.
@@ -20,7 +20,7 @@ struct DemoRun {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
             let json = "\(directory.path)/figures.json"
-            let output = try outputOf(ExampleRun.executable, ["demo", "--json", json, "--data", data] + arguments)
+            let output = try outputOf(ExampleRun.programs.lab, ["demo", "--json", json, "--data", data] + arguments)
             let figures = (try? TextFile.read(json))
                 .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
             #expect(SecretSearch().findings(in: output.text) == [])

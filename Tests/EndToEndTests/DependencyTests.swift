@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// What a worker needs comes later than the worker, or goes and comes back.
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))

@@ -2,7 +2,7 @@ import Foundation
 import Kafka
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// Real processes, and one or more example apps on them. Used from one thread.
 final class ExampleRun {
@@ -13,11 +13,8 @@ final class ExampleRun {
     private var relay: RegistrationRelay
     private let directory: WorkDirectory
 
-    /// The program that was built beside these tests.
-    static var executable: String {
-        let own = SeasonFiles.executable
-        return own.prefix(upTo: own.lastIndex(of: "/") ?? own.startIndex) + "/causeway"
-    }
+    /// What was built beside these tests.
+    static var programs: ProgramFiles { get throws(LabError) { try ProgramFiles() } }
 
     /// - Parameters:
     ///   - apps: by a short name, which becomes its name in the worker's configuration.
@@ -29,7 +26,7 @@ final class ExampleRun {
         configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
     ) throws {
         directory = try WorkDirectory()
-        stage = try Stage(directory: directory.path, executable: Self.executable)
+        stage = try Stage(directory: directory.path, programs: Self.programs)
         do {
             if let broker { try Self.use(broker, on: stage) } else { try stage.startBroker() }
             try stage.startRedis()
@@ -126,7 +123,7 @@ final class ExampleRun {
     /// Carries what the apps post to the worker, until so many have been carried in all.
     func relay(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimitSeconds * 1_000)
-        try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(DemoError) in
+        try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(LabError) in
             try stage.check()
             wire.takeReports()
         }

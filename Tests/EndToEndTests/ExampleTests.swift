@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The example activities, from Kafka to the Lock Screen", .serialized, .timeLimit(.minutes(10)))
 struct ExampleTests {

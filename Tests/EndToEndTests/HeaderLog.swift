@@ -1,7 +1,7 @@
 import Foundation
 import Kafka
 
-@testable import causeway
+@testable import CausewayLab
 
 /// The headers of results, by command, and of dead letters.
 final class HeaderLog: ConsumerHandler {

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("As many lanes as processors that may be used", .timeLimit(.minutes(10)))
 struct LaneCountTests {
@@ -12,7 +12,7 @@ struct LaneCountTests {
         try await onOwnThread {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
-            let stage = try Stage(directory: directory.path, executable: ExampleRun.executable)
+            let stage = try Stage(directory: directory.path, programs: ExampleRun.programs)
             defer { stage.stop() }
             let shapes = ExampleFiles("ride").path("shapes.json")
             try stage.startBroker()
@@ -28,7 +28,7 @@ struct LaneCountTests {
             stage.parts.append(
                 try ChildProcess(
                     name: "worker",
-                    command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.executable]
+                    command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.programs.causeway]
                         + worker,
                     logFile: stage.path("worker.log")
                 )

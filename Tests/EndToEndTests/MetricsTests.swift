@@ -1,8 +1,10 @@
+import CausewayCommandLine
 import Foundation
 import LiveActivity
 import Testbed
 import Testing
 
+@testable import CausewayLab
 @testable import causeway
 
 @Suite("What a worker shows of itself", .timeLimit(.minutes(10)))
@@ -170,7 +172,7 @@ struct MetricsTests {
             try run.awaitMetrics("the first worker") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             let second = try ChildProcess(
                 name: "second worker",
-                command: [ExampleRun.executable, "worker", "--config", run.stage.path("causeway.yaml")],
+                command: [ExampleRun.programs.causeway, "worker", "--config", run.stage.path("causeway.yaml")],
                 logFile: run.stage.path("second.log")
             )
             #expect(second.wait(milliseconds: 60_000) == .exited(70))
@@ -186,7 +188,7 @@ struct MetricsTests {
             defer { run.close() }
             let configuration = run.stage.path("causeway.yaml")
             try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 20 }
-            let health = [ExampleRun.executable, "health"]
+            let health = try [ExampleRun.programs.causeway, "health"]
             let live = try outputOf(health[0], ["health", "--config", configuration])
             #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
             let ready = try outputOf(
@@ -211,13 +213,13 @@ struct MetricsTests {
         let moved = text.replacingOccurrences(of: "port: \(run.stage.httpPort)", with: "port: 1")
         for edited in [moved, "no: configuration\n"] {
             try edited.write(toFile: path, atomically: true, encoding: .utf8)
-            let live = try outputOf(ExampleRun.executable, ["health", "--process", "\(process)"])
+            let live = try outputOf(ExampleRun.programs.causeway, ["health", "--process", "\(process)"])
             #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
         }
-        let wrong = try outputOf(ExampleRun.executable, ["health", "--config", path])
+        let wrong = try outputOf(ExampleRun.programs.causeway, ["health", "--config", path])
         #expect(wrong.code == 78, "\(wrong.text)")
         try text.write(toFile: path, atomically: true, encoding: .utf8)
-        let none = try outputOf(ExampleRun.executable, ["health", "--process", "\(getpid())"])
+        let none = try outputOf(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
         #expect(none.code == 1, "\(none.text)")
         #expect(WorkerProcess.all.map(\.identifier).contains(process) == false, "the tests are another program")
         for (line, host, port) in [

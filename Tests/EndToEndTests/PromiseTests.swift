@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// Seasons that run ten times faster than phones may change, with a budget that is too small for them, held against all promises by a
 /// checker that shares nothing with the program (`Tests/Checker`).
@@ -89,7 +89,7 @@ struct PromiseTests {
         let json = "\(directory.path)/figures.json"
         let run = try await onOwnThread {
             try outputOf(
-                ExampleRun.executable,
+                ExampleRun.programs.lab,
                 [
                     "backlog", "--commands", "200000", "--activities", "2000", "--json", json, "--unhurried",
                     "--superseded-results", supersededResults.rawValue, "--data", ExampleFiles("season").directory.path,

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(10)))
 struct ProviderTokenTests {
@@ -22,7 +22,7 @@ struct ProviderTokenTests {
             run.stage.parts.append(
                 try ChildProcess(
                     name: "other worker",
-                    command: [ExampleRun.executable, "worker", "--config", run.stage.path("other.yaml")],
+                    command: [ExampleRun.programs.causeway, "worker", "--config", run.stage.path("other.yaml")],
                     logFile: run.stage.path("other.log")
                 )
             )

@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import causeway
+@testable import CausewayLab
 
 /// An address that begins to answer when it is told to: `Tests/Relay/relay.py`.
 struct Relay {

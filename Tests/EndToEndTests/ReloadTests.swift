@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {

@@ -1,6 +1,7 @@
+import CausewayCommandLine
 import Foundation
 
-@testable import causeway
+@testable import CausewayLab
 
 /// One reading of a worker's `/metrics`.
 struct Scrape {
@@ -49,7 +50,7 @@ struct Page {
 
     init(_ path: String, port: UInt16) throws {
         let address = PageAddress(host: "127.0.0.1", port: port, path: path)
-        let answer = try PageClient(address: address, timeoutSeconds: 10).get()
+        let answer = try PageClient(address: address, timeoutSeconds: 10).request()
         status = answer.status
         text = String(decoding: answer.body, as: UTF8.self)
     }

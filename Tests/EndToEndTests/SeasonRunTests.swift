@@ -2,14 +2,14 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct SeasonRunTests {
     private static let matches = 3
     private static let followers = 6
 
-    /// Runs `causeway demo` with the small season, and gives back its exit code, its page and its figures.
+    /// Runs `causeway-lab demo` with the small season, and gives back its exit code, its page and its figures.
     private func demo(_ arguments: [String]) async throws -> DemoRun {
         try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
     }
@@ -53,7 +53,7 @@ struct SeasonRunTests {
         let run = try await DemoRun.run(data: "/nowhere")
         #expect(run.code == 1)
         #expect(
-            run.page.contains("causeway demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),
+            run.page.contains("causeway-lab demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),
             "\(run.page)"
         )
     }

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// What must stand in nothing that a person, a log collector or a dashboard reads: device tokens, provider tokens, signing keys.
 struct SecretSearch {

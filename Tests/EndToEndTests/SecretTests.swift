@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("No secret in what a worker says", .timeLimit(.minutes(10)))
 struct SecretTests {

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {

@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// A collector of another make (Python) takes what the worker exports.
 @Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("A trace that comes with a command", .timeLimit(.minutes(10)))
 struct TraceTests {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// One update after another to the activity that the app started by itself.
 final class Traffic {

@@ -82,6 +82,7 @@ class Stage:
 
     def __init__(self, program, kind, directory, group):
         self.program = program
+        self.lab = f"{program}-lab"
         self.kind = kind
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
@@ -156,7 +157,7 @@ class Stage:
     def start_simulator(self):
         """Its gate stays shut: there is no APNs yet, only keys and certificates."""
         command = [
-            self.program, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
+            self.lab, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
             "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
             "--push-log", self.path("pushes.jsonl"),
         ]

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("Comma-separated values")
 struct CommaSeparatedValuesTests {

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The season's records", .ownThread)
 struct MatchRecordsTests {

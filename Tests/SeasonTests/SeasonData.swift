@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 /// The season that is shipped, read once for all tests.
 enum SeasonData {

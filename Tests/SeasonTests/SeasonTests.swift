@@ -1,7 +1,7 @@
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The 2018 season", .ownThread)
 struct SeasonTests {

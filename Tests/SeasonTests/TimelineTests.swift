@@ -1,7 +1,7 @@
 import Testbed
 import Testing
 
-@testable import causeway
+@testable import CausewayLab
 
 @Suite("The squeezed time line", .ownThread)
 struct TimelineTests {

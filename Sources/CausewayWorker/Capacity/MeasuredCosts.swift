@@ -9,7 +9,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// The season of `make demo` (718,800 commands, 162,090 pushes, one worker) took 8.71 s: 12.1 µs for each command, or 53.7 µs for
     /// each push, if all of it is put on one of the two. It is the run that README.md shows; quieter machines have taken 7.4 s. It is
     /// split between them in the ratio of the stages' own measured costs (Design.md, "What it costs": 2.5 µs for a command, 8 µs for a
-    /// push). At full load both cost less: `causeway backlog` took 4.2 to
+    /// push). At full load both cost less: `causeway-lab backlog` took 4.2 to
     /// 5.0 µs for a command that is merged away, and 19.2 µs for one that is pushed, its own cost and the process's start included.
     package var nanosecondsPerCommand: Int64 = 7_000
     /// CPU of the whole worker process for a push, beyond its command's: two Redis calls, one HTTP/2 request over TLS, its answer.

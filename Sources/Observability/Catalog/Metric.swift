@@ -1,5 +1,5 @@
 /// Every metric that a worker shows; ``MetricCatalog`` says what each of them is.
-package enum Metric: UInt8, CaseIterable, Sendable {
+public enum Metric: UInt8, CaseIterable, Sendable {
     // Records and what became of them.
     case recordsReceived
     case outcomes
@@ -77,12 +77,12 @@ package enum Metric: UInt8, CaseIterable, Sendable {
         }
     }
 
-    package var definition: MetricDefinition { MetricCatalog.definitions[Int(rawValue)] }
+    public var definition: MetricDefinition { MetricCatalog.definitions[Int(rawValue)] }
 }
 
 /// What one metric is: enough to collect it, to print it, and to explain it.
-package struct MetricDefinition: Sendable {
-    package enum Kind: Sendable, Equatable {
+public struct MetricDefinition: Sendable {
+    public enum Kind: Sendable, Equatable {
         /// Only grows, from 0 at the start of the process.
         case counter
         case gauge
@@ -100,7 +100,7 @@ package struct MetricDefinition: Sendable {
     }
 
     /// Who writes it, and how the lanes' values become one.
-    package enum Source: Sendable, Equatable {
+    public enum Source: Sendable, Equatable {
         case lanes(Combination)
         /// The Kafka thread.
         case kafka
@@ -108,7 +108,7 @@ package struct MetricDefinition: Sendable {
         case request
     }
 
-    package enum Combination: Sendable, Equatable {
+    public enum Combination: Sendable, Equatable {
         case sum
         /// The highest of the lanes' values: "any".
         case highest
@@ -119,9 +119,9 @@ package struct MetricDefinition: Sendable {
     }
 
     /// The unit, and how many of the stored unit make one of it: times are stored as whole microseconds or milliseconds.
-    package struct Unit: Sendable, Equatable {
-        package var name: String
-        package var divisor: Int64
+    public struct Unit: Sendable, Equatable {
+        public var name: String
+        public var divisor: Int64
 
         static func count(_ name: String) -> Unit { Unit(name: name, divisor: 1) }
         static let secondsInMicroseconds = Unit(name: "seconds", divisor: 1_000_000)
@@ -130,26 +130,26 @@ package struct MetricDefinition: Sendable {
         static let flag = Unit(name: "0 or 1", divisor: 1)
     }
 
-    package var metric: Metric
-    package var name: String
-    package var kind: Kind
-    package var unit: Unit
-    package var source: Source
+    public var metric: Metric
+    public var name: String
+    public var kind: Kind
+    public var unit: Unit
+    public var source: Source
     /// At most two.
-    package var dimensions: [MetricDimension]
+    public var dimensions: [MetricDimension]
     /// Series that have never counted anything are left out: the table of what could be counted is large.
-    package var omitsZeros = false
+    public var omitsZeros = false
     /// One line, for the exposition.
-    package var help: String
+    public var help: String
     /// What a change of it means, and what to do then; for the page.
-    package var meaning: String
+    public var meaning: String
 
     /// The names of the labels, in the order of the dimensions.
-    package var labels: [String] { dimensions.flatMap(\.labels) }
+    public var labels: [String] { dimensions.flatMap(\.labels) }
 }
 
 /// A set of label values that is known, and bounded, when the worker starts.
-package enum MetricDimension: UInt8, CaseIterable, Sendable {
+public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
     /// The configured apps, and one more for records that name none.
     case app
@@ -178,7 +178,7 @@ package enum MetricDimension: UInt8, CaseIterable, Sendable {
     case partition
     case build
 
-    package var labels: [String] {
+    public var labels: [String] {
         switch self {
         case .topic: ["topic"]
         case .app, .configuredApp: ["app"]
@@ -203,7 +203,7 @@ package enum MetricDimension: UInt8, CaseIterable, Sendable {
 }
 
 /// The ways that a record spends its time; `stage` in `causeway_stage_seconds`.
-package enum DeliveryStage: UInt8, CaseIterable, Sendable {
+public enum DeliveryStage: UInt8, CaseIterable, Sendable {
     /// From the record's own time to its receipt: Kafka, and whatever waits there.
     case queue
     /// From receipt to the verdict of Redis: merging, pace, and Redis itself.
@@ -215,11 +215,11 @@ package enum DeliveryStage: UInt8, CaseIterable, Sendable {
     /// From the answer to the acknowledged result.
     case settle
 
-    package var name: String { "\(self)" }
+    public var name: String { "\(self)" }
 }
 
 /// What a held record waits for; `for` in `causeway_records_waiting`.
-package enum RecordWait: UInt8, CaseIterable, Sendable {
+public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or Redis itself.
     case redis
     /// Its activity's pace, budget or back-off, or an older command of the activity.
@@ -231,16 +231,16 @@ package enum RecordWait: UInt8, CaseIterable, Sendable {
     /// Kafka's acknowledgement of its result.
     case result
 
-    package var name: String { "\(self)" }
+    public var name: String { "\(self)" }
 }
 
 /// `state` in `causeway_apns_connections`.
-package enum ConnectionState: UInt8, CaseIterable, Sendable {
+public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
     /// Wanted, and the process has as many as it may.
     case awaited
 
-    package var name: String { "\(self)" }
+    public var name: String { "\(self)" }
 }

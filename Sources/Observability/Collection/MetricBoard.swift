@@ -1,18 +1,18 @@
 import Synchronization
 
 /// What a thread tells of one partition.
-package struct PartitionReading: BitwiseCopyable, Sendable {
+public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The number of the topic in ``LabelSpace/topics``.
-    package var topic: Int32
-    package var partition: Int32
+    public var topic: Int32
+    public var partition: Int32
     /// Lanes: age of the oldest unsettled record, 0 if there is none. -1: not told by this thread.
-    package var oldestUnsettledMilliseconds: Int64
+    public var oldestUnsettledMilliseconds: Int64
     /// Lanes: the offset below which all is settled. -1: not told, or not known yet.
-    package var watermark: Int64
+    public var watermark: Int64
     /// Kafka thread: records behind the next one to be settled. -1: not told, or not known yet.
-    package var lag: Int64
+    public var lag: Int64
 
-    package init(
+    public init(
         topic: Int32,
         partition: Int32,
         oldestUnsettledMilliseconds: Int64 = -1,
@@ -28,12 +28,12 @@ package struct PartitionReading: BitwiseCopyable, Sendable {
 }
 
 /// Where one thread's numbers are read by others. The thread never waits for a reader.
-package final class MetricBoard: Sendable {
+public final class MetricBoard: Sendable {
     /// Partitions of one thread that are shown one by one.
-    package static let partitionsMax = 4_096
+    public static let partitionsMax = 4_096
 
     /// As the thread is named in logs and by the system.
-    package let thread: String
+    public let thread: String
     let layout: MetricLayout
     /// When the thread last showed that it turns, monotonic; -1 before the first time.
     private let beatMilliseconds = Atomic<Int64>(-1)
@@ -76,12 +76,12 @@ package final class MetricBoard: Sendable {
     }
 
     /// The thread turns. Publishing says so too; this is for a thread that is kept from it.
-    package func beat(nowMilliseconds: Int64) {
+    public func beat(nowMilliseconds: Int64) {
         beatMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
     /// The thread will not turn until then, and that is well: it closes a client, with a time limit.
-    package func expectQuiet(untilMilliseconds: Int64) {
+    public func expectQuiet(untilMilliseconds: Int64) {
         quietUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 

@@ -1,10 +1,10 @@
 /// The numbers of one thread: plain memory that it alone writes, without atomics, locks or allocation. Every so often it publishes
 /// them to its board, from which they are read.
-package struct ThreadMetrics: ~Copyable {
+public struct ThreadMetrics: ~Copyable {
     /// The least time between two publications: what is read is at most this old, and a turn more.
-    package static let publicationMilliseconds: Int64 = 250
+    public static let publicationMilliseconds: Int64 = 250
 
-    package let board: MetricBoard
+    public let board: MetricBoard
     private let cells: UnsafeMutableBufferPointer<Int64>
     private let places: UnsafeMutableBufferPointer<MetricLayout.Place>
     /// Of all histograms, one behind the other, by the metric's raw value: where its bounds begin.
@@ -14,7 +14,7 @@ package struct ThreadMetrics: ~Copyable {
     private var busy = BusyShare()
 
     /// - Parameter board: of the registry that the numbers belong to; each has one thread that publishes to it.
-    package init(board: MetricBoard) {
+    public init(board: MetricBoard) {
         self.board = board
         let layout = board.layout
         cells = .allocate(capacity: layout.cellCount)
@@ -41,23 +41,23 @@ package struct ThreadMetrics: ~Copyable {
     }
 
     /// Adds to a counter, or to a gauge.
-    package func add(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, by amount: Int64 = 1) {
+    public func add(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, by amount: Int64 = 1) {
         increase(cell(metric, first, second), by: amount)
     }
 
     /// Sets a gauge, or a counter that something else counts.
-    package func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
+    public func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
         cells[cell(metric, first, second)] = value
     }
 
     /// Sets a gauge unless it stands higher.
-    package func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
+    public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
         let cell = cell(metric, first, 0)
         cells[cell] = max(cells[cell], value)
     }
 
     /// Counts observations of a histogram, usually one. Below zero counts as zero: the two clocks of a duration may be two machines'.
-    package func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
+    public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
         let buckets = Int(places[Int(metric.rawValue)].width) - 2
         precondition(buckets > 0, "only a histogram is observed")
@@ -87,12 +87,12 @@ package struct ThreadMetrics: ~Copyable {
     // MARK: - Publication
 
     /// Whether gauges should be brought up to date and the numbers published.
-    package func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
+    public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
 
     /// - Parameters:
     ///   - busyMicroseconds: wall time that the thread has worked since it began.
     ///   - ratio: where the share is shown, and the time itself as `seconds`.
-    package mutating func noteBusy(
+    public mutating func noteBusy(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
         ratio: Metric,
@@ -106,7 +106,7 @@ package struct ThreadMetrics: ~Copyable {
     /// Copies the numbers to the board. If they are being read this very moment, nothing waits: the next turn tries again.
     ///
     /// - Parameter partitions: beyond ``MetricBoard/partitionsMax``, the rest is left out.
-    package mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
+    public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
         let isTaken = board.publish(
             UnsafeBufferPointer(cells),
             partitions: partitions,

@@ -2,26 +2,29 @@
 /// then `tracestate` as it came.
 ///
 /// In the byte of flags, bit 2 is ours: the trace begins here.
-package struct CarriedTrace {
+public struct CarriedTrace {
     /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
     static let contextBytes = 25
     /// A longer `tracestate` is let go: so much has to be passed on (W3C Trace Context, section 3.3.1.5), more need not be.
-    package static let stateBytesMax = 512
-    package static let bytesMax = contextBytes + stateBytesMax
+    public static let stateBytesMax = 512
+    /// The most that ``write(to:)`` writes.
+    public static let bytesMax = contextBytes + stateBytesMax
 
-    package var context: TraceContext
+    /// The trace, and the span that what is done with the record hangs on.
+    public var context: TraceContext
     /// No header named it: it begins at this worker, and its span is that of the record here.
-    package var isBegunHere = false
+    public var isBegunHere = false
     /// Empty for none.
-    package var state = UnsafeRawBufferPointer(start: nil, count: 0)
+    public var state = UnsafeRawBufferPointer(start: nil, count: 0)
 
-    package init(context: TraceContext, isBegunHere: Bool = false) {
+    /// A place without a `tracestate`.
+    public init(context: TraceContext, isBegunHere: Bool = false) {
         self.context = context
         self.isBegunHere = isBegunHere
     }
 
     /// What ``write(to:)`` wrote; nil of nothing. Valid while the bytes are.
-    package init?(_ bytes: UnsafeRawBufferPointer) {
+    public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]
         context = TraceContext(
@@ -37,7 +40,7 @@ package struct CarriedTrace {
 
     /// - Parameter room: at least ``bytesMax`` long.
     /// - Returns: the part that was written.
-    package func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+    public func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(room.count >= Self.contextBytes + state.count, "room for a trace")
         room.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
         room.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 
 /// What a lane tells of one record of a sampled trace when its result is produced: enough for its spans, and of fixed size.
-package struct FinishedTrace: BitwiseCopyable, Equatable {
-    package var context: TraceContext
+public struct FinishedTrace: BitwiseCopyable, Equatable {
+    public var context: TraceContext
     /// The span that the record's producer named; nil where the trace begins here.
     var parent: UInt64?
     var topic: RecordTopic
@@ -27,7 +27,7 @@ package struct FinishedTrace: BitwiseCopyable, Equatable {
     /// - Parameters:
     ///   - trace: as it came with the record, or was begun here.
     ///   - seed: of the lane. A record whose result is produced a second time has the same spans as the first time.
-    package init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
+    public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
         // What a record's token set free is another part of the same trace.
         let isRoot = trace.isBegunHere && view.resultsBefore == 0
         let number = UInt64(truncatingIfNeeded: view.offset) ^ UInt64(view.resultsBefore) << 56
@@ -61,12 +61,14 @@ package struct FinishedTrace: BitwiseCopyable, Equatable {
 }
 
 /// Ids for traces and spans, and the draw whether a trace is begun: SplitMix64 (https://prng.di.unimi.it/splitmix64.c).
-package struct TraceRandomness {
+public struct TraceRandomness {
     private var state: UInt64
 
-    package init(seed: UInt64) { state = seed }
+    /// The same seed draws the same numbers.
+    public init(seed: UInt64) { state = seed }
 
-    package mutating func next() -> UInt64 {
+    /// Any number, each as likely.
+    public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var value = state
         value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -75,7 +77,7 @@ package struct TraceRandomness {
     }
 
     /// Never zero, which is no id.
-    package mutating func nextIdentifier() -> UInt64 {
+    public mutating func nextIdentifier() -> UInt64 {
         let value = next()
         return value == 0 ? 1 : value
     }

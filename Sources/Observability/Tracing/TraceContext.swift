@@ -1,19 +1,19 @@
 /// The place of a record in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
-package struct TraceContext: Sendable, Equatable, BitwiseCopyable {
+public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// Bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
-    package static let textBytes = 55
+    public static let textBytes = 55
 
     /// The trace: 16 bytes, never all zero.
-    package var traceHigh: UInt64
-    package var traceLow: UInt64
+    public var traceHigh: UInt64
+    public var traceLow: UInt64
     /// The span that is the parent of what is done next; never zero.
-    package var span: UInt64
+    public var span: UInt64
     /// Bit 0: the trace is recorded. The other bits of a version that is not known are not kept (section 3.2.2.5).
-    package var isSampled: Bool
+    public var isSampled: Bool
     /// Bit 1 of level 2: the trace's low seven bytes are random.
-    package var isRandom: Bool
+    public var isRandom: Bool
 
-    package init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
+    public init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
         precondition(traceHigh | traceLow != 0 && span != 0, "ids of a trace are not zero")
         self.traceHigh = traceHigh
         self.traceLow = traceLow
@@ -24,7 +24,7 @@ package struct TraceContext: Sendable, Equatable, BitwiseCopyable {
 
     /// Reads a header's value. Nil for what the specification has receivers ignore: another form, upper case, zero ids, version ff.
     /// A later version is read as far as version 00 goes (section 4.3).
-    package init?(_ text: UnsafeRawBufferPointer) {
+    public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textBytes,
             let version = Self.number(text, 0..<2), version != 0xFF,
@@ -42,14 +42,14 @@ package struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// The same trace, one span further.
-    package func child(span: UInt64) -> TraceContext {
+    public func child(span: UInt64) -> TraceContext {
         TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: span, isSampled: isSampled, isRandom: isRandom)
     }
 
     /// Writes it as version 00, without allocation.
     ///
     /// - Parameter output: at least ``textBytes`` long.
-    package func write(to output: UnsafeMutableRawBufferPointer) {
+    public func write(to output: UnsafeMutableRawBufferPointer) {
         precondition(output.count >= Self.textBytes, "room for a traceparent")
         output[0] = UInt8(ascii: "0")
         output[1] = UInt8(ascii: "0")
@@ -90,7 +90,7 @@ package struct TraceContext: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension TraceContext: CustomStringConvertible {
-    package var description: String {
+    public var description: String {
         String(unsafeUninitializedCapacity: Self.textBytes) { buffer in
             write(to: UnsafeMutableRawBufferPointer(buffer))
             return Self.textBytes

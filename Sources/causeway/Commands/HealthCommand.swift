@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 
@@ -48,7 +49,7 @@ struct HealthCommand: ParsableCommand {
         let address = try address()
         let client = PageClient(address: address, timeoutSeconds: Self.timeoutSeconds)
         do {
-            let answer = try client.get()
+            let answer = try client.request()
             print(String(decoding: answer.body, as: UTF8.self), terminator: "")
             guard answer.status == 200 else { throw ExitCode(1) }
         } catch let error as PageClientError {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayCommandLine
 import CausewayConfiguration
 import Kafka
 import LiveActivity

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayCommandLine
 import CausewayConfiguration
 import CausewayWorker
 import Logging
@@ -56,7 +57,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let worker: Worker
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
-            worker = try Worker(configuration: configuration, source: source, logger: logger, version: Causeway.version)
+            worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
             // The last is stopped first: the worker is asked about until it has drained.
             services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
         } catch {

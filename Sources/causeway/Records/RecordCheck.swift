@@ -1,3 +1,4 @@
+import CausewayCommandLine
 import LiveActivity
 
 /// Holds records against the rules that the worker applies to them.

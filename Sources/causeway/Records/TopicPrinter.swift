@@ -1,3 +1,4 @@
+import CausewayCommandLine
 import Glibc
 import Kafka
 

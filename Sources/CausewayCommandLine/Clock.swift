@@ -1,0 +1,15 @@
+import Glibc
+
+/// The time, read from the kernel.
+package enum Clock {
+    package static var milliseconds: Int64 { read(CLOCK_MONOTONIC) }
+
+    /// UNIX milliseconds: the one time that goes into records.
+    package static var wallMilliseconds: Int64 { read(CLOCK_REALTIME) }
+
+    private static func read(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import Glibc
+import Reactor
+
+/// A page on a numeric address.
+package struct PageAddress: Equatable {
+    package var host: String
+    package var port: UInt16
+    package var path: String
+
+    package init(host: String, port: UInt16, path: String) {
+        self.host = host
+        self.port = port
+        self.path = path
+    }
+
+    /// - Returns: nil if it is no `http` URL of a numeric address.
+    package init?(url: String) {
+        guard let parts = URLComponents(string: url), parts.scheme == "http", let host = parts.host,
+            let port = UInt16(exactly: parts.port ?? 80), port > 0
+        else { return nil }
+        let address = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        guard SocketAddress(numeric: address, port: port) != nil else { return nil }
+        let query = parts.percentEncodedQuery.map { "?\($0)" } ?? ""
+        self.init(
+            host: address,
+            port: port,
+            path: (parts.percentEncodedPath.isEmpty ? "/" : parts.percentEncodedPath) + query
+        )
+    }
+}
+
+/// Asks for one page over HTTP/1.1 and waits for it.
+package struct PageClient {
+    package struct Answer {
+        package var status: Int
+        package var body: [UInt8]
+    }
+
+    private let address: PageAddress
+    /// For connecting, and for each part of the answer.
+    private let timeoutSeconds: Int
+    private let answerBytesMax: Int
+
+    package init(address: PageAddress, timeoutSeconds: Int, answerBytesMax: Int = 16 << 20) {
+        self.address = address
+        self.timeoutSeconds = timeoutSeconds
+        self.answerBytesMax = answerBytesMax
+    }
+
+    /// - Parameter body: JSON, or nothing.
+    /// - Throws: if there is no answer, or one that is not HTTP. Any status is an answer.
+    package func request(_ method: String = "GET", body: [UInt8] = []) throws(PageClientError) -> Answer {
+        guard let target = SocketAddress(numeric: address.host, port: address.port) else {
+            throw PageClientError("\(address.host) is not a numeric address")
+        }
+        let descriptor = try connection(to: target)
+        defer { close(descriptor) }
+        var head = "\(method) \(address.path) HTTP/1.1\r\nhost: \(target)\r\nconnection: close\r\n"
+        if !body.isEmpty { head += "content-type: application/json\r\ncontent-length: \(body.count)\r\n" }
+        try send(Array((head + "\r\n").utf8) + body, to: descriptor)
+        guard let answer = Self.parse(try receive(from: descriptor)) else {
+            throw PageClientError("the answer of \(target) is not HTTP")
+        }
+        return answer
+    }
+
+    private func connection(to target: SocketAddress) throws(PageClientError) -> Int32 {
+        let family = target.withRaw { raw, _ in Int32(raw.pointee.sa_family) }
+        let descriptor = socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw PageClientError("socket", errno: errno) }
+        var timeout = timeval(tv_sec: timeoutSeconds, tv_usec: 0)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &timeout, socklen_t(MemoryLayout<timeval>.size))
+        }
+        guard target.withRaw({ connect(descriptor, $0, $1) }) == 0 else {
+            let code = errno
+            close(descriptor)
+            throw PageClientError("nobody answers at \(target)", errno: code)
+        }
+        return descriptor
+    }
+
+    private func send(_ bytes: [UInt8], to descriptor: Int32) throws(PageClientError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            if count < 0, errno != EINTR { throw PageClientError("the request is not taken", errno: errno) }
+            rest = rest.dropFirst(max(0, count))
+        }
+    }
+
+    /// Everything until the other end closes, or until what it has announced is there.
+    private func receive(from descriptor: Int32) throws(PageClientError) -> [UInt8] {
+        var answer: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while answer.count < answerBytesMax {
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            if count == 0 { return answer }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw PageClientError("no whole answer came", errno: errno)
+            }
+            answer.append(contentsOf: chunk[..<count])
+            if Self.isWhole(answer) { return answer }
+        }
+        throw PageClientError("the answer is larger than \(answerBytesMax >> 20) MiB")
+    }
+
+    /// Whether all the bytes that the head announces are there.
+    private static func isWhole(_ answer: [UInt8]) -> Bool {
+        guard let head = head(of: answer), let length = contentLength(answer[..<head]) else { return false }
+        return answer.count - head >= length
+    }
+
+    /// How long the head is, its empty line included.
+    private static func head(of answer: [UInt8]) -> Int? {
+        let end = Array("\r\n\r\n".utf8)
+        let limit = min(answer.count, 16_384) - end.count
+        guard limit >= 0 else { return nil }
+        return (0...limit).first { answer[$0] == end[0] && answer[$0..<$0 + end.count].elementsEqual(end) }
+            .map { $0 + end.count }
+    }
+
+    private static func contentLength(_ head: ArraySlice<UInt8>) -> Int? {
+        for line in String(decoding: head, as: UTF8.self).lowercased().split(separator: "\r\n") {
+            guard line.hasPrefix("content-length:") else { continue }
+            return line.split(separator: ":").last.flatMap { Int($0.filter { $0 != " " }) }
+        }
+        return nil
+    }
+
+    static func parse(_ answer: [UInt8]) -> Answer? {
+        guard let head = head(of: answer) else { return nil }
+        let words = String(decoding: answer[..<head], as: UTF8.self).split(separator: " ", maxSplits: 2)
+        guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1].prefix(3)) else { return nil }
+        return Answer(status: status, body: Array(answer[head...]))
+    }
+}
+
+/// Why there is no page.
+package struct PageClientError: Error, CustomStringConvertible {
+    package var description: String
+
+    package init(_ description: String) { self.description = description }
+
+    package init(_ what: String, errno code: Int32) { description = "\(what): \(String(cString: strerror(code)))" }
+}

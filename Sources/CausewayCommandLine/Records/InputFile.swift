@@ -1,0 +1,40 @@
+import Glibc
+
+/// A file, or standard input under the name `-`, read once from its beginning to its end.
+package struct InputFile {
+    package struct ReadError: Error, CustomStringConvertible {
+        var path: String
+        var reason: String
+        package var description: String { "\(path): \(reason)" }
+    }
+
+    package let path: String
+
+    package init(path: String) {
+        self.path = path
+    }
+
+    /// What messages call it.
+    package var name: String { path == "-" ? "stdin" : path }
+
+    /// Hands on each record as soon as it is complete.
+    package func forEachRecord(_ body: (InputRecord) throws -> Void) throws {
+        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("cannot be opened") }
+        defer { if descriptor != STDIN_FILENO { close(descriptor) } }
+        var cutter = RecordCutter()
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure("cannot be read") }
+            if count == 0 { break }
+            try cutter.take(chunk[..<count], body)
+        }
+        try cutter.finish(body)
+    }
+
+    private func failure(_ operation: String) -> ReadError {
+        ReadError(path: name, reason: "\(operation): \(String(cString: strerror(errno)))")
+    }
+}

@@ -1,0 +1,264 @@
+import CausewayCommandLine
+import CausewayConfiguration
+import Delivery
+import Foundation
+import Kafka
+
+/// Commands that pile up while no worker runs, and what one makes of them when it comes.
+final class Backlog {
+    /// A worker that is well writes some ten.
+    private static let logLinesMax = 1_000
+    /// Of the season: enough for partitions to be evenly filled.
+    static let matches = 20
+    /// Balls of the shortest match that may be asked for.
+    static let commandsPerActivityMax = 200
+    /// The embedded broker keeps 5 MiB of a partition, compressed. Commands of a season come to some 50 bytes each in a batch, results to
+    /// less, so that two million of them fit without one being dropped; if one were, the reading would not end.
+    static let partitions = 64
+    private static let registrationsMilliseconds: Int64 = 120_000
+    private static let patienceMilliseconds: Int64 = 300_000
+    private static let lookMilliseconds: UInt32 = 50
+
+    private let stage: Stage
+    private let interruption: Interruption
+    private let feed: SeasonFeed
+    private var records: [MatchRecords]
+    private let commandsPerActivity: Int
+
+    init(
+        season: Season,
+        activities: Int,
+        commandsPerActivity: Int,
+        stage: Stage,
+        interruption: Interruption
+    ) throws(LabError) {
+        let matches = Array(season.matches.prefix(Self.matches))
+        guard matches.count == Self.matches else { throw LabError("the season has only \(matches.count) matches") }
+        feed = SeasonFeed(
+            matches: matches,
+            followers: activities / Self.matches,
+            durationMilliseconds: 1,
+            startsByPush: false
+        )
+        let shortest = matches.map { $0.frames().count }.min() ?? 0
+        guard commandsPerActivity <= shortest else {
+            throw LabError(
+                "--commands may be \(shortest) for each activity at most: the shortest match has no more balls"
+            )
+        }
+        records = matches.map { match in
+            MatchRecords(match, frames: Self.thinned(match.frames(), to: commandsPerActivity))
+        }
+        self.stage = stage
+        self.interruption = interruption
+        self.commandsPerActivity = commandsPerActivity
+    }
+
+    /// So many frames of a match, evenly taken, the last of all among them.
+    private static func thinned(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
+        precondition(count <= frames.count, "a match has more balls than that")
+        return (1...count).map { frames[frames.count * $0 / count - 1] }
+    }
+
+    /// Keys of `worker`, the last section: it reads ahead until nearly all is read, however long that takes and whatever it then holds.
+    private static let patience = """
+          readAheadLagRecords: 100
+          readAheadMaxMilliseconds: 600000
+          commandsPerLane: 524288
+
+        """
+
+    func run(
+        shapesFile: String,
+        lanes: Int,
+        supersededResults: SupersededResults,
+        isUnhurried: Bool
+    ) throws(LabError) -> BacklogFigures {
+        try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
+        try stage.startRedis()
+        try stage.startSimulator(shapes: [shapesFile])
+        let configuration = WorkerConfigurationText.text(
+            stage: stage,
+            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
+            lanes: lanes,
+            supersededResults: supersededResults
+        )
+        try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: stage.path("causeway.yaml"))
+        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        defer { wire.close() }
+
+        try register(phones, wire)
+        try pileUp(wire)
+        // On both sides of the worker, since other work on the machine comes and goes.
+        var readings = [try readAlone(), try readAlone()]
+        let brokerBefore = stage.brokerCPUMilliseconds
+        try stage.startWorker()
+        try awaitFinalScores(phones)
+        let usage = stage.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        let broker = stage.brokerCPUMilliseconds - brokerBefore
+        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+        readings.append(try readAlone())
+        return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
+    }
+
+    /// What it took to read the backlog, the broker's part beside the reader's.
+    private struct Reading {
+        var milliseconds: Int64
+        var cpuMilliseconds: Int64
+        var brokerCPUMilliseconds: Int64
+    }
+
+    /// Phones with an activity each, whose tokens a worker has taken in and is stopped again.
+    private func register(_ phones: SimulatedPhones, _ wire: CommandWire) throws(LabError) {
+        try phones.make(for: feed)
+        var relay = RegistrationRelay(phones: phones)
+        // A push-to-start token and an update token for each.
+        try relay.carry(
+            until: 2 * feed.phones,
+            to: wire,
+            withinMilliseconds: Self.registrationsMilliseconds,
+            look: look
+        )
+        try stage.startWorker()
+        try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(LabError) in
+            wire.takeReports()
+            return try stage.redisKeys() >= 2 * feed.phones
+        }
+        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+    }
+
+    /// Round by round, as the season would have written them.
+    private func pileUp(_ wire: CommandWire) throws(LabError) {
+        for frame in 0..<commandsPerActivity {
+            for match in records.indices {
+                records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+                for follower in 1...feed.followers {
+                    records[match].frames[frame].setFollower(follower)
+                    try produce(records[match].frames[frame], to: wire)
+                }
+            }
+            try look()
+        }
+        while wire.producer.outstanding > 0 {
+            wire.takeReports()
+            try look()
+            usleep(1_000)
+        }
+        guard wire.failed == 0 else { throw LabError("\(wire.failed) commands did not reach the broker") }
+    }
+
+    private func produce(_ template: CommandTemplate, to wire: CommandWire) throws(LabError) {
+        while true {
+            let outcome = template.withRecord { key, value in
+                wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
+            }
+            switch outcome {
+            case .queued: return
+            case .queueFull:
+                wire.takeReports()
+                usleep(1_000)
+            case .failed(let error): throw LabError("a command could not be produced: \(error)")
+            }
+        }
+    }
+
+    private func readAlone() throws(LabError) -> Reading {
+        let properties: [(name: String, value: String)]
+        do {
+            properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
+                .load(path: stage.path("causeway.yaml")).kafka.consumerProperties
+        } catch {
+            throw LabError("causeway.yaml: \(error)")
+        }
+        let reading = try TopicReading(properties: properties, topic: CommandWire.commandsTopic)
+        defer { reading.close() }
+        let before = ProcessUsage(identifier: getpid()) ?? .none
+        let brokerBefore = stage.brokerCPUMilliseconds
+        let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(LabError) in try look() }
+        let after = ProcessUsage(identifier: getpid()) ?? .none
+        return Reading(
+            milliseconds: milliseconds,
+            cpuMilliseconds: after.cpuMilliseconds - before.cpuMilliseconds,
+            brokerCPUMilliseconds: stage.brokerCPUMilliseconds - brokerBefore
+        )
+    }
+
+    /// Asks the phones alone: whoever read the results meanwhile would take the cores that the worker is measured on.
+    private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
+        try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
+            guard try phones.pushesAccepted() >= feed.phones else { return false }
+            return try phones.compare(with: feed).matching == feed.phones
+        }
+    }
+
+    private func figures(
+        _ phones: SimulatedPhones,
+        readings: [Reading],
+        worker: ProcessUsage,
+        brokerCPUMilliseconds: Int64
+    ) throws(LabError) -> BacklogFigures {
+        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        defer { reader.close() }
+        let commands = feed.phones * commandsPerActivity
+        try wait(Self.patienceMilliseconds, "results") { () throws(LabError) in
+            while try reader.drain(limit: Demo.resultsPerTurn) {}
+            return reader.tally.commands == commands
+        }
+        let tally = reader.tally
+        let began = try assignedMilliseconds()
+        let readings = readings.sorted { $0.milliseconds < $1.milliseconds }
+        let reading = readings[readings.count / 2]
+        return BacklogFigures(
+            commands: commands,
+            activities: feed.phones,
+            outcomes: DemoFigures.OutcomeCount.all(of: tally),
+            pushes: try phones.pushesAccepted(),
+            phonesWithFinalScore: try phones.compare(with: feed).matching,
+            readingMilliseconds: reading.milliseconds,
+            readingsMilliseconds: readings.map(\.milliseconds),
+            readingCPUMilliseconds: reading.cpuMilliseconds,
+            readingBrokerCPUMilliseconds: reading.brokerCPUMilliseconds,
+            pushingMilliseconds: tally.lastAnsweredMilliseconds - began,
+            resultsMilliseconds: reader.newestMilliseconds - began,
+            resultRecords: reader.results,
+            worker: worker,
+            brokerCPUMilliseconds: brokerCPUMilliseconds
+        )
+    }
+
+    /// When the worker was given its partitions, UNIX milliseconds, by its own log: what it received first may have no result that says when.
+    private func assignedMilliseconds() throws(LabError) -> Int64 {
+        let lines = TextFile.lastLines(of: stage.path("worker.log"), Self.logLinesMax)
+        let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
+        guard let time,
+            let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        else {
+            throw LabError("the worker's log does not say when it was given its partitions", logTail: lines)
+        }
+        return Int64((date.timeIntervalSince1970 * 1_000).rounded())
+    }
+
+    private func wait(
+        _ milliseconds: Int64,
+        _ what: String,
+        until isDone: () throws(LabError) -> Bool
+    ) throws(LabError) {
+        let deadline = Clock.milliseconds + milliseconds
+        while try !isDone() {
+            guard Clock.milliseconds < deadline else {
+                throw LabError(
+                    "waited \(milliseconds / 1_000) s in vain for \(what); the worker's log ends with",
+                    logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+                )
+            }
+            try look()
+            usleep(Self.lookMilliseconds * 1_000)
+        }
+    }
+
+    private func look() throws(LabError) {
+        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
+        try stage.check()
+    }
+}

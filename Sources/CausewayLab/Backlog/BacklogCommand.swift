@@ -1,0 +1,105 @@
+import ArgumentParser
+import Delivery
+import Foundation
+
+/// `causeway-lab backlog`: what a worker makes of commands that have piled up.
+struct BacklogCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backlog",
+        abstract: "Let commands pile up while no worker runs, then see what one makes of them.",
+        discussion: """
+            On the parts of the demo: phones register their tokens, the worker is stopped, a season's commands are written to Kafka, the \
+            topic is read once by a client that does nothing else, and then the worker starts. Prints how many pushes there were, and the \
+            time they took beside that of the reading.
+
+            Example:
+              causeway-lab backlog --commands 2000000 --activities 20000
+
+            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 not so, or a part failed; 64 the \
+            command line is wrong.
+            """
+    )
+
+    @Option(help: "Commands that pile up; a multiple of the activities.")
+    var commands = 2_000_000
+
+    @Option(help: "Activities that they are for; a multiple of \(Backlog.matches).")
+    var activities = 20_000
+
+    @Option(help: "Threads of the worker; 0 means one a core.")
+    var lanes = 0
+
+    @Option(help: "What superseded commands come to, as kafka.supersededResults has it.")
+    var supersededResults = SupersededResults.countedWhenBehind
+
+    @Flag(
+        help:
+            "Let the worker read ahead for as long as it takes: on a machine that others keep busy that may be past its usual limits."
+    )
+    var unhurried = false
+
+    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    var json: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Directory of the season's two files; left out, they are looked for.",
+            valueName: "directory"
+        )
+    )
+    var data: String?
+
+    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    var keep = false
+
+    func validate() throws {
+        guard activities > 0, activities % Backlog.matches == 0,
+            activities / Backlog.matches <= CommandTemplate.followersMax
+        else {
+            let most = Backlog.matches * CommandTemplate.followersMax
+            throw ValidationError("--activities must be a multiple of \(Backlog.matches), and \(most) at most")
+        }
+        guard commands > 0, commands % activities == 0, commands / activities <= Backlog.commandsPerActivityMax else {
+            throw ValidationError(
+                "--commands must be a multiple of --activities, \(Backlog.commandsPerActivityMax) each at most"
+            )
+        }
+        guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
+    }
+
+    func run() throws {
+        do {
+            let figures = try figures()
+            print(figures.text)
+            if let json { try TextFile.write(figures: figures, to: json) }
+            guard figures.isGood else { throw ExitCode(1) }
+        } catch let error as LabError {
+            FileHandle.standardError.write(Data("causeway-lab backlog: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    private func figures() throws(LabError) -> BacklogFigures {
+        let interruption = Interruption()
+        let files = try SeasonFiles(directory: data)
+        let directory = try WorkDirectory()
+        let stage = try Stage(directory: directory.path, programs: ProgramFiles())
+        defer {
+            stage.stop()
+            directory.remove(keeping: keep)
+        }
+        let backlog = try Backlog(
+            season: files.season,
+            activities: activities,
+            commandsPerActivity: commands / activities,
+            stage: stage,
+            interruption: interruption
+        )
+        return try backlog.run(
+            shapesFile: files.shapesFile,
+            lanes: lanes,
+            supersededResults: supersededResults,
+            isUnhurried: unhurried
+        )
+    }
+}

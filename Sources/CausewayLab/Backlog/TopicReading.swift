@@ -1,0 +1,61 @@
+import CausewayCommandLine
+import Glibc
+import Kafka
+
+/// Reads a topic with the worker's own settings and does nothing with what it reads: what anything that reads it takes at least.
+final class TopicReading: ConsumerHandler {
+    static let closeMilliseconds: Int64 = 5_000
+    /// Short beside a batch, of which each has thousands of records.
+    private static let pauseMicroseconds: UInt32 = 500
+
+    private var consumer: Consumer?
+    /// 0: it was given no partitions yet.
+    private var assignedMilliseconds: Int64 = 0
+
+    /// - Parameter properties: the worker's; its group is replaced, so that its offsets stay as they are.
+    init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
+        do {
+            consumer = try Consumer(
+                properties: properties + [("group.id", "backlog-reading"), ("auto.offset.reset", "earliest")],
+                topics: [topic],
+                handler: self
+            )
+        } catch {
+            throw LabError("the backlog cannot be read: \(error)")
+        }
+    }
+
+    /// - Returns: milliseconds from the assignment to the last record of `count`, as the worker's time is taken.
+    /// - Throws: if nothing comes for `Demo.stallMilliseconds`: records that are gone never do.
+    func read(_ count: Int, _ turn: () throws(LabError) -> Void) throws(LabError) -> Int64 {
+        guard let consumer else { return 0 }
+        var (last, records): (Int64, Int) = (Clock.milliseconds, 0)
+        while records < count {
+            switch consumer.poll() {
+            case .message(let message):
+                // Taken and let go, as the least that anyone does.
+                _ = message
+                records += 1
+            case .none:
+                if records > 0 { last = Clock.milliseconds }
+                guard Clock.milliseconds - last < Demo.stallMilliseconds else {
+                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands are there")
+                }
+                try turn()
+                usleep(Self.pauseMicroseconds)
+            case .partitionEnd: continue
+            case .error(let error): if error.isFatal { throw LabError("the backlog cannot be read: \(error)") }
+            }
+        }
+        return Clock.milliseconds - assignedMilliseconds
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: Self.closeMilliseconds)
+        consumer = nil
+    }
+
+    func assigned(_ partitions: [TopicPartition]) { assignedMilliseconds = Clock.milliseconds }
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+}

@@ -1,0 +1,75 @@
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+import Glibc
+import Kafka
+
+/// `causeway-lab broker`: an embedded Kafka, for the demo, tests and first steps.
+struct BrokerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "broker",
+        abstract: "Run an embedded Kafka broker, in memory, on loopback.",
+        discussion: """
+            librdkafka's mock cluster with Causeway's five topics. It keeps 5 MiB per partition and forgets all when \
+            it ends; it is for trying things out, not for production. When ready, it prints one line of JSON: \
+            {"bootstrapServers":"127.0.0.1:40123"}
+
+            Example:
+              causeway-lab broker --partitions 8 --topic my.results:1
+            """
+    )
+
+    @Option(help: "Partitions of a topic that names no number, 1 to 10000.")
+    var partitions = 4
+
+    @Option(
+        help: ArgumentHelp(
+            "Another topic, or one of the five with its own number of partitions. Repeatable.",
+            valueName: "name[:partitions]"
+        )
+    )
+    var topic: [String] = []
+
+    @Option(help: "Milliseconds that the broker holds every answer back, as a network would, 0 to 10000.")
+    var roundTrip = 0
+
+    @Flag(help: "End when standard input ends, as it does when the parent process does.")
+    var untilInputEnds = false
+
+    func validate() throws {
+        guard (1...10_000).contains(partitions) else {
+            throw ValidationError("--partitions must be 1 to 10000")
+        }
+        guard (0...10_000).contains(roundTrip) else {
+            throw ValidationError("--round-trip must be 0 to 10000")
+        }
+        _ = try topicPartitions()
+    }
+
+    func run() throws {
+        let signal = TerminationSignal()
+        let broker = try EmbeddedBroker(defaultPartitions: partitions)
+        for (name, count) in try topicPartitions().sorted(by: { $0.key < $1.key }) {
+            try broker.createTopic(name, partitions: count)
+        }
+        if roundTrip > 0 { try broker.setRoundTripTime(milliseconds: roundTrip) }
+        StandardStreams.printOutput("{\"bootstrapServers\":\"\(broker.bootstrapServers)\"}")
+        signal.wait(orEndOf: untilInputEnds ? STDIN_FILENO : nil)
+    }
+
+    /// Every topic with its number of partitions.
+    private func topicPartitions() throws -> [String: Int] {
+        let own = WorkerConfiguration.Kafka.Topics()
+        let names = [own.commands, own.registrations, own.results, own.invalidations, own.deadLetters]
+        var topics = Dictionary(uniqueKeysWithValues: names.map { ($0, partitions) })
+        for text in topic {
+            let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            let count = parts.count == 1 ? partitions : Int(parts[1])
+            guard !parts[0].isEmpty, let count, (1...10_000).contains(count) else {
+                throw ValidationError("--topic \(text): must be a name, or a name, a colon, and 1 to 10000")
+            }
+            topics[String(parts[0])] = count
+        }
+        return topics
+    }
+}

@@ -1,0 +1,67 @@
+import APNsSimulator
+import CausewayCommandLine
+import Glibc
+import LiveActivity
+
+/// What a producer writes down of its own commands, for whoever wants to hold results and pushes against them: lines of JSON with
+/// `command` (its id), `activity`, `time` (UNIX ms), `event`, `alert` (its title or null), `state` (the digest of its content state, as the
+/// simulator's push log has it).
+final class CommandJournal {
+    /// What is the same for all followers of a match.
+    struct Entry {
+        fileprivate var identifierPrefix: String
+        /// The line from `event` on.
+        fileprivate var rest: [UInt8]
+
+        init(_ frame: MatchFrame, event: String, sequence: Int) {
+            identifierPrefix = "\(sequence)/"
+            let object = JSONWriter.object { json in
+                json.member("event", event)
+                if let alert = frame.alert {
+                    json.member("alert", alert.title)
+                } else {
+                    json.member("alert", verbatim: Array("null".utf8))
+                }
+                json.member("state", frame.state.json.withUnsafeBytes { Digest.hexadecimal($0) })
+            }
+            rest = Array(object.dropFirst())
+        }
+    }
+
+    private static let bufferBytesMax = 1 << 16
+
+    private let path: String
+    private let descriptor: Int32
+    private var buffer: [UInt8] = []
+
+    init(path: String) throws(LabError) {
+        self.path = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw LabError(path, errno: errno) }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// A command that was just handed to the producer. Names of activities need no escapes here.
+    func note(_ entry: Entry, activity: String) throws(LabError) {
+        buffer.append(
+            contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8
+        )
+        buffer.append(contentsOf: "\(Clock.wallMilliseconds),".utf8)
+        buffer.append(contentsOf: entry.rest)
+        buffer.append(UInt8(ascii: "\n"))
+        if buffer.count >= Self.bufferBytesMax { try flush() }
+    }
+
+    func flush() throws(LabError) {
+        var rest = buffer[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno != EINTR { throw LabError(path, errno: errno) }
+            rest = rest.dropFirst(max(0, count))
+        }
+        buffer.removeAll(keepingCapacity: true)
+    }
+}

@@ -1,0 +1,56 @@
+import Kafka
+
+/// The demo's own way into Kafka: what an app's server would produce.
+final class CommandWire {
+    static let commandsTopic = "causeway.commands"
+    static let registrationsTopic = "causeway.registrations"
+
+    let producer: Producer
+    let commands: ProducerTopic
+    private let registrations: ProducerTopic
+    /// Records that the broker has not taken.
+    private(set) var failed = 0
+
+    init(bootstrapServers: String) throws(LabError) {
+        do throws(KafkaError) {
+            producer = try Producer(properties: [
+                ("bootstrap.servers", bootstrapServers), ("client.id", "demo"), ("linger.ms", "20"),
+                ("compression.type", "lz4"),
+            ])
+        } catch {
+            throw LabError("the demo cannot write to Kafka: \(error)")
+        }
+        do throws(KafkaError) {
+            commands = try producer.topic(Self.commandsTopic)
+            registrations = try producer.topic(Self.registrationsTopic)
+        } catch {
+            _ = producer.close(deadlineMilliseconds: 0)
+            throw LabError("the demo cannot write to Kafka: \(error)")
+        }
+    }
+
+    /// Hands on a registration. False if the queue is full.
+    func register(key: String, value: [UInt8]) throws(LabError) -> Bool {
+        var key = key
+        let outcome = value.withUnsafeBytes { value in
+            key.withUTF8 { key in
+                producer.produce(topic: registrations, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+            }
+        }
+        switch outcome {
+        case .queued: return true
+        case .queueFull: return false
+        case .failed(let error): throw LabError("a registration could not be produced: \(error)")
+        }
+    }
+
+    func takeReports() {
+        producer.pollReports { _, error, _ in
+            if error != 0 { failed += 1 }
+        }
+    }
+
+    func close() {
+        _ = producer.close(deadlineMilliseconds: 1_000)
+    }
+}

@@ -1,0 +1,352 @@
+import CausewayCommandLine
+import Delivery
+import Foundation
+import Kafka
+import LiveActivity
+
+/// What a demo is asked to do.
+struct DemoOptions {
+    var followers = 50
+    var seconds = 60
+    var matches = 60
+    /// Of the worker; 0: one a core.
+    var lanes = 1
+    /// Declares the app and its types to the simulator.
+    var shapesFile: String
+    /// What happens to the parts on purpose, by time.
+    var disturbances: [Disturbance] = []
+    /// By what numbers the worker paces its pushes.
+    var policy = Policy(name: "default")
+    /// What superseded commands come to.
+    var supersededResults = SupersededResults.each
+    /// Where a checker finds what it needs; nil: nothing is written down.
+    var evidence: Evidence?
+}
+
+/// One season on every phone, from records to lock screens.
+///
+/// One thread does all of it, in turns of a few milliseconds: it plays the season into Kafka, reads the results, looks
+/// whether the parts still live, and draws. The parts are processes of their own.
+final class Demo {
+    static let turnMilliseconds: Int64 = 5
+    static let commandsPerTurn = 4_000
+    static let resultsPerTurn = 8_000
+    static let checkMilliseconds: Int64 = 250
+    /// How long nothing may happen while something is due.
+    static let stallMilliseconds: Int64 = 120_000
+    static let drainMilliseconds: Int64 = 90_000
+    static let settleMilliseconds: Int64 = 60_000
+
+    private let options: DemoOptions
+    private let stage: Stage
+    private let interruption: Interruption
+    private var feed: SeasonFeed
+    private var display = ProgressDisplay()
+    private var nextCheckMilliseconds: Int64 = 0
+    private var usageOfTheKilled = ProcessUsage.none
+    private var disturbances: [Disturbance]
+
+    init(options: DemoOptions, season: Season, stage: Stage, interruption: Interruption) throws(LabError) {
+        self.options = options
+        self.stage = stage
+        self.interruption = interruption
+        disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
+        feed = SeasonFeed(
+            matches: Array(season.matches.prefix(options.matches)),
+            followers: options.followers,
+            durationMilliseconds: Int64(options.seconds) * 1_000,
+            journal: try options.evidence?.journal()
+        )
+    }
+
+    func run() throws(LabError) -> DemoFigures {
+        defer { display.clear() }
+        let phones = try setUp()
+        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        defer { reader.close() }
+        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        defer { wire.close() }
+
+        try rehearse(phones, reader, wire)
+        let began = Clock.milliseconds
+        try play(reader, wire, phones, began: began)
+        let ended = Clock.milliseconds
+        display.clear()
+        display.note("Every command has its result. What do the phones show?")
+        let figures = try measure(reader, phones, replayMilliseconds: ended - began)
+        try stage.stopWorker(graceMilliseconds: Self.drainMilliseconds)
+        try complete(options.evidence, reader)
+        return figures
+    }
+
+    /// Waits until what the worker wrote last has been written down too.
+    private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
+        guard let evidence else { return }
+        try feed.flushJournal()
+        var lines = LineCount(path: evidence.results)
+        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        while true {
+            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            if !hasMore, try lines.count() >= reader.results { return }
+            guard Clock.milliseconds < deadline else {
+                throw LabError("\(evidence.results) does not get the last of \(reader.results) results")
+            }
+            try look()
+            Self.pause(milliseconds: Self.turnMilliseconds)
+        }
+    }
+
+    // MARK: - Before the season
+
+    private func setUp() throws(LabError) -> SimulatedPhones {
+        display.note("Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback.")
+        try stage.startBroker()
+        try stage.startRedis()
+        try stage.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
+        if let evidence = options.evidence {
+            try evidence.write(options.policy)
+            try stage.startResults(into: evidence.results)
+        }
+        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+        let configuration = WorkerConfigurationText.text(
+            stage: stage,
+            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
+            lanes: options.lanes,
+            policy: options.policy,
+            supersededResults: options.supersededResults
+        )
+        try TextFile.write(configuration, to: stage.path("causeway.yaml"))
+        try stage.startWorker()
+        display.note(
+            "The worker is to be watched at http://127.0.0.1:\(stage.httpPort)/statusz, its metrics at /metrics."
+        )
+        return phones
+    }
+
+    /// Puts an activity on every phone: half of them started by the app, half by a push. The season begins when all of
+    /// them have told the server their update tokens.
+    private func rehearse(
+        _ phones: SimulatedPhones,
+        _ reader: ResultsReader,
+        _ wire: CommandWire
+    ) throws(LabError) {
+        try phones.make(for: feed)
+        var registrations = RegistrationRelay(phones: phones)
+        let appStarted = feed.matches.count * feed.appStarted
+        // A push-to-start token for every phone, an update token for every activity that an app has started.
+        try relayAll(feed.phones + appStarted, &registrations, reader, wire)
+        try feed.start(to: wire.commands, of: wire.producer)
+        try relayAll(2 * feed.phones, &registrations, reader, wire)
+        try turn(until: "the results of the starts are there", reader, wire) {
+            reader.tally.commands >= feed.commands
+        }
+    }
+
+    private func relayAll(
+        _ count: Int,
+        _ relay: inout RegistrationRelay,
+        _ reader: ResultsReader,
+        _ wire: CommandWire
+    ) throws(LabError) {
+        try relay.carry(
+            until: count,
+            to: wire,
+            withinMilliseconds: Self.stallMilliseconds,
+            look: { () throws(LabError) in
+                try look()
+                _ = try reader.drain(limit: Self.resultsPerTurn)
+                wire.takeReports()
+            },
+            stalled: { stalled($0, reader, wire) }
+        )
+    }
+
+    private func turn(
+        until what: String,
+        _ reader: ResultsReader,
+        _ wire: CommandWire,
+        _ isDone: () -> Bool
+    ) throws(LabError) {
+        let deadline = Clock.milliseconds + Self.stallMilliseconds
+        while !isDone() {
+            try look()
+            wire.takeReports()
+            if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
+            guard Clock.milliseconds < deadline else {
+                throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, wire)
+            }
+        }
+    }
+
+    // MARK: - The season
+
+    private func play(
+        _ reader: ResultsReader,
+        _ wire: CommandWire,
+        _ phones: SimulatedPhones,
+        began: Int64
+    ) throws(LabError) {
+        var rates = Rates(milliseconds: began)
+        var lastProgress = (commands: 0, milliseconds: began)
+        reader.countsFreshness = true
+        while !feed.isOver || reader.tally.commands < feed.commands {
+            let now = Clock.milliseconds
+            try look()
+            while let next = disturbances.first, now - began >= next.afterMilliseconds {
+                disturbances.removeFirst()
+                try disturb(next.kind, phones, wire)
+            }
+            let hasRoom = try feed.advance(
+                to: now - began,
+                limit: Self.commandsPerTurn,
+                topic: wire.commands,
+                producer: wire.producer
+            )
+            wire.takeReports()
+            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            if reader.tally.commands > lastProgress.commands || !feed.isOver {
+                lastProgress = (reader.tally.commands, now)
+            }
+            guard now - lastProgress.milliseconds < Self.stallMilliseconds else {
+                throw stalled("Nothing has happened for \(Self.stallMilliseconds / 1_000) s", reader, wire)
+            }
+            if display.isDue(nowMilliseconds: now) {
+                rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
+                display.show(progress(reader, rates, elapsed: now - began), nowMilliseconds: now)
+            }
+            if hasRoom, hasMore { continue }
+            Self.pause(milliseconds: Self.turnMilliseconds)
+        }
+    }
+
+    private func disturb(
+        _ kind: Disturbance.Kind,
+        _ phones: SimulatedPhones,
+        _ wire: CommandWire
+    ) throws(LabError) {
+        switch kind {
+        case .workerCrashes:
+            if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
+                usageOfTheKilled = usageOfTheKilled.plus(usage)
+            }
+            display.note("Killing the worker (SIGKILL), and starting another.")
+            try stage.crashWorker()
+        case .redisGoes:
+            display.note("Taking Redis away.")
+            try stage.takeRedisAway()
+        case .redisReturns:
+            display.note("Giving Redis back.")
+            try stage.giveRedisBack()
+        case .redisIsWiped:
+            display.note("Wiping Redis (FLUSHALL); the app's server registers all its tokens again.")
+            try stage.wipeRedis()
+            var registrations = RegistrationRelay(phones: phones)
+            try registrations.carry(
+                until: 2 * feed.phones,
+                to: wire,
+                withinMilliseconds: Self.stallMilliseconds,
+                look: look
+            )
+        }
+    }
+
+    private func progress(_ reader: ResultsReader, _ rates: Rates, elapsed: Int64) -> DemoProgress {
+        DemoProgress(
+            elapsedMilliseconds: elapsed,
+            durationMilliseconds: Int64(options.seconds) * 1_000,
+            commands: feed.commandsInAll,
+            results: reader.tally.commands,
+            commandsPerSecond: rates.commandsPerSecond,
+            pushesPerSecond: rates.pushesPerSecond,
+            matchesOver: feed.matchesOver,
+            matches: feed.matches.count,
+            news: feed.news
+        )
+    }
+
+    private func stalled(_ what: String, _ reader: ResultsReader, _ wire: CommandWire) -> LabError {
+        let tally = reader.tally
+        let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
+        return LabError(
+            "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
+                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(wire.failed)) did not reach the broker; "
+                + "the worker's log ends with",
+            logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+        )
+    }
+
+    // MARK: - After the season
+
+    private func measure(
+        _ reader: ResultsReader,
+        _ phones: SimulatedPhones,
+        replayMilliseconds: Int64
+    ) throws(LabError) -> DemoFigures {
+        let comparison = try comparison(phones, reader)
+        guard let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
+            throw LabError("the worker is gone")
+        }
+        let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
+        let parts = stage.usage() + own
+        let summary = try phones.summary()
+        let tally = reader.tally
+        let freshness = tally.freshness
+        return DemoFigures(
+            matches: feed.matches.count,
+            balls: feed.matches.reduce(0) { $0 + $1.deliveries.count },
+            phones: feed.phones,
+            seasonSeconds: Double(options.seconds),
+            replaySeconds: Double(replayMilliseconds) / 1_000,
+            commands: feed.commands,
+            outcomes: DemoFigures.OutcomeCount.all(of: tally),
+            pushes: tally.pushes,
+            pushesAtPriority10: tally.pushesAtPriority10,
+            retries: tally.retries,
+            repeatedResults: tally.repeated,
+            released: tally.released,
+            invalidations: reader.invalidations,
+            deadLetters: reader.deadLetters,
+            freshness: DemoFigures.Freshness(freshness),
+            worker: usage.plus(usageOfTheKilled),
+            others: parts,
+            scores: try phones.scores(of: feed),
+            phonesWithFinalScore: comparison.matching,
+            phonesBackInTime: summary.regressions + summary.ignoredOld,
+            phonesStartedTwice: summary.duplicateStarts,
+            wrongPhones: comparison.wrong,
+            demotions: tally.demotions,
+            disturbances: Disturbance.Kind.counts(of: options.disturbances)
+        )
+    }
+
+    /// What was held for want of a token may be on its way still when every command has its result, so phones that are wrong
+    /// are looked at again for a while.
+    private func comparison(
+        _ phones: SimulatedPhones,
+        _ reader: ResultsReader
+    ) throws(LabError) -> SimulatedPhones.Comparison {
+        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        while true {
+            let comparison = try phones.compare(with: feed)
+            if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
+            try look()
+            _ = try reader.drain(limit: Self.resultsPerTurn)
+            Self.pause(milliseconds: Self.checkMilliseconds)
+        }
+    }
+
+    // MARK: - Turns
+
+    /// Looks whether somebody wants us to stop, and now and then whether all parts live.
+    private func look() throws(LabError) {
+        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
+        let now = Clock.milliseconds
+        guard now >= nextCheckMilliseconds else { return }
+        nextCheckMilliseconds = now + Self.checkMilliseconds
+        try stage.check()
+    }
+
+    private static func pause(milliseconds: Int64) {
+        usleep(UInt32(milliseconds) * 1_000)
+    }
+}

@@ -1,0 +1,171 @@
+import ArgumentParser
+import Delivery
+import Foundation
+import LiveActivity
+
+/// `causeway-lab demo`: the whole job on embedded parts.
+struct DemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
+        discussion: """
+            Replays the 2018 Indian Premier League, all matches at once and squeezed into a minute, through a real worker: commands go \
+            into an embedded Kafka, pushes over TLS and HTTP/2 to a simulated APNs, and results come back. Each part is a process of \
+            its own on loopback, on ports that are free; redis-server must be installed. Nothing leaves this machine, and nothing stays.
+
+            Examples:
+              causeway-lab demo
+              causeway-lab demo --followers 100 --seconds 120
+              causeway-lab demo --seconds 20 --crash-at 8
+
+            Exit codes: 0 every phone shows the final score; 1 not so, or a part failed; 64 the command line is wrong.
+            """
+    )
+
+    private static let redisAwaySeconds = 10
+    private static let budgetPerHour = 600
+
+    @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
+    var followers = 50
+
+    @Option(help: "From the first ball to the last, 1 to 3600.")
+    var seconds = 60
+
+    @Option(help: "Matches of the season, from the first on.")
+    var matches = 60
+
+    @Option(help: "Threads of the worker; 0 means one a core.")
+    var lanes = 1
+
+    @Option(
+        help: ArgumentHelp(
+            "Kill the worker this many seconds after the first ball, and start another.",
+            valueName: "seconds"
+        )
+    )
+    var crashAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Take Redis away this many seconds after the first ball, for \(redisAwaySeconds) s.",
+            valueName: "seconds"
+        )
+    )
+    var redisAwayAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Wipe Redis this many seconds after the first ball; the tokens are registered again.",
+            valueName: "seconds"
+        )
+    )
+    var wipeAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Let a phone's budget be this many pushes of priority 10, \(budgetPerHour) more an hour, a third for alerts.",
+            valueName: "pushes"
+        )
+    )
+    var budget: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write commands, results and pushes into this directory, for Tests/Checker/check.py.",
+            valueName: "directory"
+        )
+    )
+    var evidence: String?
+
+    @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
+    var supersededResults = SupersededResults.each
+
+    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    var json: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Directory of the season's two files; left out, they are looked for.",
+            valueName: "directory"
+        )
+    )
+    var data: String?
+
+    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    var keep = false
+
+    func validate() throws {
+        guard (1...CommandTemplate.followersMax).contains(followers) else {
+            throw ValidationError("--followers must be 1 to \(CommandTemplate.followersMax)")
+        }
+        guard (1...3_600).contains(seconds) else { throw ValidationError("--seconds must be 1 to 3600") }
+        guard (1...Season.matchCountMax).contains(matches) else {
+            throw ValidationError("--matches must be 1 to \(Season.matchCountMax)")
+        }
+        guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
+        for (name, moment) in [("crash-at", crashAt), ("redis-away-at", redisAwayAt), ("wipe-at", wipeAt)] {
+            if let moment, !(0..<seconds).contains(moment) {
+                throw ValidationError("--\(name) must be before the last ball, 0 to \(seconds - 1)")
+            }
+        }
+        guard crashAt == nil || supersededResults == .each else {
+            throw ValidationError("--crash-at takes counts along, for which the demo would wait: not with counted")
+        }
+        if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
+            throw ValidationError("--wipe-at must not be while Redis is away")
+        }
+        if let budget, !(1...Policy.Bucket.pushesMost).contains(budget) {
+            throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMost)")
+        }
+    }
+
+    func run() throws {
+        do {
+            let figures = try figures()
+            let page = Page(figures, isColoured: isatty(STDOUT_FILENO) == 1)
+            print(page.lines.joined(separator: "\n"))
+            if let json { try TextFile.write(figures: figures, to: json) }
+            guard figures.isGood else { throw ExitCode(1) }
+        } catch let error as LabError {
+            FileHandle.standardError.write(Data("causeway-lab demo: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    private func figures() throws(LabError) -> DemoFigures {
+        let interruption = Interruption()
+        let files = try SeasonFiles(directory: data)
+        let directory = try WorkDirectory()
+        let stage = try Stage(directory: directory.path, programs: ProgramFiles())
+        defer {
+            stage.stop()
+            directory.remove(keeping: keep)
+        }
+        var options = DemoOptions(
+            followers: followers,
+            seconds: seconds,
+            matches: matches,
+            lanes: lanes,
+            shapesFile: files.shapesFile,
+            disturbances: disturbances
+        )
+        options.supersededResults = supersededResults
+        if let budget {
+            options.policy.frequentBudget = Policy.Bucket(
+                pushes: budget,
+                refillPerHour: Self.budgetPerHour,
+                reservedForAlerts: budget / 3
+            )
+        }
+        if let evidence { options.evidence = try Evidence(directory: evidence) }
+        return try Demo(options: options, season: files.season, stage: stage, interruption: interruption).run()
+    }
+
+    private var disturbances: [Disturbance] {
+        func one(_ seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
+            seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
+        }
+        return one(crashAt, .workerCrashes) + one(redisAwayAt, .redisGoes)
+            + one(redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisReturns) + one(wipeAt, .redisIsWiped)
+    }
+}

@@ -1,0 +1,50 @@
+import CausewayCommandLine
+
+/// Carries what the apps post to where the worker reads it, as an app's server does.
+struct RegistrationRelay {
+    private static let pageRecords = 5_000
+    private static let waitMilliseconds = 100
+
+    let phones: SimulatedPhones
+    /// Registrations carried so far: also the simulator's cursor.
+    private(set) var count = 0
+
+    init(phones: SimulatedPhones) {
+        self.phones = phones
+    }
+
+    /// Carries until so many have been carried in all.
+    ///
+    /// - Parameters:
+    ///   - look: is called before each page.
+    ///   - stalled: what is thrown when they have not all come in time.
+    mutating func carry(
+        until wanted: Int,
+        to wire: CommandWire,
+        withinMilliseconds milliseconds: Int64,
+        look: () throws(LabError) -> Void,
+        stalled: (String) -> LabError = { LabError($0) }
+    ) throws(LabError) {
+        let deadline = Clock.milliseconds + milliseconds
+        while count < wanted {
+            try look()
+            try turn(to: wire)
+            guard Clock.milliseconds < deadline else {
+                throw stalled("only \(count) of \(wanted) tokens have been registered")
+            }
+        }
+    }
+
+    /// Takes a page, or waits a moment for the first of it.
+    private mutating func turn(to wire: CommandWire) throws(LabError) {
+        let page = try phones.registrations(
+            since: count,
+            limit: Self.pageRecords,
+            waitMilliseconds: Self.waitMilliseconds
+        )
+        for record in page.records {
+            while try !wire.register(key: record.key, value: record.value) { wire.takeReports() }
+        }
+        count = page.next
+    }
+}

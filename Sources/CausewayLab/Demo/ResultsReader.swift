@@ -1,0 +1,72 @@
+import Kafka
+import LiveActivity
+
+/// Reads what the worker writes, and keeps the tally.
+final class ResultsReader: ConsumerHandler {
+    static let resultsTopic = "causeway.results"
+    static let invalidationsTopic = "causeway.invalidations"
+    static let deadLettersTopic = "causeway.dead-letters"
+    static let topics = [resultsTopic, invalidationsTopic, deadLettersTopic]
+
+    private(set) var tally = Tally()
+    /// Records of the results topic.
+    private(set) var results = 0
+    private(set) var invalidations = 0
+    private(set) var deadLetters = 0
+    /// UNIX milliseconds of the newest result's record; 0 before the first.
+    private(set) var newestMilliseconds: Int64 = 0
+    /// Set when the season begins.
+    var countsFreshness = false
+    private var consumer: Consumer?
+
+    init(bootstrapServers: String) throws(LabError) {
+        do throws(KafkaError) {
+            consumer = try Consumer(
+                properties: [
+                    ("bootstrap.servers", bootstrapServers), ("group.id", "demo"), ("auto.offset.reset", "earliest"),
+                    ("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "1000"),
+                ],
+                topics: Self.topics,
+                handler: self
+            )
+        } catch {
+            throw LabError("the demo cannot read the results: \(error)")
+        }
+    }
+
+    /// Takes what has come, up to a limit.
+    ///
+    /// - Returns: whether there is more.
+    func drain(limit: Int) throws(LabError) -> Bool {
+        guard let consumer else { return false }
+        for _ in 0..<limit {
+            switch consumer.poll() {
+            case .message(let message): take(message)
+            case .none: return false
+            case .partitionEnd: continue
+            case .error(let error): if error.isFatal { throw LabError("the demo cannot read the results: \(error)") }
+            }
+        }
+        return true
+    }
+
+    private func take(_ message: borrowing Message) {
+        switch message.topic.index {
+        case 0:
+            results += 1
+            newestMilliseconds = max(newestMilliseconds, message.timestampMilliseconds)
+            if let value = message.value { tally.add(ResultSummary(scanning: value), countsFreshness: countsFreshness) }
+        case 1: invalidations += 1
+        default: deadLetters += 1
+        }
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        consumer = nil
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {}
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+}

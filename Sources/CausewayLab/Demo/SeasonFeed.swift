@@ -1,0 +1,159 @@
+import CausewayCommandLine
+import Kafka
+
+/// Plays the season into the commands topic, in real time.
+struct SeasonFeed {
+    /// Where the feed stands in one event's round of followers.
+    private struct Cursor {
+        var event = 0
+        var follower = 1
+    }
+
+    let matches: [Match]
+    let followers: Int
+    /// Followers up to this one have activities that the app has started; the others' are started by push.
+    let appStarted: Int
+    private let timeline: Timeline
+    private var records: [MatchRecords]
+    private let frames: [[MatchFrame]]
+    /// Where every command is written down; nil: nowhere.
+    private let journal: CommandJournal?
+    private var cursor = Cursor()
+    /// Commands that were handed to the producer.
+    private(set) var commands = 0
+    private(set) var matchesOver = 0
+    /// The newest alert of any match.
+    private(set) var news = ""
+
+    init(
+        matches: [Match],
+        followers: Int,
+        durationMilliseconds: Int64,
+        startsByPush: Bool = true,
+        journal: CommandJournal? = nil
+    ) {
+        precondition((1...CommandTemplate.followersMax).contains(followers), "followers have four digits")
+        self.matches = matches
+        self.followers = followers
+        appStarted = startsByPush ? followers - followers / 2 : followers
+        timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
+        frames = matches.map { $0.frames() }
+        records = zip(matches, frames).map { MatchRecords($0, frames: $1, identifies: journal != nil) }
+        self.journal = journal
+    }
+
+    var phones: Int { matches.count * followers }
+
+    var isOver: Bool { cursor.event == timeline.events.count }
+
+    /// All commands that the season comes to, starts included.
+    var commandsInAll: Int {
+        timeline.events.count * followers + matches.count * (followers - appStarted)
+    }
+
+    func activity(match: Int, follower: Int) -> String {
+        MatchRecords.activityPrefix(of: matches[match]) + Self.digits(follower)
+    }
+
+    func device(match: Int, follower: Int) -> String {
+        MatchRecords.devicePrefix(of: matches[match]) + Self.digits(follower)
+    }
+
+    func finalState(match: Int) -> MatchState { records[match].finalState }
+
+    /// When the next command is due, from the season's beginning; nil when all are out.
+    var nextDueMilliseconds: Int64? { isOver ? nil : timeline.events[cursor.event].dueMilliseconds }
+
+    /// Starts the activities of those followers whose apps have not.
+    ///
+    /// - Throws: when a record is refused; before the season begins, the producer's queue is empty.
+    mutating func start(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
+        for match in matches.indices {
+            records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+            let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
+            for follower in appStarted + 1..<followers + 1 {
+                records[match].start.setFollower(follower)
+                guard try Self.produce(records[match].start, to: topic, of: producer) else {
+                    throw LabError(
+                        "the producer's queue has no room for \(followers) starts of \(matches.count) matches"
+                    )
+                }
+                commands += 1
+                try journal?.note(entry, activity: activity(match: match, follower: follower))
+            }
+        }
+    }
+
+    /// Sends what is due.
+    ///
+    /// - Parameter limit: commands to send at most before others have their turn.
+    /// - Returns: false if the producer's queue is full.
+    mutating func advance(
+        to elapsedMilliseconds: Int64,
+        limit: Int,
+        topic: ProducerTopic,
+        producer: Producer
+    ) throws(LabError) -> Bool {
+        var left = limit
+        let seconds = Clock.wallMilliseconds / 1_000
+        while cursor.event < timeline.events.count, left > 0 {
+            let event = timeline.events[cursor.event]
+            guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
+            if cursor.follower == 1 { records[event.match].frames[event.frame].setTimestamp(seconds: seconds) }
+            let entry = journal == nil ? nil : journalEntry(of: event)
+            while cursor.follower <= followers, left > 0 {
+                records[event.match].frames[event.frame].setFollower(cursor.follower)
+                guard try Self.produce(records[event.match].frames[event.frame], to: topic, of: producer) else {
+                    return false
+                }
+                if let entry {
+                    try journal?.note(entry, activity: activity(match: event.match, follower: cursor.follower))
+                }
+                cursor.follower += 1
+                commands += 1
+                left -= 1
+            }
+            if cursor.follower > followers { finish(event) }
+        }
+        return true
+    }
+
+    private func journalEntry(of event: Timeline.Event) -> CommandJournal.Entry {
+        let isLast = event.frame + 1 == frames[event.match].count
+        return CommandJournal.Entry(
+            frames[event.match][event.frame],
+            event: isLast ? "end" : "update",
+            sequence: event.frame + 1
+        )
+    }
+
+    /// Writes out what the journal has been told.
+    func flushJournal() throws(LabError) { try journal?.flush() }
+
+    private mutating func finish(_ event: Timeline.Event) {
+        if let alert = frames[event.match][event.frame].alert { news = "\(alert.title) — \(alert.body)" }
+        if event.frame + 1 == frames[event.match].count { matchesOver += 1 }
+        cursor = Cursor(event: cursor.event + 1)
+    }
+
+    /// False if the queue is full.
+    private static func produce(
+        _ template: CommandTemplate,
+        to topic: ProducerTopic,
+        of producer: Producer
+    ) throws(LabError) -> Bool {
+        let outcome = template.withRecord { key, value in
+            producer.produce(topic: topic, key: key, value: value, opaque: 0)
+        }
+        switch outcome {
+        case .queued: return true
+        case .queueFull: return false
+        case .failed(let error): throw LabError("a command could not be produced: \(error)")
+        }
+    }
+
+    private static func digits(_ follower: Int) -> String {
+        let digits = String(follower)
+        return String(repeating: "0", count: max(0, CommandTemplate.followerDigits - digits.count)) + digits
+    }
+}

@@ -1,0 +1,39 @@
+import Glibc
+
+/// The season's data, read from where it lies.
+struct SeasonFiles {
+    static let directory = "Config/examples/season"
+    static let matchesFile = "ipl-2018-matches.csv"
+    static let deliveriesFile = "ipl-2018-deliveries.csv"
+
+    let season: Season
+    /// Declares the app and its types to the simulator.
+    let shapesFile: String
+
+    /// - Parameter directory: nil: it is looked for.
+    init(directory given: String?) throws(LabError) {
+        let directory = if let given { given } else { try Self.found() }
+        let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
+        let deliveries = try TextFile.read("\(directory)/\(Self.deliveriesFile)")
+        shapesFile = "\(directory)/shapes.json"
+        do throws(SeasonError) {
+            season = try Season(matchesFile: matches, deliveriesFile: deliveries)
+        } catch {
+            throw LabError("\(directory): \(error)")
+        }
+    }
+
+    /// Below the working directory or, for a program that was built in its repository, below a directory above it.
+    private static func found() throws(LabError) -> String {
+        var candidates = [directory]
+        var place = ProgramFiles.ownDirectory
+        while let slash = place.lastIndex(of: "/") {
+            candidates.append("\(place)/\(directory)")
+            place = String(place[..<slash])
+        }
+        guard let found = candidates.first(where: { access("\($0)/\(matchesFile)", R_OK) == 0 }) else {
+            throw LabError("the season's data is not here: expected \(directory)/\(matchesFile), or give --data")
+        }
+        return found
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+import LiveActivity
+
+/// The phones of a demo, which live in the simulator's process.
+struct SimulatedPhones {
+    /// What was expected of the phones, and what they show.
+    struct Comparison {
+        var matching: Int
+        var wrong: [DemoFigures.WrongPhone]
+    }
+
+    /// Sums over all phones.
+    struct Summary {
+        var duplicateStarts: Int
+        var regressions: Int
+        /// Pushes that were older than what their phone showed.
+        var ignoredOld: Int
+        /// Pushes whose content did not decode to the app's types.
+        var undecodable: Int
+    }
+
+    private static let expectationsPerCall = 5_000
+
+    let client: ControlClient
+
+    /// A phone for every follower, and an activity on each whose app starts it itself.
+    func make(for feed: SeasonFeed) throws(LabError) {
+        for (index, match) in feed.matches.enumerated() {
+            let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
+            try post("/phones", ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true])
+            let activities = (1...feed.appStarted)
+                .map { follower in
+                    let activity = feed.activity(match: index, follower: follower)
+                    let attributes = MatchRecords.attributes(of: match, activity: activity)
+                        .map { ("\($0.name)", $0.value) }
+                    return [
+                        "activity": activity, "device": feed.device(match: index, follower: follower),
+                        "attributes": Dictionary(attributes, uniquingKeysWith: { first, _ in first }),
+                    ] as [String: Any]
+                }
+            let state = try Self.object(match.openingFrame.state.json)
+            try post(
+                "/activities",
+                [
+                    "app": MatchRecords.app, "attributesType": MatchRecords.attributesType, "contentState": state,
+                    "activities": activities,
+                ]
+            )
+        }
+    }
+
+    /// What the apps have told their server, from a cursor on; waits a moment if there is nothing.
+    func registrations(
+        since cursor: Int,
+        limit: Int,
+        waitMilliseconds: Int
+    ) throws(LabError) -> (records: [(key: String, value: [UInt8])], next: Int) {
+        let target = "/registrations?since=\(cursor)&limit=\(limit)&waitMilliseconds=\(waitMilliseconds)"
+        let answer = try Self.object(try client.body("GET", target))
+        guard let next = answer["next"] as? Int, let list = answer["registrations"] as? [[String: Any]] else {
+            throw LabError("the simulator's registrations are not what was agreed on")
+        }
+        var records: [(key: String, value: [UInt8])] = []
+        for entry in list {
+            guard let key = entry["key"] as? String, let value = entry["value"] as? [String: Any] else {
+                throw LabError("the simulator's registrations are not what was agreed on")
+            }
+            records.append((key, try Self.json(value)))
+        }
+        return (records, next)
+    }
+
+    /// Holds every phone against the end of its match.
+    func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
+        var comparison = Comparison(matching: 0, wrong: [])
+        for index in feed.matches.indices {
+            let state = try Self.object(feed.finalState(match: index).json)
+            var followers = Array(1...feed.followers)[...]
+            while !followers.isEmpty {
+                let page = followers.prefix(Self.expectationsPerCall)
+                followers = followers.dropFirst(page.count)
+                let expected = page.map { (feed.activity(match: index, follower: $0), state) }
+                let answer = try post(
+                    "/expect",
+                    [
+                        "app": MatchRecords.app,
+                        "activities": Dictionary(expected, uniquingKeysWith: { first, _ in first }),
+                    ]
+                )
+                comparison.matching += answer["matching"] as? Int ?? 0
+                for mismatch in answer["mismatches"] as? [[String: Any]] ?? [] {
+                    comparison.wrong.append(Self.wrongPhone(mismatch))
+                }
+            }
+        }
+        return comparison
+    }
+
+    private static func wrongPhone(_ mismatch: [String: Any]) -> DemoFigures.WrongPhone {
+        let activity = mismatch["activity"] as? String ?? "?"
+        guard let shows = mismatch["shows"] as? [String: Any] else {
+            return DemoFigures.WrongPhone(activity: activity, shows: "nothing (\(mismatch["state"] as? String ?? "?"))")
+        }
+        let score = scoreLine(shows)
+        return DemoFigures.WrongPhone(
+            activity: activity,
+            shows: "\(score), \(shows["result"] as? String ?? "no result")"
+        )
+    }
+
+    private static func scoreLine(_ state: [String: Any]) -> String {
+        let (batting, overs) = (state["batting"] as? String ?? "?", state["overs"] as? String ?? "?")
+        return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
+    }
+
+    /// Pushes that APNs has accepted.
+    func pushesAccepted() throws(LabError) -> Int {
+        let answer = try Self.object(try client.body("GET", "/stats"))
+        guard let accepted = answer["accepted"] as? Int else {
+            throw LabError("the simulator's counts are not what was agreed on")
+        }
+        return accepted
+    }
+
+    func summary() throws(LabError) -> Summary {
+        let answer = try Self.object(try client.body("GET", "/summary"))
+        guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,
+            let effects = answer["effects"] as? [String: Any]
+        else { throw LabError("the simulator's summary is not what was agreed on") }
+        return Summary(
+            duplicateStarts: duplicateStarts,
+            regressions: regressions,
+            ignoredOld: effects["ignoredOld"] as? Int ?? 0,
+            undecodable: effects["undecodable"] as? Int ?? 0
+        )
+    }
+
+    /// What the last follower of each match has on the Lock Screen.
+    func scores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
+        var scores: [DemoFigures.Score] = []
+        for index in feed.matches.indices {
+            let activity = feed.activity(match: index, follower: feed.followers)
+            let answer = try Self.object(
+                try client.body("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
+            )
+            let state = answer["contentState"] as? [String: Any] ?? [:]
+            scores.append(
+                DemoFigures.Score(
+                    first: state["firstInnings"] as? String ?? "",
+                    second: Self.scoreLine(state),
+                    result: state["result"] as? String ?? "no result"
+                )
+            )
+        }
+        return scores
+    }
+
+    @discardableResult
+    private func post(_ target: String, _ object: [String: Any]) throws(LabError) -> [String: Any] {
+        try Self.object(try client.body("POST", target, body: try Self.json(object)))
+    }
+
+    private static func json(_ object: [String: Any]) throws(LabError) -> [UInt8] {
+        guard let data = try? JSONSerialization.data(withJSONObject: object, options: [.withoutEscapingSlashes]) else {
+            throw LabError("a request to the simulator is no JSON")
+        }
+        return Array(data)
+    }
+
+    private static func object(_ json: [UInt8]) throws(LabError) -> [String: Any] {
+        guard let object = (try? JSONSerialization.jsonObject(with: Data(json))) as? [String: Any] else {
+            throw LabError(
+                "the simulator's answer is no JSON object: \(String(decoding: json.prefix(200), as: UTF8.self))"
+            )
+        }
+        return object
+    }
+}

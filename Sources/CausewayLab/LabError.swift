@@ -1,0 +1,22 @@
+import Glibc
+
+/// Why a run could not be made, or did not end well. Told to a person: no codes, but what to look at.
+struct LabError: Error, CustomStringConvertible {
+    var reason: String
+    /// The end of the log of the part that failed.
+    var logTail: [String] = []
+
+    init(_ reason: String, logTail: [String] = []) {
+        self.reason = reason
+        self.logTail = logTail
+    }
+
+    /// A failed call of the operating system.
+    init(_ operation: String, errno code: Int32) {
+        self.init("\(operation): \(String(cString: strerror(code)))")
+    }
+
+    var description: String {
+        logTail.isEmpty ? reason : reason + "\n" + logTail.map { "  | \($0)" }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,33 @@
+import APNsSimulator
+import CausewayCommandLine
+import Kafka
+
+/// Carries tokens from simulated phones to Kafka: what the server of an app does when phones post them.
+struct PhoneBackend: Sendable {
+    private static let waitMilliseconds = 1_000
+
+    private let producer: Producer
+    private let topic: String
+
+    init(bootstrapServers: String, topic: String) throws(KafkaError) {
+        producer = try Producer(properties: [("bootstrap.servers", bootstrapServers)])
+        self.topic = topic
+    }
+
+    /// Carries on until the task is cancelled or the simulator stops.
+    func run(from simulator: Simulator) async {
+        do {
+            var sender = try RecordSender(producer: producer, topic: topic, rate: nil)
+            var cursor = 0
+            while !Task.isCancelled,
+                let page = try? await simulator.registrations(since: cursor, waitMilliseconds: Self.waitMilliseconds)
+            {
+                for record in page.records { sender.send(record.value) }
+                cursor = page.next
+            }
+            if let reason = sender.finish().reason { StandardStreams.printError("causeway-lab simulator: \(reason)") }
+        } catch {
+            StandardStreams.printError("causeway-lab simulator: \(error)")
+        }
+    }
+}

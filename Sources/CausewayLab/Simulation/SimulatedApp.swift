@@ -1,0 +1,50 @@
+import APNsSimulator
+import ArgumentParser
+import CausewayCommandLine
+import Foundation
+
+/// An app that simulated phones have, as a `shapes.json` declares it: the same JSON that the control port takes at POST
+/// /apps.
+struct SimulatedApp {
+    var app: String
+    var teamIdentifier: String?
+    var types: [DeviceModel.TypeDeclaration]
+
+    /// All the apps of a file: one JSON object each, one behind the other.
+    static func read(path: String) throws -> [SimulatedApp] {
+        let file = InputFile(path: path)
+        var apps: [SimulatedApp] = []
+        try file.forEachRecord { record in
+            guard let object = try? JSONSerialization.jsonObject(with: Data(record.bytes)) as? [String: Any],
+                let app = object["app"] as? String, let types = object["attributesTypes"] as? [[String: Any]]
+            else {
+                throw ValidationError("\(file.name):\(record.line): must be an object with app and attributesTypes")
+            }
+            do {
+                apps.append(
+                    SimulatedApp(
+                        app: app,
+                        teamIdentifier: object["teamId"] as? String,
+                        types: try types.map(declaration)
+                    )
+                )
+            } catch {
+                throw ValidationError("\(file.name):\(record.line): \(error)")
+            }
+        }
+        return apps
+    }
+
+    private static func declaration(_ object: [String: Any]) throws -> DeviceModel.TypeDeclaration {
+        func shape(_ name: String) throws -> Shape {
+            let data = try JSONSerialization.data(withJSONObject: object[name] as? [String: Any] ?? [:])
+            return try Shape(json: String(decoding: data, as: UTF8.self))
+        }
+        return DeviceModel.TypeDeclaration(
+            name: object["name"] as? String ?? "",
+            attributes: try shape("attributes"),
+            contentState: try shape("contentState"),
+            identifierAttribute: object["identifierAttribute"] as? String
+        )
+    }
+}

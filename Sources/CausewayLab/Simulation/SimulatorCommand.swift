@@ -1,0 +1,206 @@
+import APNsSimulator
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+import Foundation
+
+/// `causeway-lab simulator`: an APNs with phones behind it.
+struct SimulatorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulator",
+        abstract: "Run an APNs that checks what Apple checks, with simulated phones behind it.",
+        discussion: """
+            Speaks HTTP/2 over TLS with a certificate of its own authority, so whoever talks to it trusts caFile. \
+            Provider tokens must be signed with a key that it knows: those of --key, or else one that it makes.
+
+            Phones, their Lock Screens, faults and latencies are reached over HTTP on the control port: POST /apps, \
+            /phones and /activities make them, GET /activity and /phone say what is shown, GET /registrations says \
+            which tokens they have.
+
+            Trouble on demand: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
+            serviceUnavailableShare, tooManyRequestsShare, reasonShares by Apple's words, unknownReasonShare, \
+            notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, unansweredShare, \
+            informationalShare; faultyRequests bounds them), with what becomes of connections (goAwayAfterRequests \
+            with goAwayUnprocessed, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
+            silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsLeast and …Most, \
+            concurrentStreams, connectionWindowBytes). DELETE /faults ends it. POST /goaway, /cut and /silence do it \
+            to all connections at once. GET /stats counts.
+
+            When ready, it prints one line of JSON:
+              {"apnsPort":8443,"controlPort":8080,"caFile":"…","teamId":"…","keyId":"…","keyFile":"…"}
+
+            Examples:
+              causeway-lab simulator --port 8443 --control-port 8080 --directory /tmp/apns
+              causeway-lab simulator --shapes Config/examples/ride/shapes.json
+              causeway-lab simulator --latency 20-80 --key TEAM123456:KEY1234567:AuthKey.p8
+              curl -s 'http://127.0.0.1:8080/phone?app=com.example.ride&device=phone-7'
+              curl -s -X PUT http://127.0.0.1:8080/faults -d '{"reasonShares":{"TooManyRequests":0.1}}'
+              curl -s http://127.0.0.1:8080/goaway -d '{"graceMilliseconds":1000}'
+
+            It ends on SIGTERM or SIGINT.
+            """
+    )
+
+    @Option(help: "A numeric address to serve APNs on. The control port is on 127.0.0.1 always.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The port of APNs; 0 means one that is free.")
+    var port: UInt16 = 0
+
+    @Option(help: "The port for control over HTTP; 0 means one that is free.")
+    var controlPort: UInt16 = 0
+
+    @Option(
+        help: ArgumentHelp(
+            "Where the certificates, and a key if one is made, are written; left out, a temporary one.",
+            valueName: "directory"
+        )
+    )
+    var directory: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A signing key that is accepted, or its public half. Repeatable.",
+            valueName: "team:key:file"
+        )
+    )
+    var key: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Apps and their attributes types, JSON as for POST /apps. Repeatable.", valueName: "file")
+    )
+    var shapes: [String] = []
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp(
+            "Write the phones' registrations to this Kafka, as the apps' own servers would.",
+            valueName: "servers"
+        )
+    )
+    var bootstrapServers: String?
+
+    @Option(help: ArgumentHelp("The topic for these.", valueName: "name"))
+    var registrationsTopic = WorkerConfiguration.Kafka.Topics().registrations
+
+    @Option(help: "The environment it is: production or sandbox.")
+    var environment = "sandbox"
+
+    @Option(
+        help: ArgumentHelp(
+            "How long answers take: a number, or two, between which it is drawn.",
+            valueName: "milliseconds"
+        )
+    )
+    var latency = "0"
+
+    @Option(help: "Threads that serve pushes, 1 to 64.")
+    var threads = 1
+
+    @Option(
+        help: ArgumentHelp(
+            "Write every push to this file, a line of JSON each: what it was, whose, and what APNs and the phone said.",
+            valueName: "file"
+        )
+    )
+    var pushLog: String?
+
+    @Option(help: "Of its tokens and identifiers; the same seed makes the same ones.")
+    var seed: UInt64?
+
+    func validate() throws {
+        guard APNsSimulator.Environment(rawValue: environment) != nil else {
+            throw ValidationError("--environment must be production or sandbox")
+        }
+        guard latencyMilliseconds() != nil else {
+            throw ValidationError(
+                "--latency must be milliseconds, 0 to \(Faults.latencyMillisecondsMax), or two such with a - between"
+            )
+        }
+        guard (1...64).contains(threads) else { throw ValidationError("--threads must be 1 to 64") }
+        guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
+            throw ValidationError("--key must be a team id, a key id and a file, with colons between")
+        }
+    }
+
+    func run() async throws {
+        let signal = TerminationSignal()
+        let place = try SimulatorDirectory(path: directory)
+        defer { place.removeIfTemporary() }
+        let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
+        let simulator = Simulator(try settings(directory: place.path, keys: keys))
+        let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
+        let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
+        do {
+            try await simulator.start()
+            for app in apps {
+                try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+                    try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
+                }
+            }
+        } catch {
+            StandardStreams.printError("causeway-lab simulator: \(error.reason)")
+            throw ExitCode.failure
+        }
+        StandardStreams.printOutput(
+            try SimulatorPlace(
+                apnsPort: simulator.port,
+                controlPort: simulator.interfacePort,
+                caFile: simulator.caFile ?? "",
+                teamId: keys[0].teamIdentifier,
+                keyId: keys[0].keyIdentifier,
+                keyFile: keys[0].file
+            )
+            .line()
+        )
+        await withTaskGroup(of: Void.self) { group in
+            if let backend { group.addTask { await backend.run(from: simulator) } }
+            await signal.arrival()
+            group.cancelAll()
+        }
+        await simulator.stop()
+    }
+
+    private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {
+        var settings = SimulatorConfiguration(
+            security: .selfSigned(directory: directory),
+            keys: try keys.map {
+                .init(teamIdentifier: $0.teamIdentifier, keyIdentifier: $0.keyIdentifier, pem: try $0.pem())
+            }
+        )
+        settings.host = host
+        settings.port = port
+        settings.interfacePort = controlPort
+        settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
+        settings.threads = threads
+        settings.seed = seed
+        settings.pushLog = pushLog
+        settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0
+        return settings
+    }
+
+    private func latencyMilliseconds() -> ClosedRange<Int>? {
+        let numbers = latency.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
+        guard (1...2).contains(numbers.count), let low = numbers[0], let high = numbers[numbers.count - 1] else {
+            return nil
+        }
+        guard low >= 0, low <= high, high <= Faults.latencyMillisecondsMax else { return nil }
+        return low...high
+    }
+}
+
+/// What the simulator says when it is ready.
+private struct SimulatorPlace: Encodable {
+    var apnsPort: UInt16
+    var controlPort: UInt16
+    var caFile: String
+    var teamId: String
+    var keyId: String
+    var keyFile: String
+
+    func line() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+}

@@ -1,0 +1,201 @@
+import CLinux
+import CausewayCommandLine
+import Glibc
+import Synchronization
+
+/// A program that runs beside this one and must not outlive it.
+///
+/// It is started through `setpriv` (part of util-linux, which every Debian has), so that the kernel kills it when the
+/// thread that started it is gone: start children from a thread that lives as long as the process. It has a process group
+/// of its own, so that a Ctrl-C reaches the parent alone, which then ends its children in order.
+final class ChildProcess {
+    /// How a child ended.
+    enum Ending: Equatable {
+        case exited(Int32)
+        case killed(signal: Int32)
+
+        var text: String {
+            switch self {
+            case .exited(let code): "exited with code \(code)"
+            case .killed(let signal): "was killed by signal \(signal)"
+            }
+        }
+    }
+
+    /// Where a child's standard output goes; its standard error goes to its log.
+    enum Output {
+        case log, pipe
+        case file(String)
+    }
+
+    static let launcher = "/usr/bin/setpriv"
+    static let logTailLines = 20
+    private static let spawning = Mutex(())
+
+    /// What it is called in messages.
+    let name: String
+    let identifier: pid_t
+    /// Where its standard error goes, and its standard output unless that goes elsewhere.
+    let logFile: String
+    /// The read end of its standard output; -1 if that goes to the log.
+    private let output: Int32
+    private(set) var ending: Ending?
+
+    /// - Parameter variables: the environment, as `NAME=value`. What would configure a worker of the user's is left out.
+    init(
+        name: String,
+        command: [String],
+        logFile: String,
+        output destination: Output = .log,
+        variables: [String] = ChildProcess.ownVariables
+    ) throws(LabError) {
+        guard access(Self.launcher, X_OK) == 0 else {
+            throw LabError("\(Self.launcher) is missing: install util-linux")
+        }
+        let log = try Self.opened(logFile)
+        defer { close(log) }
+        var file: Int32 = -1
+        if case .file(let path) = destination { file = try Self.opened(path) }
+        defer { if file >= 0 { close(file) } }
+        let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
+        // One at a time: between the pipe and its mark no other child may be born, or it would hold the pipe open.
+        let spawned = Self.spawning.withLock { _ in
+            Result { () throws(LabError) in
+                var pipeEnds: [Int32] = [-1, -1]
+                if case .pipe = destination {
+                    guard pipe(&pipeEnds) == 0 else { throw LabError("pipe", errno: errno) }
+                    for end in pipeEnds { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+                }
+                defer { if pipeEnds[1] >= 0 { close(pipeEnds[1]) } }
+                let output = pipeEnds[1] >= 0 ? pipeEnds[1] : file >= 0 ? file : log
+                return (try Self.spawn(arguments, variables, output: output, error: log), pipeEnds[0])
+            }
+        }
+        (identifier, output) = try spawned.get()
+        self.name = name
+        self.logFile = logFile
+    }
+
+    deinit {
+        if output >= 0 { close(output) }
+    }
+
+    private static func opened(_ path: String) throws(LabError) -> Int32 {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw LabError(path, errno: errno) }
+        return descriptor
+    }
+
+    private static func spawn(
+        _ arguments: [String],
+        _ variables: [String],
+        output: Int32,
+        error: Int32
+    ) throws(LabError) -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+        posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO)
+        // Nothing else is its own: an inherited end of somebody's pipe would keep its reader waiting until the child's end.
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // The parent has blocked signals and ignores some; a child begins with a clean slate.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        var all = sigset_t()
+        sigfillset(&all)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        var identifier: pid_t = 0
+        let others = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
+        var environment: [UnsafeMutablePointer<CChar>?] = others.map { strdup($0) } + [nil]
+        defer { for variable in environment { free(variable) } }
+        let code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &environment)
+        guard code == 0 else { throw LabError(arguments.joined(separator: " "), errno: code) }
+        return identifier
+    }
+
+    /// The environment of this program.
+    static var ownVariables: [String] {
+        var variables: [String] = []
+        var next = environ
+        while let variable = next.pointee {
+            variables.append(String(cString: variable))
+            next += 1
+        }
+        return variables
+    }
+
+    /// Its ending, if it has ended. Does not wait.
+    func poll() -> Ending? {
+        if ending == nil { reap(options: WNOHANG) }
+        return ending
+    }
+
+    func signal(_ number: Int32) {
+        // Once reaped, the identifier may be another process'.
+        if ending == nil { kill(identifier, number) }
+    }
+
+    /// Waits for the end; nil if it still runs after that time.
+    func wait(milliseconds: Int64) -> Ending? {
+        let deadline = Clock.milliseconds + milliseconds
+        while poll() == nil, Clock.milliseconds < deadline { usleep(2_000) }
+        return ending
+    }
+
+    /// Asks it to end, and makes it end if it does not.
+    func stop(graceMilliseconds: Int64) {
+        guard poll() == nil else { return }
+        signal(SIGTERM)
+        if wait(milliseconds: graceMilliseconds) == nil {
+            signal(SIGKILL)
+            reap(options: 0)
+        }
+    }
+
+    private func reap(options: Int32) {
+        var status: Int32 = 0
+        guard waitpid(identifier, &status, options) == identifier else { return }
+        let signal = status & 0x7F
+        ending = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
+    }
+
+    /// The first line that it prints: how our servers tell their ports.
+    func firstLine(milliseconds: Int64) throws(LabError) -> String {
+        precondition(output >= 0, "only a piped output can be read")
+        let deadline = Clock.milliseconds + milliseconds
+        var line: [UInt8] = []
+        while line.count < 65_536 {
+            var descriptor = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
+            let left = deadline - Clock.milliseconds
+            guard left > 0 else { throw failure("says nothing") }
+            guard Glibc.poll(&descriptor, 1, Int32(clamping: left)) > 0 else { continue }
+            var byte: UInt8 = 0
+            switch read(output, &byte, 1) {
+            case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)
+            case 1: line.append(byte)
+            case 0:
+                _ = wait(milliseconds: 10_000)
+                throw failure(ending?.text ?? "closed its output")
+            default: if errno != EINTR { throw LabError("read", errno: errno) }
+            }
+        }
+        throw failure("prints a line without end")
+    }
+
+    /// What to tell a person when this child has failed.
+    func failure(_ what: String) -> LabError {
+        LabError("the \(name) \(what); its log ends with", logTail: TextFile.lastLines(of: logFile, Self.logTailLines))
+    }
+}

@@ -1,0 +1,34 @@
+import CausewayCommandLine
+
+/// Asks the simulator's control interface, one request at a time, and waits for the answer. All of it is cold: phones are made before
+/// the season and looked at after it.
+struct ControlClient {
+    static let answerBytesMax = 256 << 20
+    static let timeoutSeconds = 60
+
+    let port: UInt16
+
+    /// - Throws: if there is no answer, or one that is not HTTP. Any status is an answer.
+    func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> PageClient.Answer {
+        let client = PageClient(
+            address: PageAddress(host: "127.0.0.1", port: port, path: target),
+            timeoutSeconds: Self.timeoutSeconds,
+            answerBytesMax: Self.answerBytesMax
+        )
+        do {
+            return try client.request(method, body: body)
+        } catch {
+            throw LabError("\(method) \(target) to the simulator: \(error)")
+        }
+    }
+
+    /// The body of a successful answer.
+    func body(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
+        let answer = try request(method, target, body: body)
+        guard (200...299).contains(answer.status) else {
+            let text = String(decoding: answer.body.prefix(500), as: UTF8.self)
+            throw LabError("the simulator answers \(answer.status) to \(method) \(target): \(text)")
+        }
+        return answer.body
+    }
+}

@@ -1,0 +1,33 @@
+import Glibc
+import Reactor
+
+/// Ports of this machine's loopback interface.
+enum LoopbackPort {
+    /// One that nobody listens on at this moment, for servers that cannot choose one themselves. It may be taken by the time it
+    /// is used, so whoever uses it tries again with another.
+    static func free() throws(LabError) -> UInt16 {
+        do throws(SystemError) {
+            return try Listener.unusedLoopbackPort()
+        } catch {
+            throw LabError("a free port: \(error)")
+        }
+    }
+
+    /// Whether the connection stands; `errno` says why not.
+    static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
+        var address = address(port: port)
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+
+    private static func address(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        return address
+    }
+}

@@ -1,0 +1,33 @@
+import Glibc
+
+/// The two programs, which are built into one directory: the lab runs the other one as whoever uses it does.
+struct ProgramFiles {
+    let lab: String
+    let causeway: String
+
+    /// Those in the directory of the program that runs, which is the lab.
+    init() throws(LabError) {
+        try self.init(directory: Self.ownDirectory)
+    }
+
+    /// - Throws: if one of them is not there.
+    init(directory: String) throws(LabError) {
+        lab = "\(directory)/causeway-lab"
+        causeway = "\(directory)/causeway"
+        for program in [lab, causeway] where access(program, X_OK) != 0 {
+            throw LabError(
+                "there is no program \(program): causeway and causeway-lab belong beside each other; build both"
+            )
+        }
+    }
+
+    /// Where the file of this process is.
+    static var ownDirectory: String {
+        var buffer = [UInt8](repeating: 0, count: 4_096)
+        let count = buffer.withUnsafeMutableBytes { bytes in
+            bytes.bindMemory(to: CChar.self).baseAddress.map { readlink("/proc/self/exe", $0, bytes.count) } ?? 0
+        }
+        let file = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+        return String(file[..<(file.lastIndex(of: "/") ?? file.startIndex)])
+    }
+}

@@ -1,0 +1,97 @@
+import CausewayCommandLine
+import Foundation
+
+/// The stage's redis-server, which may be taken away and given back.
+extension Stage {
+    private static let redisName = "redis-server"
+    private static let portAttempts = 5
+    /// What is read of an answer: the commands used here are answered in one line.
+    private static let answerBytesMax = 512
+
+    /// A redis-server that writes nothing to disk unless it is told to.
+    func startRedis() throws(LabError) {
+        for _ in 0..<Self.portAttempts {
+            let port = try LoopbackPort.free()
+            if try startRedis(port: port) {
+                redisPort = port
+                return
+            }
+        }
+        throw LabError("redis-server does not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+    }
+
+    /// Takes Redis away. It writes what it knows to disk, as a server does that is moved.
+    func takeRedisAway() throws(LabError) {
+        guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        let redis = parts.remove(at: position)
+        _ = Self.answer(port: redisPort, to: "SHUTDOWN SAVE")
+        guard redis.wait(milliseconds: Self.startMilliseconds) == .exited(0) else {
+            throw redis.failure("does not shut down")
+        }
+    }
+
+    /// Gives it back at the same place, with what it knew.
+    func giveRedisBack() throws(LabError) {
+        guard try startRedis(port: redisPort) else {
+            throw LabError("redis-server does not come back", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+        }
+    }
+
+    /// Everything in Redis is lost.
+    func wipeRedis() throws(LabError) {
+        guard Self.answer(port: redisPort, to: "FLUSHALL") == "+OK" else { throw LabError("Redis is not wiped") }
+    }
+
+    func redisKeys() throws(LabError) -> Int {
+        guard let answer = Self.answer(port: redisPort, to: "DBSIZE"), let count = Int(answer.dropFirst()) else {
+            throw LabError("Redis does not say how many keys it has")
+        }
+        return count
+    }
+
+    private func startRedis(port: UInt16) throws(LabError) -> Bool {
+        guard let program = Self.program(Self.redisName) else {
+            throw LabError("redis-server is not installed: apt-get install redis-server")
+        }
+        let redis = try ChildProcess(
+            name: Self.redisName,
+            command: [
+                program, "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--appendonly", "no",
+                "--dir", directory, "--daemonize", "no",
+            ],
+            logFile: path("redis.log")
+        )
+        let deadline = Clock.milliseconds + Self.startMilliseconds
+        while Clock.milliseconds < deadline, redis.poll() == nil {
+            if Self.answer(port: port, to: "PING") == "+PONG", redis.poll() == nil {
+                parts.append(redis)
+                return true
+            }
+            // redis-server has no other way to say that it listens.
+            usleep(5_000)
+        }
+        redis.stop(graceMilliseconds: 0)
+        return false
+    }
+
+    /// The line that Redis answers a command with; nil if there is none.
+    private static func answer(port: UInt16, to command: String) -> String? {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        guard LoopbackPort.connect(descriptor, to: port) else { return nil }
+        let line = Array("\(command)\r\n".utf8)
+        guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else { return nil }
+        var answer: [UInt8] = []
+        var byte: UInt8 = 0
+        while answer.count < answerBytesMax, recv(descriptor, &byte, 1, 0) == 1 {
+            if byte == UInt8(ascii: "\r") { return String(decoding: answer, as: UTF8.self) }
+            answer.append(byte)
+        }
+        return nil
+    }
+
+    private static func program(_ name: String) -> String? {
+        let directories = (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map(String.init)
+        return (directories + ["/usr/bin", "/usr/local/bin"]).map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    }
+}

@@ -1,0 +1,161 @@
+import Foundation
+
+/// The parts that a demo runs on, each a process of its own on loopback, so that its cost is its own.
+final class Stage {
+    /// Few partitions make large batches, and batches are what a client's cost goes by. These hold some 15 s of commands of which a
+    /// reader is behind: the embedded broker keeps 5 MiB of a partition.
+    static let partitions = 4
+    static let commandPartitions = 16
+    /// The embedded broker answers a fetch as soon as it has one record, whatever `fetch.min.bytes` says: this makes it wait for more.
+    static let brokerRoundTripMilliseconds = 10
+    static let startMilliseconds: Int64 = 60_000
+
+    let directory: String
+    private let programs: ProgramFiles
+    /// All but the worker.
+    var parts: [ChildProcess] = []
+    private(set) var worker: ChildProcess?
+    var bootstrapServers = ""
+    var redisPort: UInt16 = 0
+    /// Where the worker shows its metrics and its status.
+    let httpPort: UInt16
+    private(set) var simulator = SimulatorPlace()
+
+    /// Where the simulator is, as it says itself.
+    struct SimulatorPlace: Decodable {
+        var apnsPort: UInt16 = 0
+        var controlPort: UInt16 = 0
+        var caFile = ""
+        /// The key that provider tokens must be signed with.
+        var teamId = ""
+        var keyId = ""
+        var keyFile = ""
+    }
+
+    private struct BrokerPlace: Decodable {
+        var bootstrapServers: String
+    }
+
+    /// - Parameter directory: must exist; logs and keys are written into it.
+    init(directory: String, programs: ProgramFiles) throws(LabError) {
+        self.directory = directory
+        self.programs = programs
+        httpPort = try LoopbackPort.free()
+    }
+
+    func path(_ name: String) -> String { "\(directory)/\(name)" }
+
+    // MARK: - Starting
+
+    /// - Parameters:
+    ///   - commandPartitions: of the commands topic.
+    ///   - resultPartitions: of the results topic.
+    func startBroker(
+        commandPartitions: Int = Stage.commandPartitions,
+        resultPartitions: Int = Stage.partitions
+    ) throws(LabError) {
+        let broker = try ChildProcess(
+            name: "broker",
+            command: [
+                programs.lab, "broker", "--partitions", String(Self.partitions),
+                "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
+                "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
+                "--round-trip", String(Self.brokerRoundTripMilliseconds),
+            ],
+            logFile: path("broker.log"),
+            output: .pipe
+        )
+        parts.append(broker)
+        bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
+    }
+
+    /// APNs and its phones, with a fresh key.
+    ///
+    /// - Parameters:
+    ///   - shapes: files that declare apps and their types.
+    ///   - pushLog: a file that every push is written to; nil: none.
+    func startSimulator(shapes: [String], pushLog: String? = nil) throws(LabError) {
+        let child = try ChildProcess(
+            name: "simulator",
+            command: [programs.lab, "simulator", "--directory", directory] + shapes.flatMap { ["--shapes", $0] }
+                + (pushLog.map { ["--push-log", $0] } ?? []),
+            logFile: path("simulator.log"),
+            output: .pipe
+        )
+        parts.append(child)
+        simulator = try place(SimulatorPlace.self, of: child)
+    }
+
+    /// Writes all results, from the first on, to a file.
+    func startResults(into file: String) throws(LabError) {
+        parts.append(
+            try ChildProcess(
+                name: "results",
+                command: [programs.causeway, "results", "--bootstrap-servers", bootstrapServers, "--follow"],
+                logFile: path("results.log"),
+                output: .file(file)
+            )
+        )
+    }
+
+    func startWorker() throws(LabError) {
+        worker = try ChildProcess(
+            name: "worker",
+            command: [programs.causeway, "worker", "--config", path("causeway.yaml")],
+            logFile: path("worker.log")
+        )
+    }
+
+    private func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
+        let line = try child.firstLine(milliseconds: Self.startMilliseconds)
+        guard let place = try? JSONDecoder().decode(type, from: Data(line.utf8)) else {
+            throw child.failure("says what nobody understands (\(line))")
+        }
+        return place
+    }
+
+    // MARK: - Running
+
+    /// - Throws: if one of the parts has ended by itself.
+    func check() throws(LabError) {
+        for part in parts + (worker.map { [$0] } ?? []) {
+            if let ending = part.poll() { throw part.failure(ending.text) }
+        }
+    }
+
+    func usage() -> [DemoFigures.Part] {
+        parts.compactMap { part in
+            ProcessUsage(identifier: part.identifier).map { DemoFigures.Part(name: part.name, usage: $0) }
+        }
+    }
+
+    /// Of the broker, since its start.
+    var brokerCPUMilliseconds: Int64 { usage().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
+
+    /// Kills the worker as a crash would, and starts another.
+    func crashWorker() throws(LabError) {
+        worker?.signal(SIGKILL)
+        _ = worker?.wait(milliseconds: Self.startMilliseconds)
+        try startWorker()
+    }
+
+    // MARK: - Stopping
+
+    /// Asks the worker to drain. Its exit code must be 0.
+    func stopWorker(graceMilliseconds: Int64) throws(LabError) {
+        guard let worker else { return }
+        worker.signal(SIGTERM)
+        guard let ending = worker.wait(milliseconds: graceMilliseconds) else {
+            throw worker.failure("does not drain within \(graceMilliseconds / 1_000) s")
+        }
+        guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+        self.worker = nil
+    }
+
+    /// Ends whatever still runs.
+    func stop() {
+        worker?.stop(graceMilliseconds: 0)
+        for part in parts.reversed() { part.stop(graceMilliseconds: 2_000) }
+        parts.removeAll()
+    }
+}

@@ -1,0 +1,45 @@
+import ArgumentParser
+import CausewayCommandLine
+
+/// The program.
+@main
+struct Causeway: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "causeway",
+        abstract: "Carries Live Activity updates from Kafka to iPhones.",
+        discussion: """
+            Producers write commands, JSON records around Apple's own aps dictionary, to a Kafka topic. Workers keep \
+            only the newest state of each activity, send it to APNs, and write what became of each command back to \
+            Kafka.
+
+            See it work, without an account, a phone or a server:
+              causeway-lab demo
+
+            Run it:
+              causeway check --config causeway.yaml
+              causeway worker --config causeway.yaml
+
+            Send a first command:
+              causeway send --bootstrap-servers 127.0.0.1:9092 --now command.json
+
+            Exit codes: 0 all went well; 1 records or pushes did not; 64 the command line is wrong; 70 an internal \
+            error; 78 the configuration is wrong.
+            """,
+        version: Release.version,
+        subcommands: [
+            WorkerCommand.self, SendCommand.self, CheckCommand.self, InspectCommand.self, ResultsCommand.self,
+            HealthCommand.self, TopicsCommand.self, PlanCommand.self,
+            MetricsPageCommand.self, CapacityPageCommand.self,
+        ]
+    )
+
+    /// Commands that this program had once.
+    private static let labCommands = ["demo", "simulator", "broker", "backlog"]
+
+    static func main() async {
+        if let command = CommandLine.arguments.dropFirst().first, labCommands.contains(command) {
+            exit(withError: ValidationError("\(command) is a command of another program: causeway-lab \(command)"))
+        }
+        await main(nil)
+    }
+}
