@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What the libraries, the demo and the tests need, by Debian's names.
-PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
+PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config \
+    redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
 # What only the tests need: promtool.
 TEST_PACKAGES := prometheus
 # What only the benchmarks need.
@@ -26,8 +27,8 @@ SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
-.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint format bench bench-gated bench-check bench-update \
-    chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
+.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint-deps lint format bench bench-gated bench-check \
+    bench-update chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -63,8 +64,16 @@ campaign: build ## Seasons against all promises, a million histories of the scri
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'RedisTests|RedisTopologyTests'
 
-lint: ## Check the formatting, strictly
+lint-deps:
+	@.ci/packages lua5.1 python3
+
+# Constants stand in the scripts of Redis as @NAME@; any number will do for the syntax.
+lint: lint-deps ## Check the formatting, the syntax of the Lua scripts, the lengths of lines, files and functions
 	swift format lint --strict --parallel --recursive $(FORMATTED)
+	@find Sources -name '*.lua' | while read -r file; do \
+	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
+	.ci/lengths --self-test
+	.ci/lengths
 
 format: ## Format all sources
 	swift format --in-place --parallel --recursive $(FORMATTED)

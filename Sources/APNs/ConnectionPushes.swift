@@ -10,12 +10,8 @@ extension Connection {
             return false
         }
         let timeout = configuration.requestTimeoutMilliseconds
-        let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeout)
+        let index = takeSlot(for: request, timeoutMilliseconds: timeout)
         let slot = slots.pointer(index)
-        slot.pointee.tag = request.tag
-        slot.pointee.identifier = request.identifier
-        slot.pointee.streamIdentifier = nextStream
-        streams.insert(nextStream, slot: index)
 
         // Header and body go into the stream's output in one piece, if the body fits one frame and the windows.
         let body = request.body
@@ -73,6 +69,17 @@ extension Connection {
         requests += 1
         if requests >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
         return true
+    }
+
+    /// The next stream's.
+    private func takeSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
+        let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
+        let slot = slots.pointer(index)
+        slot.pointee.tag = request.tag
+        slot.pointee.identifier = request.identifier
+        slot.pointee.streamIdentifier = nextStream
+        streams.insert(nextStream, slot: index)
+        return index
     }
 
     private func noteSent(_ slot: UnsafeMutablePointer<Slot>) {

@@ -148,7 +148,12 @@ class Topics(unittest.TestCase):
                 "causeway.commands": ("48", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={12 * hour}"}),
                 "causeway.registrations": (
                     "24",
-                    {"min.insync.replicas=2", "cleanup.policy=compact", f"min.compaction.lag.ms={hour}", f"delete.retention.ms={168 * hour}"},
+                    {
+                        "min.insync.replicas=2",
+                        "cleanup.policy=compact",
+                        f"min.compaction.lag.ms={hour}",
+                        f"delete.retention.ms={168 * hour}",
+                    },
                 ),
                 "causeway.results": ("24", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={72 * hour}"}),
                 "causeway.invalidations": ("6", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={168 * hour}"}),

@@ -99,7 +99,10 @@ WRONG = [
     ({"config": {"apps": {"Match": APP}}}, "Match"),
     ({"config": {"apps": {"match": {"teamId": "a1b2c3d4e5"}}}}, "/config/apps/match/teamId"),
     ({"config": {"apps": {"match": {"keyId": "AuthKey_F6G7H8I9J0"}}}}, "/config/apps/match/keyId"),
-    ({"config": {"apps": {"match": {"policy": "sport"}}, "policies": {"sports": {}}}}, "config.apps.match.policy: config.policies has no sport"),
+    (
+        {"config": {"apps": {"match": {"policy": "sport"}}, "policies": {"sports": {}}}},
+        "config.apps.match.policy: config.policies has no sport",
+    ),
     ({"config": {"redis": {"url": "redis:6379"}}}, "/config/redis/url"),
     ({"config": {"kafka": {"bootstrapServers": "kafka:9092, kafka:9093"}}}, "/config/kafka/bootstrapServers"),
     ({"config": {"apps": {"match": None}}}, "/config/apps"),

@@ -215,7 +215,8 @@ class Pods(unittest.TestCase):
         self.assertEqual(template["labels"]["team"], "push")
         self.assertEqual(template["annotations"]["example.com/note"], "kept")
         self.assertTrue(all(document["metadata"]["labels"]["team"] == "push" for document in found))
-        self.assertEqual(chart.one(found, "ServiceAccount")["metadata"]["annotations"], {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/push"})
+        annotations = chart.one(found, "ServiceAccount")["metadata"]["annotations"]
+        self.assertEqual(annotations, {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/push"})
 
     def test_what_is_switched_off_is_not_there(self):
         found = chart.rendered("bare")

@@ -1,6 +1,7 @@
 """A fleet of workers on a broker that rebalances groups, held against the laws of Tests/Checker from outside.
 
-    run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario on the system's librdkafka, as a fleet joins by default
+    run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario on the system's librdkafka, as a fleet
+                                      joins by default
     run.py PROGRAM --all              and all of them for every kind of fleet
     run.py PROGRAM rolling failures   these scenarios
 

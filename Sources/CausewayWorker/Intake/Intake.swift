@@ -1,4 +1,3 @@
-import Glibc
 import Kafka
 import Logging
 import Observability
@@ -25,7 +24,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// How often the lanes are told how far the logs of their partitions go.
     static let watermarkMilliseconds: Int64 = 100
 
-    private enum Phase { case running, draining, closed }
+    enum Phase { case running, draining, closed }
 
     private enum TimerTag {
         static let poll: UInt64 = 0
@@ -39,7 +38,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let wakeup: Wakeup
     let drainMilliseconds: Int64
     let loop: EventLoop
-    private let signals: IntakeSignals
+    let signals: IntakeSignals
 
     let registry: MetricRegistry
     var metrics: ThreadMetrics
@@ -49,8 +48,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Nil before the first sign of one.
     var isBrokerUp: Bool?
 
-    private var phase = Phase.running
-    private(set) var assignments = AssignmentTable()
+    private(set) var phase = Phase.running
+    var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
@@ -251,7 +250,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Lanes that were given something since the last `wakeLanes`; lanes that share a bit are woken together.
     private var touchedLanes: UInt64 = 0
 
-    private func wakeLanes() {
+    func wakeLanes() {
         guard touchedLanes != 0 else { return }
         for (lane, mailbox) in mailboxes.enumerated() where touchedLanes & (1 << UInt64(lane & 63)) != 0 {
             mailbox.wakeup.signal()
@@ -278,81 +277,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    // MARK: - The group
-
-    func assigned(_ partitions: [TopicPartition]) {
-        // While the consumer closes the lanes have ended: whatever comes goes again at once, and nothing of it is waited for.
-        guard phase == .running else { return }
-        for partition in partitions {
-            // Partitions of the two topics with the same number meet in one lane.
-            let lane = Int(partition.partition) % mailboxes.count
-            let number = assignments.insert(partition, lane: lane)
-            order(.assign, partition, number: number, lane: lane)
-        }
-        noteMembership(.member)
-        note(.partitionsAssigned, ["count": "\(partitions.count)"])
-    }
-
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {
-        note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        if lost { noteMembership(.joining) } else { drain(partitions) }
-        for partition in partitions {
-            guard let assignment = assignments[partition] else { continue }
-            order(.release, partition, number: assignment.number, lane: assignment.lane)
-            assignments.remove(partition)
-            stranded.remove(partition)
-            unfetched.remove(partition)
-        }
-    }
-
-    private func order(_ kind: LaneOrder.Kind, _ partition: TopicPartition, number: UInt32, lane: Int) {
-        let isTaken = mailboxes[lane].orders
-            .push(
-                LaneOrder(kind: kind, topic: partition.topic.index, partition: partition.partition, assignment: number)
-            )
-        precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
-        mailboxes[lane].wakeup.signal()
-    }
-
-    private func orderNumbers() {
-        for mailbox in mailboxes {
-            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "a lane has not taken its orders")
-            mailbox.wakeup.signal()
-        }
-    }
-
-    /// Has the lanes settle what is under way in these partitions, until they have or the drain time is over. The consumer may not be
-    /// polled meanwhile, but results are acknowledged and offsets stored.
-    private func drain(_ partitions: [TopicPartition]) {
-        let draining = partitions.filter { assignments[$0] != nil }
-        for partition in draining {
-            guard let assignment = assignments[partition] else { continue }
-            order(.revoke, partition, number: assignment.number, lane: assignment.lane)
-        }
-        loop.refreshClock()
-        let deadline = loop.nowMilliseconds + drainMilliseconds
-        while true {
-            takeLaneReports()
-            passDeliveryReports()
-            wakeLanes()
-            publishMetricsIfDue()
-            if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
-            loop.refreshClock()
-            let left = deadline - loop.nowMilliseconds
-            guard left > 0, !signals.isHurried else {
-                let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
-                let cause = left > 0 ? "told again to stop" : "time"
-                return note(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
-            }
-            var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
-            _ = Glibc.poll(&descriptor, 1, Int32(min(left, Self.pollMilliseconds)))
-            wakeup.drain()
-        }
-    }
-
     // MARK: - From the lanes, and to them
 
-    private func takeLaneReports() {
+    func takeLaneReports() {
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
                 guard assignments.note(report), report.committableOffset >= 0 else { continue }
@@ -366,7 +293,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    private func passDeliveryReports() {
+    func passDeliveryReports() {
         producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
             precondition(lane < rings.count, "a delivery report of no lane")
@@ -376,6 +303,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             touchedLanes |= 1 << UInt64(lane & 63)
         }
         wakeLanes()
+    }
+
+    private func orderNumbers() {
+        for mailbox in mailboxes {
+            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "a lane has not taken its orders")
+            mailbox.wakeup.signal()
+        }
     }
 
     // MARK: - The end

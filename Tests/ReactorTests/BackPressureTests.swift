@@ -1,0 +1,92 @@
+import Glibc
+import Reactor
+import Testing
+
+extension ReactorTests {
+    @Suite struct BackPressure {
+        @Test(arguments: StreamPair.Kind.allCases)
+        func `the drained signal comes once for each time above the high-water mark`(kind: StreamPair.Kind) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            connection.recorder.keepsBytes = false
+            // The kernel lets a TCP connection's buffer grow; this one must not take in what is meant to wait.
+            var receiveBytes: Int32 = 262_144
+            let length = socklen_t(MemoryLayout<Int32>.size)
+            try #require(setsockopt(connection.descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, length) == 0)
+            // More than the kernel's buffers hold, so that some of it has to wait.
+            let block = patternedBytes(7 * 1024 * 1024)
+            for round in 1...2 {
+                connection.stream.pauseReading()
+                pair.client.write(block)
+                turn(pair.loop, forMilliseconds: 5)
+                #expect(pair.client.pendingOutputBytes > Stream.highWaterBytes)
+                #expect(pair.recorder.drainedCount == round - 1)
+                connection.stream.resumeReading()
+                turn(pair.loop) { connection.recorder.receivedCount == round * block.count }
+                #expect(pair.recorder.drainedCount == round)
+            }
+            pair.client.write([1])
+            turn(pair.loop) { connection.recorder.receivedCount == 2 * block.count + 1 }
+            #expect(pair.recorder.drainedCount == 2)
+            pair.close()
+        }
+
+        @Test(arguments: StreamPair.Kind.allCases)
+        func `nothing is delivered while reading is paused, and all of it afterwards`(kind: StreamPair.Kind) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            let content = patternedBytes(300_000)
+            // Pausing from inside the callback leaves bytes inside TLS as well as in the kernel.
+            pair.recorder.onReceived = { stream, _ in stream.pauseReading() }
+            connection.stream.write(content)
+            turn(pair.loop) { pair.recorder.receivedCount > 0 }
+            var resumes = 0
+            while pair.recorder.receivedCount < content.count, resumes < 10_000 {
+                let count = pair.recorder.receivedCount
+                for _ in 0..<3 { pair.loop.turn(waitMilliseconds: 0) }
+                #expect(pair.recorder.receivedCount == count)
+                pair.client.resumeReading()
+                turn(pair.loop) { pair.recorder.receivedCount > count }
+                resumes += 1
+            }
+            #expect(resumes > 1)
+            #expect(pair.recorder.received == content)
+            pair.close()
+        }
+
+        @Test(arguments: StreamPair.Kind.allCases)
+        func `a paused stream does not spin on a peer that hung up, and reports the end when it resumes`(
+            kind: StreamPair.Kind
+        ) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            pair.client.pauseReading()
+            connection.stream.write(Array("bye".utf8))
+            connection.stream.flush()
+            connection.stream.close()
+            pair.client.write([1])
+            turn(pair.loop, forMilliseconds: 10)
+            let start = pair.loop.nowMilliseconds
+            for _ in 0..<3 { pair.loop.turn(waitMilliseconds: 10) }
+            #expect(pair.loop.nowMilliseconds - start >= 20)
+            pair.client.resumeReading()
+            turn(pair.loop) { pair.recorder.isClosed }
+            #expect(pair.recorder.closed.count == 1)
+            pair.close()
+        }
+
+        @Test func `a stream with endless input leaves other streams their turn`() throws {
+            let pair = try StreamPair(.tls13)
+            let connection = try pair.connect()
+            let block = patternedBytes(Stream.highWaterBytes + 1)
+            pair.recorder.keepsBytes = false
+            connection.stream.write(block)
+            connection.recorder.onDrained = { $0.write(block) }
+            turn(pair.loop) { pair.recorder.receivedCount > 4 * block.count }
+            let before = pair.recorder.receivedCount
+            pair.loop.turn(waitMilliseconds: 100)
+            #expect(pair.recorder.receivedCount - before <= 2 * 4 * 64 * 1024)
+            pair.close()
+        }
+    }
+}

@@ -1,0 +1,287 @@
+import Glibc
+import Reactor
+import Testing
+
+extension ReactorTests {
+    @Suite struct StreamFailures {
+        private func failure(
+            to address: SocketAddress,
+            tls: TLSContext? = nil,
+            serverName: String? = nil,
+            timeoutMilliseconds: Int64 = 5_000,
+            loop: EventLoop
+        ) -> StreamError? {
+            let recorder = StreamRecorder()
+            let stream = Stream(loop: loop, handler: recorder)
+            stream.connect(
+                to: address,
+                tls: tls,
+                serverName: serverName,
+                timeoutMilliseconds: timeoutMilliseconds
+            )
+            // Never from inside the call.
+            #expect(recorder.closed.isEmpty)
+            turn(loop) { recorder.isClosed }
+            #expect(recorder.connectedCount == 0)
+            turn(loop, forMilliseconds: 3)
+            #expect(recorder.closed.count == 1)
+            return recorder.error
+        }
+
+        @Test func `a refused connection, over TCP and over a Unix socket`() throws {
+            let loop = try EventLoop()
+            let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+            #expect(failure(to: address, loop: loop)?.code == .connectFailed(ECONNREFUSED))
+            let path = try #require(SocketAddress.unix(path: "/tmp/reactor-tests-no-such-socket"))
+            #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
+        }
+
+        @Test func `a connection that is not answered times out`() throws {
+            let loop = try EventLoop()
+            // A queue for one, which nobody empties: what comes after it is not answered.
+            let recorder = StreamRecorder()
+            let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(listening) }
+            #expect(SocketAddress.loopback(port: 0).withRaw { bind(listening, $0, $1) } == 0)
+            #expect(listen(listening, 0) == 0)
+            var raw = sockaddr_in()
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            withUnsafeMutablePointer(to: &raw) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = getsockname(listening, $0, &length) }
+            }
+            let address = SocketAddress.loopback(port: UInt16(bigEndian: raw.sin_port))
+            let fillers = (0..<4)
+                .map { _ in
+                    let stream = Stream(loop: loop, handler: recorder)
+                    stream.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
+                    return stream
+                }
+            turn(loop) { recorder.connectedCount > 0 }
+            let start = loop.nowMilliseconds
+            #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
+            // By its own limit: the kernel would go on trying for minutes.
+            #expect(50...30_000 ~= loop.nowMilliseconds - start)
+            for filler in fillers { filler.close() }
+        }
+
+        @Test func `a server that never answers the handshake times out`() throws {
+            let loop = try EventLoop()
+            let server = try TestServer(loop: loop)
+            let tls = try TestCertificates().client()
+            let error = failure(
+                to: server.address,
+                tls: tls,
+                serverName: "localhost",
+                timeoutMilliseconds: 50,
+                loop: loop
+            )
+            #expect(error?.code == .connectTimeout)
+            server.close()
+        }
+
+        @Test func `a server that hangs up in the handshake, or speaks something else`() throws {
+            let loop = try EventLoop()
+            let tls = try TestCertificates().client()
+            let server = try TestServer(loop: loop)
+            server.prepare = { recorder in recorder.onReceived = { stream, _ in stream.close() } }
+            let hungUp = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
+            #expect(hungUp?.code == .handshakeFailed)
+            server.prepare = { recorder in
+                recorder.onReceived = { stream, _ in stream.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)) }
+            }
+            let other = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
+            #expect(other?.code == .handshakeFailed)
+            #expect(other?.reason.contains("wrong version number") == true)
+            server.close()
+        }
+
+        @Test(arguments: [TLSVersion.tls12, .tls13])
+        func `an untrusted authority and a wrong name are refused, and the right ones are not`(version: TLSVersion)
+            throws
+        {
+            let loop = try EventLoop()
+            let certificates = try TestCertificates(hosts: ["localhost", "*.apns.example", "127.0.0.1", "::1"])
+            let server = try TestServer(loop: loop, tls: try certificates.server(maximumVersion: version))
+            let trusted = try certificates.client()
+            let untrusted = try TestCertificates().client()
+            let error = failure(to: server.address, tls: untrusted, serverName: "localhost", loop: loop)
+            #expect(error?.code == .certificate)
+            #expect(error?.reason.isEmpty == false)
+            for name in ["other.example", "apns.example", "a.b.apns.example", "127.0.0.2", "::2"] {
+                #expect(
+                    failure(to: server.address, tls: trusted, serverName: name, loop: loop)?.code == .certificate,
+                    "\(name)"
+                )
+            }
+            for name in ["localhost", "localhost.", "LOCALHOST", "api.apns.example", "127.0.0.1", "::1", "[::1]", nil] {
+                let recorder = StreamRecorder()
+                let stream = Stream(loop: loop, handler: recorder)
+                stream.connect(to: server.address, tls: trusted, serverName: name, timeoutMilliseconds: 5_000)
+                turn(loop) { recorder.connectedCount == 1 || recorder.isClosed }
+                #expect(
+                    recorder.connectedCount == 1,
+                    "\(name ?? "the address itself"): \(String(describing: recorder.error))"
+                )
+                stream.close()
+            }
+            server.close()
+        }
+
+        @Test func `TLS over a Unix socket without a server's name is refused`() throws {
+            let loop = try EventLoop()
+            let directory = try TemporaryDirectory()
+            let certificates = try TestCertificates()
+            let address = try #require(SocketAddress.unix(path: "\(directory.path)/socket"))
+            let server = try TestServer(loop: loop, tls: certificates.server(), address: address)
+            #expect(failure(to: address, tls: try certificates.client(), loop: loop)?.code == .handshakeFailed)
+            server.close()
+        }
+
+        @Test(arguments: [
+            (client: ["http/1.1"], server: ["h2"]), (client: ["h2"], server: []), (client: [], server: ["h2"]),
+        ])
+        func `sides that agree on no application protocol do not connect`(client: [String], server: [String]) throws {
+            let loop = try EventLoop()
+            let certificates = try TestCertificates()
+            let testServer = try TestServer(loop: loop, tls: certificates.server(server))
+            let recorder = StreamRecorder()
+            let stream = Stream(loop: loop, handler: recorder)
+            stream.connect(
+                to: testServer.address,
+                tls: try certificates.client(client),
+                serverName: "localhost",
+                timeoutMilliseconds: 5_000
+            )
+            turn(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
+            let serverRecorder = try #require(testServer.connections.first?.recorder)
+            // Whichever side asks for a protocol and gets none fails the handshake; under TLS 1.3 the other may just
+            // see it end.
+            #expect(recorder.connectedCount == 0 || client.isEmpty)
+            #expect(serverRecorder.connectedCount == 0 || server.isEmpty)
+            #expect(recorder.error?.code == .handshakeFailed || client.isEmpty)
+            #expect(serverRecorder.error?.code == .handshakeFailed || server.isEmpty)
+            testServer.close()
+        }
+
+        @Test func `the server's choice follows its own order`() throws {
+            let loop = try EventLoop()
+            let certificates = try TestCertificates()
+            let server = try TestServer(loop: loop, tls: certificates.server(["h2", "http/1.1"]))
+            let recorder = StreamRecorder()
+            let stream = Stream(loop: loop, handler: recorder)
+            stream.connect(
+                to: server.address,
+                tls: try certificates.client(["http/1.1", "h2"]),
+                serverName: "localhost",
+                timeoutMilliseconds: 5_000
+            )
+            turn(loop) { stream.isOpen }
+            #expect(stream.negotiatedProtocol == "h2")
+            stream.close()
+            server.close()
+        }
+
+        @Test(arguments: [StreamPair.Kind.tls12, .tls13])
+        func `an end of TLS without close_notify is reported, after the bytes before it`(kind: StreamPair.Kind) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            connection.stream.write(Array("last words".utf8))
+            connection.stream.flush()
+            shutdown(connection.descriptor, Int32(SHUT_WR))
+            turn(pair.loop) { pair.recorder.isClosed }
+            #expect(pair.recorder.received == Array("last words".utf8))
+            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.error?.code == .truncated)
+            pair.close()
+        }
+
+        @Test(arguments: StreamPair.Kind.allCases.filter { $0 != .unix })
+        func `a reset is reported as one`(kind: StreamPair.Kind) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            // Closing with unread input, or with this option, resets the connection.
+            var option = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+            let spare = open("/dev/null", O_RDONLY)
+            // The stream's number is pointed elsewhere, so that nothing but the reset is said.
+            pair.loop.remove(descriptor: connection.descriptor)
+            dup2(spare, connection.descriptor)
+            close(spare)
+            turn(pair.loop) { pair.recorder.isClosed }
+            #expect(pair.recorder.error?.code == .reset)
+            pair.close()
+        }
+
+        @Test(arguments: [StreamPair.Kind.tcp, .tls13])
+        func `what the peer said before it hung up is delivered, even if our write fails first`(kind: StreamPair.Kind)
+            throws
+        {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            let written = Array("GOAWAY".utf8)
+            connection.stream.write(written)
+            connection.stream.flush()
+            connection.stream.close()
+            // The peer is closed: the first write draws a reset, the second fails, both before anything is read.
+            for _ in 0..<2 {
+                pair.client.write([1])
+                pair.client.flush()
+                usleep(2_000)
+            }
+            turn(pair.loop) { pair.recorder.isClosed }
+            #expect(pair.recorder.received == written)
+            #expect(pair.recorder.closed.count == 1)
+            pair.close()
+        }
+
+        @Test(arguments: StreamPair.Kind.allCases)
+        func `output beyond the limit fails the stream, and not before`(kind: StreamPair.Kind) throws {
+            let pair = try StreamPair(kind)
+            let connection = try pair.connect()
+            connection.stream.pauseReading()
+            let block = patternedBytes(1024 * 1024)
+            var written = 0
+            while pair.recorder.closed.isEmpty, written < 64 {
+                let isFull = pair.client.pendingOutputBytes + block.count > Stream.outputBytesMax
+                pair.client.write(block)
+                written += 1
+                #expect(pair.recorder.closed.isEmpty)
+                #expect(pair.client.isOpen != isFull)
+                pair.loop.turn(waitMilliseconds: 0)
+            }
+            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.error?.code == .outputLimit)
+            #expect(pair.client.pendingOutputBytes == 0)
+            pair.close()
+        }
+
+        @Test func `a failure of ours is reported even if the peer's end arrives with it`() throws {
+            let pair = try StreamPair(.tls13)
+            let connection = try pair.connect()
+            // The last bytes and the end are read at once; the handler goes over the limit in between.
+            pair.recorder.onReceived = { stream, _ in stream.write(patternedBytes(Stream.outputBytesMax + 1)) }
+            connection.stream.write([1])
+            connection.stream.flush()
+            connection.stream.close()
+            turn(pair.loop) { pair.recorder.isClosed }
+            turn(pair.loop, forMilliseconds: 3)
+            #expect(pair.recorder.closed.map { $0?.code } == [.outputLimit])
+            pair.close()
+        }
+
+        @Test func `reserving and committing beyond the limit fails the stream`() throws {
+            let pair = try StreamPair(.tcp)
+            let connection = try pair.connect()
+            connection.stream.pauseReading()
+            for _ in 0...(Stream.outputBytesMax / Stream.reservedBytesMax) {
+                let room = pair.client.reserve(Stream.reservedBytesMax)
+                #expect(room.count >= Stream.reservedBytesMax)
+                pair.client.commit(Stream.reservedBytesMax)
+            }
+            #expect(!pair.client.isOpen)
+            turn(pair.loop) { pair.recorder.isClosed }
+            #expect(pair.recorder.error?.code == .outputLimit)
+            pair.close()
+        }
+    }
+}

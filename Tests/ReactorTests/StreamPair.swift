@@ -1,0 +1,55 @@
+import Reactor
+import Testing
+
+/// A client and its server side on one loop.
+struct StreamPair {
+    let loop: EventLoop
+    let server: TestServer
+    let client: Stream
+    let recorder: StreamRecorder
+    /// The address of a Unix pair is removed with it.
+    let directory: TemporaryDirectory?
+
+    enum Kind: CaseIterable {
+        case tcp, unix, tls13, tls12
+        var isTLS: Bool { self == .tls13 || self == .tls12 }
+    }
+
+    /// Connected, unless the server was told to do otherwise by `prepare`.
+    init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
+        loop = try EventLoop()
+        let certificates = kind.isTLS ? try TestCertificates() : nil
+        let serverTLS = try certificates?.server(maximumVersion: kind == .tls12 ? .tls12 : .tls13)
+        if kind == .unix {
+            let directory = try TemporaryDirectory()
+            self.directory = directory
+            let address = try #require(SocketAddress.unix(path: "\(directory.path)/socket"))
+            server = try TestServer(loop: loop, address: address)
+        } else {
+            directory = nil
+            server = try TestServer(loop: loop, tls: serverTLS)
+        }
+        server.prepare = prepare
+        recorder = StreamRecorder()
+        client = Stream(loop: loop, handler: recorder)
+        client.connect(
+            to: server.address,
+            tls: try certificates?.client(),
+            serverName: kind.isTLS ? "localhost" : nil,
+            timeoutMilliseconds: 60_000
+        )
+    }
+
+    func connect() throws -> TestServer.Connection {
+        turn(loop) {
+            (client.isOpen || recorder.isClosed) && server.connections.first?.recorder.connectedCount == 1
+        }
+        try #require(recorder.connectedCount == 1)
+        return try #require(server.connections.first)
+    }
+
+    func close() {
+        client.close()
+        server.close()
+    }
+}
