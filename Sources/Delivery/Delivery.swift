@@ -43,8 +43,6 @@ public struct Delivery: ~Copyable {
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
-    /// Records that have their outcome, or need none, and wait for the acknowledgement of what is written about them.
-    public internal(set) var recordsFinished = 0
     /// Records whose next step is a reply of Redis.
     public internal(set) var recordsAwaitingRedis = 0
 
@@ -86,6 +84,9 @@ public struct Delivery: ~Copyable {
 
     /// Records between receipt and settlement.
     public var recordsHeld: Int { records.count }
+
+    /// Records that have their outcome, or need none, and wait for the acknowledgement of what is written about them.
+    public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 

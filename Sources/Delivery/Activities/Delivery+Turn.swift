@@ -46,6 +46,7 @@ extension Delivery {
         guard let record = activities[activity].waiting.popFirst(in: &records) else {
             preconditionFailure("the first of a list is gone")
         }
+        records.enter(.current, record)
         completeBody(of: record)
         // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
         if records[record].event == .start, !records[record].hasStartDraw {
@@ -80,7 +81,7 @@ extension Delivery {
     }
 
     private mutating func expire(_ record: UInt32, now: Moment) {
-        if records[record].lacksStartBudget { records[record].setReason("startBudget") }
+        if case .awaited = records[record].startDraw { records[record].setReason("startBudget") }
         returnRider(of: record, now: now)
         finish(record, .expired)
     }

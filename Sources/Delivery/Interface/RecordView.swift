@@ -11,7 +11,7 @@ public struct RecordView {
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
     /// 5 or 10: as its admission allowed it, and before that as it was asked for.
-    public var priority: UInt8 { slot.sentPriority != 0 ? slot.sentPriority : slot.priority }
+    public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
     /// Index of its policy.
     public var policy: Int { Int(slot.policy) }
     /// The policy that the command names; empty where its app's holds.
@@ -20,10 +20,10 @@ public struct RecordView {
     public var asksForHighPriority: Bool { slot.priority == 10 }
     public var mayUseReserve: Bool { slot.hasAlert || slot.event == .end }
     /// It has an alert, or one that Redis holds does not fit into it.
-    public var carriesAlert: Bool { slot.hasAlert || slot.answersForHeldAlert }
-    public var isDemoted: Bool { slot.isDemoted }
+    public var carriesAlert: Bool { slot.hasAlert || slot.heldAlert != .unknown }
+    public var isDemoted: Bool { slot.allowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
-    public var budgetLeft: Int { Int(slot.budgetLeft) }
+    public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
     /// Of a registration; nil: it came with a command, and says nothing of them.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
     public var attempts: UInt8 { slot.attempts }
@@ -31,11 +31,16 @@ public struct RecordView {
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
     public var shows: Version? { slot.shows }
-    public var digest: UInt64 { slot.digest }
+    public var digest: UInt64 { slot.digest ?? 0 }
     /// Names this record of a start; the admission takes it, so that one whose reply was lost can be repeated.
     public var claim: UInt64 { slot.claim }
     /// What names the draw that is given back; of no account but with that call.
-    public var startDraw: Int64 { slot.startDraw }
+    public var startDraw: Int64 {
+        switch slot.startDraw {
+        case .drawn(let draw), .refunded(let draw): draw
+        case .none, .awaited: 0
+        }
+    }
     /// As it is sent, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
@@ -66,10 +71,10 @@ public struct RecordView {
     /// The command brings its token, which counts as a registration.
     public var suppliesToken: Bool { slot.suppliesToken }
     /// The token was called dead: it is to leave the hash that it came from.
-    public var retiresToken: Bool { slot.retiresToken }
-    public var retiresTokenUnconditionally: Bool { slot.retiresTokenUnconditionally }
+    public var retiresToken: Bool { slot.tokenRetirement != .none }
+    public var retiresTokenUnconditionally: Bool { slot.tokenRetirement == .unconditional }
     /// The dead letter goes without its value, which is over the broker's limit.
-    public var isTruncated: Bool { slot.isTruncated }
+    public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty where the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(slot.subject) }
@@ -107,9 +112,9 @@ public struct RecordView {
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
 
     /// A dead letter's key and value as they came; nil where the record had none.
-    public var deadLetterKey: UnsafeRawBufferPointer? { slot.lacksKey ? nil : slot.bytes(slot.recordKey) }
+    public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.lacksValue || slot.isTruncated ? nil : slot.body.bytes
+        slot.deadLetterValue == .asReceived ? slot.body.bytes : nil
     }
 }
 

@@ -14,30 +14,32 @@ extension Delivery {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         for index in 0..<records.indexBound where records.isInUse(index) {
-            let slot = records[index]
-            guard slot.partition == place, slot.epoch == partition.pointee.epoch, !slot.isFinished else { continue }
-            guard slot.activity != .max else { continue }
-            letGo(index, of: slot.activity, now: now)
+            let slot = records.address(of: index)
+            guard slot.pointee.partition == place, slot.pointee.epoch == partition.pointee.epoch else { continue }
+            dropUnlessUnderWay(index, now: now)
         }
         stopReadAhead(for: partition, now: now)
     }
 
-    /// Lets one record of a partition that goes away go, wherever it waits. A start that backs off is under way: it was admitted, and
-    /// nobody else may send it.
-    private mutating func letGo(_ record: UInt32, of activity: UInt32, now: Moment) {
-        let carrier = records[record].riderLink.carrier
-        if carrier != .max {
-            // It goes on with the alert, which is this record's bytes as yet.
+    /// Drops a record of a revoked partition wherever it waits. A start that backs off is under way: it was admitted, and nobody else may
+    /// send it.
+    private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
+        let activity = records[record].activity
+        switch records[record].stage {
+        case .waiting:
+            activities[activity].waiting.remove(record, in: &records)
+            abandon(record, now: now)
+        case .riding:
+            // Its carrier goes on with the alert, which is this record's bytes as yet.
+            let carrier = records[record].riderLink.carrier
             completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
             abandon(record, now: now)
-        } else if activities[activity].riderAwaitingCarrier.record == record {
-            abandon(activities[activity].riderAwaitingCarrier.take(), now: now)
-        } else if activities[activity].current != record {
-            activities[activity].waiting.remove(record, in: &records)
-            abandon(record, now: now)
-        } else if activities[activity].phase.isBackingOff, records[record].event != .start {
+        case .awaitingCarrier: abandon(activities[activity].riderAwaitingCarrier.take(), now: now)
+        case .current:
+            guard activities[activity].phase.isBackingOff, records[record].event != .start else { return }
             dropCurrent(of: activity, now: now)
+        case .received, .registering, .unregistering, .finished, .leavingDevice, .refunding, .settled, .dropped: return
         }
     }
 

@@ -65,7 +65,9 @@ extension Delivery {
         records[record].status = result.status
         records[record].connection = result.connection
         records[record].setReason(result.reason)
-        if result.reason.isEmpty, records[record].lacksHeldAlert { records[record].setReason("alertDidNotFit") }
+        if result.reason.isEmpty, records[record].heldAlert == .doesNotFit {
+            records[record].setReason("alertDidNotFit")
+        }
         if result.sentMilliseconds >= 0 { records[record].sentMilliseconds = result.sentMilliseconds }
         records[record].answeredMilliseconds = result.answeredMilliseconds
         switch result.disposition {
@@ -134,8 +136,7 @@ extension Delivery {
         guard !wasRegisteredSince else { return finishPush(record, .failed, settlement: .final, now: now) }
         records[record].invalidAtMilliseconds =
             result.invalidAtMilliseconds >= 0 ? result.invalidAtMilliseconds : now.wallMilliseconds
-        records[record].retiresToken = true
-        records[record].retiresTokenUnconditionally = result.invalidAtMilliseconds < 0
+        records[record].tokenRetirement = result.invalidAtMilliseconds < 0 ? .unconditional : .unlessRegisteredSince
         produce(.invalidation, record)
         finishPush(record, .unregistered, settlement: .final, now: now)
     }
@@ -151,7 +152,7 @@ extension Delivery {
             records[record].settlement = .final
             return overtakeCurrent(of: activity, now: now)
         }
-        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         guard records[record].attempts < configuration.attemptsMax else {
             return finishPush(record, .failed, settlement: .final, now: now)
         }
@@ -176,7 +177,7 @@ extension Delivery {
     /// The retry budget is used up: the push waits for most of the longest back-off and asks again, without an attempt. It is nobody's
     /// turn meanwhile, so it is not counted among its app's pushes on their way, and a newer state waits for its own spacing only.
     private mutating func postponeRetry(_ record: UInt32, of activity: UInt32, now: Moment) {
-        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let half = (configuration.retryCapMilliseconds + 1) / 2
         let pause = half + Int64(randomness.next(below: UInt64(half))) + 1
         activities.enter(.awaitingRetryBudget, activity, untilMilliseconds: now.monotonicMilliseconds + pause)
@@ -189,7 +190,7 @@ extension Delivery {
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
-        if isLetGo(record) { return dropCurrent(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         if activities[activity].phase == .awaitingRetryBudget, records[record].event != .start {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
@@ -223,7 +224,7 @@ extension Delivery {
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, and to the
     /// next owner it would be `unknown`, though nothing was sent.
-    private func isLetGo(_ record: UInt32) -> Bool { records[record].event != .start && isRevoked(record) }
+    private func isLeftToNextOwner(_ record: UInt32) -> Bool { records[record].event != .start && isRevoked(record) }
 
     private mutating func finishPush(_ record: UInt32, _ outcome: Outcome, settlement: Settlement, now: Moment) {
         let activity = records[record].activity

@@ -84,6 +84,7 @@ extension Delivery {
             }
             records[index].application = application
             fill(index, with: registration, from: value, trace: record.trace)
+            records.enter(.registering, index)
             call(.register, index)
         } catch {
             reject(record, index, fault: error)
@@ -102,6 +103,7 @@ extension Delivery {
         }
         var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
         records[index].kind = .unregistration
+        records.enter(.unregistering, index)
         records[index].block = writer.block
         records[index].subject = writer.append(key)
         records[index].registeredAtMilliseconds =
@@ -143,7 +145,7 @@ extension Delivery {
         slot.pointee.kind = .command
         slot.pointee.event = command.event
         slot.pointee.version = command.version
-        slot.pointee.isBodyComplete = false
+        slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }
         slot.pointee.staleDate = command.staleDate
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)

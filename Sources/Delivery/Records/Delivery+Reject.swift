@@ -16,8 +16,7 @@ extension Delivery {
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
-        slot.lacksValue = record.value == nil
-        slot.lacksKey = record.key == nil
+        slot.deadLetterValue = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
@@ -26,7 +25,8 @@ extension Delivery {
                 + DefaultIdentifier.bytesMax
             var writer = RecordBlockWriter(block: records.allocateBlock(count))
             slot.block = writer.block
-            slot.recordKey = writer.append(key)
+            let recordKey = writer.append(key)
+            slot.recordKey = record.key == nil ? nil : recordKey
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)

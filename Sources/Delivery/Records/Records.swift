@@ -6,6 +6,8 @@ struct Records: ~Copyable {
     private var arena = Arena()
     /// One state for many activities is laid out once.
     private var lastBody = RepeatedBody()
+    /// Records of which nothing more is decided, and that wait for acknowledgements.
+    private(set) var awaitingAcknowledgementsCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
 
@@ -37,9 +39,21 @@ struct Records: ~Copyable {
     @inline(__always)
     mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
+    /// Inlined, since most stages that are entered are known where they are.
+    @inline(__always)
+    mutating func enter(_ next: RecordStage, _ record: UInt32) {
+        let slot = slots.mutableAddress(of: record)
+        let awaitedBefore = slot.pointee.stage.awaitsAcknowledgements
+        slot.pointee.enter(next)
+        if next.awaitsAcknowledgements != awaitedBefore {
+            awaitingAcknowledgementsCount += awaitedBefore ? -1 : 1
+        }
+    }
+
     /// Frees a record's slot and all that it holds. Nothing outside may name it any more.
     mutating func free(_ record: UInt32) {
         let slot = slots.address(of: record)
+        precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
         arena.free(slot.pointee.block)
         arena.free(slot.pointee.tokenBlock)
         slot.pointee.body.release(to: &arena)

@@ -35,9 +35,8 @@ extension Delivery {
     }
 
     private mutating func finishCounted(_ record: UInt32) -> Bool {
-        precondition(!records[record].isFinished && records[record].settlement == .none)
-        records[record].isFinished = true
-        recordsFinished += 1
+        precondition(records[record].settlement == .none)
+        records.enter(.finished, record)
         records[record].outcome = .superseded
         count(.superseded)
         countWithoutResult(of: record)
@@ -45,7 +44,7 @@ extension Delivery {
             produce(.trace, record)
             return true
         }
-        settle(record)
+        acknowledged(record)
         return false
     }
 }

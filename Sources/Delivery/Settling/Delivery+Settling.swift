@@ -4,9 +4,7 @@ import LiveActivity
 extension Delivery {
     /// Gives a record its outcome, once.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
-        precondition(!records[record].isFinished, "a record was given a second outcome")
-        records[record].isFinished = true
-        recordsFinished += 1
+        records.enter(.finished, record)
         records[record].outcome = outcome
         count(outcome)
         completeIdentifier(of: record)
@@ -16,24 +14,23 @@ extension Delivery {
         if records[record].settlement != .none { call(.settle, record) }
         if records[record].kind == .command, records[record].event == .start {
             refundUnsentStart(record)
-            if records[record].isHeldStart, !records[record].isInTwoHands, outcome != .held {
-                records[record].leavesDevice = true
+            if records[record].isHeldStart, outcome != .held {
+                records[record].followUps.insert(.leaveDevice)
             } else if records[record].settlement != .none {
                 call(.settleDevice, record)
             }
         }
         finishRider(of: record)
-        if records[record].kind == .command, !records[record].retiresToken, !records[record].registersToken {
+        if records[record].kind == .command, records[record].tokenRetirement == .none,
+            !records[record].followUps.contains(.registerToken)
+        {
             records.freeTokenAndBody(of: record)
         }
     }
 
-    /// Ends a record that has no result: a registration, or a tombstone, of which nothing is outstanding.
-    mutating func finishSilently(_ record: UInt32) {
-        precondition(!records[record].isFinished)
-        records[record].isFinished = true
-        recordsFinished += 1
-        if records[record].kind == .unregistration { recordsAwaitingRedis -= 1 }
+    /// Ends a registration that brought nothing back, or a tombstone: nothing of it is outstanding.
+    mutating func settleWithoutResult(_ record: UInt32) {
+        if records[record].stage == .unregistering { recordsAwaitingRedis -= 1 }
         settle(record)
     }
 
@@ -69,8 +66,9 @@ extension Delivery {
             productions.append(production)
         case .tooLarge:
             // A dead letter may be larger than the topic allows, though the record itself was not: its headers go without it.
-            let canShrink = production.kind == .deadLetter && !records[production.record].isTruncated
-            records[production.record].isTruncated = true
+            let canShrink =
+                production.kind == .deadLetter && records[production.record].deadLetterValue != .tooLarge
+            records[production.record].deadLetterValue = .tooLarge
             if canShrink { productions.append(production) } else { acknowledge(production.record) }
         }
     }
@@ -79,38 +77,46 @@ extension Delivery {
     mutating func acknowledge(_ record: UInt32) {
         precondition(records[record].acknowledgementsOutstanding > 0)
         records[record].acknowledgementsOutstanding -= 1
-        if records[record].acknowledgementsOutstanding == 0, records[record].isFinished { settle(record) }
+        if records[record].acknowledgementsOutstanding == 0, records[record].stage.awaitsAcknowledgements {
+            acknowledged(record)
+        }
     }
 
-    mutating func settle(_ record: UInt32) {
-        precondition(records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
-        if records[record].isLetGo {
-            recordsFinished -= 1
-            return records.free(record)
+    /// Nothing is outstanding for a record of which nothing more is decided: what follows, or its end.
+    mutating func acknowledged(_ record: UInt32) {
+        let (stage, followUps) = (records[record].stage, records[record].followUps)
+        if stage == .refunding {
+            records.enter(.dropped, record)
+            records.free(record)
+        } else if stage == .finished, followUps.contains(.leaveDevice) {
+            records.enter(.leavingDevice, record)
+            call(.settleDevice, record)
+        } else if followUps.contains(.registerToken) {
+            registerToken(of: record)
+        } else {
+            settle(record)
         }
-        if records[record].leavesDevice {
-            records[record].leavesDevice = false
-            return call(.settleDevice, record)
-        }
-        if records[record].registersToken { return registerToken(of: record) }
+    }
+
+    /// Settles a record's offset and frees its slot.
+    private mutating func settle(_ record: UInt32) {
+        precondition(records[record].acknowledgementsOutstanding == 0)
+        records.enter(.settled, record)
         if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
             partition.pointee.ledger.settle(records[record].offset)
             partition.pointee.outstanding -= 1
         }
-        recordsFinished -= 1
         records.free(record)
     }
 
-    /// Lets a record go that was never begun, without an outcome: its partition is given up, and its next owner reads it again.
+    /// Drops a record that was never begun, without an outcome: its partition is revoked, and its next owner reads it again.
     mutating func abandon(_ record: UInt32, now: Moment) {
-        precondition(!records[record].isFinished && records[record].acknowledgementsOutstanding == 0)
+        precondition(records[record].acknowledgementsOutstanding == 0)
         returnRider(of: record, now: now)
         partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1
         refundUnsentStart(record)
-        guard records[record].acknowledgementsOutstanding > 0 else { return records.free(record) }
-        // Its slot is the refund's until Redis has answered; of its partition it is no more.
-        records[record].isLetGo = true
-        records[record].isFinished = true
-        recordsFinished += 1
+        guard records[record].acknowledgementsOutstanding == 0 else { return records.enter(.refunding, record) }
+        records.enter(.dropped, record)
+        records.free(record)
     }
 }

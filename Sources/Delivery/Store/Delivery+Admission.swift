@@ -9,9 +9,7 @@ extension Delivery {
         switch reply.verdict {
         case .address:
             setAddress(of: record, from: reply)
-            records[record].hasStartDraw = true
-            records[record].startDraw = reply.number
-            records[record].lacksStartBudget = false
+            records[record].startDraw = .drawn(reply.number)
             activities.enter(.admitting, activity)
             self.call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.number, now: now)
@@ -26,7 +24,7 @@ extension Delivery {
     private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
         let policy = policies[records[record].policy]
         countStartBudgetWait(of: record)
-        records[record].lacksStartBudget = true
+        records[record].startDraw = .awaited
         if records[record].expiration < 0 {
             records[record].expiration = records[record].receivedMilliseconds / 1_000 + policy.startSeconds
         }
@@ -52,7 +50,7 @@ extension Delivery {
         case .noToken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             hold(record, of: activity)
-        case .alertHeld where !records[record].answersForHeldAlert:
+        case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record)
             self.call(.admit, record)
         case .overtaken:
@@ -101,14 +99,14 @@ extension Delivery {
     /// A start that is not sent after all (not admitted, expired or overtaken while it waited for a stream) gives back what it drew on its
     /// device's budget (design §4): no phone has counted it. One that was tried keeps its draw, whatever came of it.
     mutating func refundUnsentStart(_ record: UInt32) {
-        guard records[record].hasStartDraw, records[record].attempts == 0 else { return }
-        records[record].hasStartDraw = false
+        guard case .drawn(let draw) = records[record].startDraw, records[record].attempts == 0 else { return }
+        records[record].startDraw = .refunded(draw)
         call(.refundStart, record)
     }
 
     private mutating func admittedToSend(_ record: UInt32, of activity: UInt32, _ reply: ScriptReply, now: Moment) {
         if records[record].event == .start {
-            records[record].sentPriority = records[record].priority
+            records[record].allowance.priority = records[record].priority
         } else {
             setAddress(of: record, from: reply)
             setPriority(of: record, from: reply)
@@ -142,9 +140,11 @@ extension Delivery {
 
     private mutating func setPriority(of record: UInt32, from reply: ScriptReply) {
         let isKnown = reply.priority == 5 || reply.priority == 10
-        records[record].sentPriority = isKnown ? reply.priority : records[record].priority
-        records[record].isDemoted = reply.isDemoted
-        records[record].budgetLeft = Int32(clamping: reply.budgetLeft)
+        records[record].allowance = Allowance(
+            priority: isKnown ? reply.priority : records[record].priority,
+            isDemoted: reply.isDemoted,
+            budgetLeft: Int32(clamping: reply.budgetLeft)
+        )
         if reply.isDemoted { countDemoted() }
     }
 

@@ -41,9 +41,9 @@ extension Delivery {
         case .address, .admit, .hold:
             records[call.record].setReason(reason)
             finishCurrent(call, .failed, now: now)
-        case .register where records[call.record].kind == .command:
+        case .register where records[call.record].stage == .current:
             registeredOvertaken(call.record, overtakenByHeld: false, now: now)
-        case .register: finishSilently(call.record)
+        case .register: settleWithoutResult(call.record)
         case .unregisterActivity, .unregisterDevice: unregistered(call.record)
         case .limit: limited(call.record, now: now)
         case .settle, .settleDevice, .refundStart: break
@@ -67,6 +67,6 @@ extension Delivery {
 
     /// A tombstone is done with the last of its calls.
     private mutating func unregistered(_ record: UInt32) {
-        if records[record].acknowledgementsOutstanding == 0 { finishSilently(record) }
+        if records[record].acknowledgementsOutstanding == 0 { settleWithoutResult(record) }
     }
 }

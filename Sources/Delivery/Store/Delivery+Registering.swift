@@ -17,8 +17,9 @@ extension Delivery {
         guard records[record].resultsBefore + 1 < Self.resultsMax else { return }
         switch outcome {
         // For the token of a device other activities' starts may be held.
-        case .accepted, .unchanged, .failed, .unknown: records[record].registersToken = records[record].event == .start
-        case .superseded, .duplicate, .ended, .expired: records[record].registersToken = true
+        case .accepted, .unchanged, .failed, .unknown:
+            if records[record].event == .start { records[record].followUps.insert(.registerToken) }
+        case .superseded, .duplicate, .ended, .expired: records[record].followUps.insert(.registerToken)
         // Redis has a later word on the token.
         case .held, .invalid, .unregistered: return
         }
@@ -26,48 +27,26 @@ extension Delivery {
 
     /// A record that has its outcome becomes the registration of the token that came with it.
     mutating func registerToken(of record: UInt32) {
-        recordsFinished -= 1
+        records.enter(.registering, record)
         let slot = records[record]
-        var registration = RecordSlot(
-            kind: .registration,
-            topic: slot.topic,
-            partition: slot.partition,
-            epoch: slot.epoch,
-            offset: slot.offset,
-            partitionNumber: slot.partitionNumber,
-            recordMilliseconds: slot.recordMilliseconds,
-            receivedMilliseconds: slot.receivedMilliseconds
-        )
-        registration.application = slot.application
-        registration.environment = slot.environment
-        registration.registeredAtMilliseconds = slot.registeredAtMilliseconds
-        registration.block = slot.block
-        registration.tokenBlock = slot.tokenBlock
-        registration.tokenCount = slot.tokenCount
-        registration.subject = slot.subject
-        registration.device = slot.device
-        registration.attributesType = slot.attributesType
-        registration.trace = slot.trace
-        registration.reason = slot.reason
-        registration.version = slot.version
-        registration.isHeldStart = slot.isHeldStart
+        var registration = RecordSlot(registeringTokenOf: slot)
         if !registration.carryUnsentAlert(of: slot) { records.release(slot.body) }
-        registration.resultsBefore = slot.resultsBefore &+ 1
         records[record] = registration
         call(.register, record)
     }
 
     /// A token registered. What was held for it goes on as if it had come with the registration's record, which is settled with it.
     mutating func registered(_ record: UInt32, _ reply: ScriptReply, now: Moment) {
-        if records[record].kind == .command {
+        if records[record].stage == .current {
             return registeredOvertaken(record, overtakenByHeld: reply.heldCommand.count > 0, now: now)
         }
-        guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return finishSilently(record) }
+        guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return settleWithoutResult(record) }
         // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
         if isRevoked(record) { return abandon(record, now: now) }
         do throws(Fault) {
             let command = try Command.decode(reply.heldCommand)
             let slot = records[record]
+            records.enter(.received, record)
             // A policy that is not configured any more is no reason to lose a state that was accepted once.
             records[record].policy =
                 policy(of: command, of: slot.application, in: reply.heldCommand)
@@ -83,7 +62,7 @@ extension Delivery {
             endBatch(now: now)
         } catch {
             // Only a hand other than ours can have put it there; the registration itself stands.
-            finishSilently(record)
+            settleWithoutResult(record)
         }
     }
 

@@ -25,7 +25,7 @@ extension Delivery {
         let source = isCarrier ? records[older].rider : older
         let rides = mayRide(source, on: newer, now: now) && makeRoom(for: source, in: newer)
         if rides {
-            records[newer].isBodyComplete = false
+            records[newer].digest = nil
             _ = records.removeRider(of: older)
             replaceRider(of: newer, by: newer)
             records.setRider(of: newer, to: source)
@@ -86,7 +86,7 @@ extension Delivery {
             else { return }
             guard records[head].version < records[current].version else {
                 // It goes without the alert, unless that is in its body already.
-                if !records[head].isBodyComplete { finishRider(of: head) }
+                if records[head].digest == nil { finishRider(of: head) }
                 return
             }
             countCoalesced(of: head)
@@ -104,26 +104,25 @@ extension Delivery {
 
     /// Makes the body of a command whose turn has come what is admitted: with the alert that it carries, and with a digest.
     mutating func completeBody(of record: UInt32) {
-        guard !records[record].isBodyComplete else { return }
+        guard records[record].digest == nil else { return }
         let rider = records[record].rider
         if rider != .max, let version = alertVersion(of: rider) {
             records.write(records[rider].alert, of: version, intoBodyOf: record)
             records[record].priority = max(records[record].priority, records[rider].priority)
         }
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
-        records[record].isBodyComplete = true
     }
 
     /// The command that Redis holds carries an alert: the one that is being admitted takes it over, and is admitted with it, or without
     /// it where it does not fit.
     mutating func carryHeldAlert(of reply: ScriptReply, on record: UInt32) {
-        records[record].answersForHeldAlert = true
+        records[record].heldAlert = .takenOver
         do throws(Fault) {
             let held = try Command.decode(reply.heldCommand)
             guard held.hasAlert, !records[record].hasAlert else { return }
             let alert = held.alert.bytes(in: reply.heldCommand)
             guard hasRoom(forAlertOf: alert.count, in: record) else {
-                records[record].lacksHeldAlert = true
+                records[record].heldAlert = .doesNotFit
                 return
             }
             records.write(alert, of: held.version, intoBodyOf: record)
@@ -179,6 +178,7 @@ extension Delivery {
             finish(record, records[other].version == records[record].version ? .duplicate : .superseded)
         } else {
             if other != .max { finish(other, .superseded) }
+            records.enter(.awaitingCarrier, record)
             activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
                 record: record,
                 untilMilliseconds: now.monotonicMilliseconds + configuration.riderPatienceMilliseconds
@@ -190,7 +190,9 @@ extension Delivery {
     /// A command has come to an activity of which a rider waits for its carrier.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
-        guard rider != .max, !records[record].isFinished, records[record].version > records[rider].version else {
+        guard rider != .max, !records[record].stage.awaitsAcknowledgements,
+            records[record].version > records[rider].version
+        else {
             return
         }
         supersede(activities[activity].riderAwaitingCarrier.take(), by: record, now: now)

@@ -97,12 +97,12 @@ extension Delivery {
         return true
     }
 
-    /// Another record of a command that waits: Redis is told of the one that waits.
+    /// Another record of a command that waits: of a start that was held, Redis is told by the one that waits.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
-        records[record].isInTwoHands = true
         passToken(from: record, to: waiting)
         finish(record, .duplicate)
+        records[record].followUps.remove(.leaveDevice)
     }
 
     /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one

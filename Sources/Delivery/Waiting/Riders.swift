@@ -7,13 +7,15 @@ struct RiderLink: BitwiseCopyable {
 }
 
 extension Records {
-    /// A record has one rider at the most, and a rider has none.
+    /// A record has one rider at the most, and a rider has none and waits in no list.
     mutating func setRider(of carrier: UInt32, to rider: UInt32) {
         precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
+        enter(.riding, rider)
         self[carrier].riderLink.rider = rider
         self[rider].riderLink.carrier = carrier
     }
 
+    /// The rider stays in its stage until the caller has decided, in the same call.
     mutating func removeRider(of carrier: UInt32) -> UInt32? {
         let rider = self[carrier].riderLink.rider
         guard rider != .max else { return nil }

@@ -13,13 +13,17 @@ struct WaitingList: BitwiseCopyable {
 
     var isEmpty: Bool { first == .max }
 
+    // A record that is put in enters its stage here. One that is taken out stays in it until its caller has decided, in the same call.
+
     mutating func append(_ record: UInt32, in records: inout Records) {
+        records.enter(.waiting, record)
         records[record].waitingLink.next = .max
         if isEmpty { first = record } else { records[last].waitingLink.next = record }
         last = record
     }
 
     mutating func prepend(_ record: UInt32, in records: inout Records) {
+        records.enter(.waiting, record)
         records[record].waitingLink.next = first
         if isEmpty { last = record }
         first = record

@@ -1,0 +1,99 @@
+import Testing
+
+@testable import Delivery
+
+/// The phases of an activity, and what goes with them.
+struct ActivityPhaseTests {
+    private static let start = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: 1_790_000_000_000)
+    private static let phases = (UInt8.min...UInt8.max).compactMap(ActivityPhase.init(rawValue:))
+
+    private static func makeActivities() -> Activities { Activities(limit: 64, seed: 1, now: start) }
+
+    private static func addSample(to activities: inout Activities) -> UInt32 {
+        withUnsafeBytes(of: UInt64(1)) { activities.find(0, $0) }
+    }
+
+    @Test func everyPhaseIsReachedFromAnIdleActivityAndLeadsBack() {
+        for phase in Self.phases {
+            #expect(Self.reachable(from: .idle).contains(phase), "\(phase)")
+            #expect(Self.reachable(from: phase).contains(.idle), "\(phase)")
+        }
+    }
+
+    private static func reachable(from first: ActivityPhase) -> Set<ActivityPhase> {
+        var seen: Set = [first]
+        var open = [first]
+        while let phase = open.popLast() {
+            for next in phases where phase.mayLead(to: next) && seen.insert(next).inserted { open.append(next) }
+        }
+        return seen
+    }
+
+    @Test func aPushIsWithAPNsOnlyAfterItsAdmission() {
+        for phase in Self.phases where phase.mayLead(to: .inFlight) { #expect(phase == .ready) }
+        for phase in Self.phases where phase.mayLead(to: .ready) {
+            #expect([.admitting, .inFlight, .backingOff].contains(phase))
+        }
+    }
+
+    @Test func leavingAPhaseThatHasATimerClearsTheTimer() {
+        var activities = Self.makeActivities()
+        let activity = Self.addSample(to: &activities)
+        activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        #expect(activities.nextTimerMilliseconds != nil)
+        activities.enter(.awakened, activity)
+        #expect(activities.nextTimerMilliseconds == nil)
+        #expect(activities.popAwakened() == activity)
+        #expect(activities.popAwakened() == nil)
+    }
+
+    @Test func aTimerThatFiresLeavesThePhaseToTheCore() {
+        var activities = Self.makeActivities()
+        let activity = Self.addSample(to: &activities)
+        activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        var later = Self.start
+        later.monotonicMilliseconds += 5_100
+        activities.fireTimers(now: later)
+        #expect(activities.popDue() == activity)
+        #expect(activities[activity].phase == .resting)
+        activities.enter(.idle, activity)
+        activities.remove(activity)
+        #expect(activities.count == 0)
+    }
+
+    @Test func theCurrentCommandGoesWithTheTurn() {
+        var activities = Self.makeActivities()
+        let activity = Self.addSample(to: &activities)
+        activities.enter(.admitting, activity, with: 7)
+        activities.enter(.ready, activity)
+        activities.enter(.awaitingRetryBudget, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
+        #expect(activities[activity].current == 7)
+        activities.enter(.idle, activity)
+        #expect(activities[activity].current == .max)
+    }
+
+    @Test func aPhaseThatIsNotListedTraps() async {
+        await #expect(processExitsWith: .failure) {
+            var activities = Self.makeActivities()
+            let activity = Self.addSample(to: &activities)
+            activities.enter(.inFlight, activity)
+        }
+    }
+
+    @Test func aPhaseWithATimerIsNotEnteredWithoutOne() async {
+        await #expect(processExitsWith: .failure) {
+            var activities = Self.makeActivities()
+            let activity = Self.addSample(to: &activities)
+            activities.enter(.resting, activity)
+        }
+    }
+
+    @Test func anActivityUnderWayIsNotForgotten() async {
+        await #expect(processExitsWith: .failure) {
+            var activities = Self.makeActivities()
+            let activity = Self.addSample(to: &activities)
+            activities.enter(.admitting, activity, with: 7)
+            activities.remove(activity)
+        }
+    }
+}

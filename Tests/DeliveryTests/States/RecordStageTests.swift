@@ -1,0 +1,108 @@
+import Testing
+
+@testable import Delivery
+
+/// The stages of a record, and what is counted with them.
+struct RecordStageTests {
+    private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
+
+    @Test func everyStageIsReachedAndLeadsToTheEnd() {
+        for stage in Self.stages {
+            #expect(Self.reachable(from: .received).contains(stage), "\(stage)")
+            #expect(!Self.reachable(from: stage).isDisjoint(with: [.settled, .dropped]), "\(stage)")
+        }
+    }
+
+    private static func reachable(from first: RecordStage) -> Set<RecordStage> {
+        var seen: Set = [first]
+        var open = [first]
+        while let stage = open.popLast() {
+            for next in stages where stage.mayLead(to: next) && seen.insert(next).inserted { open.append(next) }
+        }
+        return seen
+    }
+
+    @Test func aRecordHasItsOutcomeOnce() {
+        for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
+            #expect(!stage.mayLead(to: .finished), "\(stage)")
+        }
+    }
+
+    @Test func aFreedRecordEntersNothing() {
+        for stage in Self.stages {
+            #expect(!RecordStage.settled.mayLead(to: stage) && !RecordStage.dropped.mayLead(to: stage), "\(stage)")
+        }
+    }
+
+    @Test func recordsThatAwaitAcknowledgementsAreCounted() {
+        var records = Records(limit: 64)
+        let (first, second) = (records.addSample(), records.addSample())
+        records.enter(.finished, first)
+        #expect(records.awaitingAcknowledgementsCount == 1)
+        records.enter(.leavingDevice, first)
+        records.enter(.waiting, second)
+        records.enter(.refunding, second)
+        #expect(records.awaitingAcknowledgementsCount == 2)
+        records.enter(.registering, first)
+        records.enter(.dropped, second)
+        #expect(records.awaitingAcknowledgementsCount == 0)
+        records.enter(.settled, first)
+        records.free(first)
+        records.free(second)
+        #expect(records.count == 0)
+    }
+
+    @Test func aSecondOutcomeTraps() async {
+        await #expect(processExitsWith: .failure) {
+            var records = Records(limit: 64)
+            let record = records.addSample()
+            records.enter(.finished, record)
+            records.enter(.finished, record)
+        }
+    }
+
+    @Test func aRecordIsNotFreedBeforeItsEnd() async {
+        await #expect(processExitsWith: .failure) {
+            var records = Records(limit: 64)
+            let record = records.addSample()
+            records.enter(.finished, record)
+            records.free(record)
+        }
+    }
+
+    @Test func aRiderCarriesNoAlertItself() async {
+        await #expect(processExitsWith: .failure) {
+            var records = Records(limit: 64)
+            let (first, second, third) = (records.addSample(), records.addSample(), records.addSample())
+            records.setRider(of: second, to: first)
+            records.setRider(of: third, to: second)
+        }
+    }
+
+    @Test func aCountOfSupersededCommandsStaysAtItsMaximum() {
+        var count = SupersededCount()
+        count.add(commandWith: SupersededCount())
+        #expect(count.commands == 1)
+        var sum = count
+        for _ in 0..<40 { sum.add(commandWith: sum) }
+        #expect(sum.commands == .max)
+    }
+}
+
+extension Records {
+    /// A command record with nothing in it.
+    mutating func addSample() -> UInt32 {
+        allocate(
+            RecordSlot(
+                kind: .command,
+                topic: .commands,
+                partition: 0,
+                epoch: 1,
+                offset: 0,
+                partitionNumber: 0,
+                recordMilliseconds: 0,
+                receivedMilliseconds: 0
+            )
+        )
+    }
+}
