@@ -11,7 +11,7 @@ PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config \
 TEST_PACKAGES := prometheus
 # What only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind binutils
-FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/)
+FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
 # Further arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
@@ -20,6 +20,9 @@ TEST ?=
 FLEET ?=
 # Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
 REDIS_SERVER ?= redis-server
+# How long each fuzz target runs, and which targets.
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= frames headers answers commands registrations replies
 # How many random histories the scripts and their model are driven with.
 HISTORIES ?= 1000000
 # How many seeds of the simulated fleet.
@@ -27,7 +30,7 @@ SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
-.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint-deps lint format bench bench-gated bench-check \
+.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint-deps lint format fuzz bench bench-gated bench-check \
     bench-update chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
@@ -63,6 +66,9 @@ campaign: build ## Seasons against all promises, a million histories of the scri
 
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'RedisTests|RedisTopologyTests'
+
+fuzz: deps ## Fuzz the readers of bytes from outside, ten minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/fuzz $(FUZZ_TARGETS)
 
 lint-deps:
 	@.ci/packages lua5.1 python3
@@ -126,4 +132,4 @@ image-check: deps ## Take the image's steps in plain Debian roots (as root), and
 	@.ci/image-root .build/image/release/causeway
 
 clean: ## Remove what was built
-	rm -rf .build Benchmarks/.build
+	rm -rf .build Benchmarks/.build Fuzz/.build

@@ -19,13 +19,14 @@ let package = Package(
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
-        // The benchmarks, a package of their own, measure these.
+        // The benchmarks and the fuzzer, packages of their own, run these.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
         .library(name: "Redis", targets: ["Redis"]),
         .library(name: "Reactor", targets: ["Reactor"]),
         .library(name: "APNs", targets: ["APNs"]),
         .library(name: "APNsSimulator", targets: ["APNsSimulator"]),
+        .library(name: "CNghttp2", targets: ["CNghttp2"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -186,6 +187,15 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "SeasonTests", dependencies: ["CausewayLab", "Testbed"], swiftSettings: settings),
+        // Replays the seeds and findings of the fuzzer, a package of its own.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: ["APNs", "CNghttp2", "LiveActivity", "Redis", "Testbed"],
+            path: "Fuzz",
+            exclude: ["Package.swift", "Cases", "CFuzzer", "Fuzzer"],
+            sources: ["Targets", "Tests"],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [

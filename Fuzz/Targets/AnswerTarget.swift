@@ -1,0 +1,15 @@
+@testable import APNs
+
+/// The body of an answer, which may end anywhere. A reason lies inside the body, between quotes.
+func answerViolation(_ input: UnsafeRawBufferPointer) -> String? {
+    withCopy(input) { bytes in
+        let body = AnswerBody(bytes)
+        _ = body.reason
+        guard let reason = body.reasonText.baseAddress, let start = bytes.baseAddress else { return nil }
+        let offset = reason - start
+        let end = offset + body.reasonText.count
+        guard offset > 0, end < bytes.count else { return "the reason is not inside of the body" }
+        return bytes[offset - 1] == UInt8(ascii: "\"") && bytes[end] == UInt8(ascii: "\"")
+            ? nil : "no quotes around the reason"
+    }
+}

@@ -1,0 +1,37 @@
+@testable import APNs
+
+/// The first byte is the size of the pieces. The rest gives the same frames and the same fault in pieces as at once.
+func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
+    guard let first = input.first else { return nil }
+    let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())
+    let whole = frames(bytes, pieceBytes: max(1, bytes.count))
+    let pieces = frames(bytes, pieceBytes: 1 + Int(first))
+    return whole == pieces ? nil : "frames differ when they come in pieces of \(1 + Int(first)) bytes"
+}
+
+private struct FramesRead: Equatable {
+    /// Type, flags, stream and payload of each frame.
+    var frames: [UInt8] = []
+    var fault: ErrorCode?
+}
+
+private func frames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> FramesRead {
+    var reader = FrameReader()
+    var result = FramesRead()
+    forEachPiece(of: bytes, pieceBytes) { piece in
+        var input = piece
+        do throws(ConnectionFault) {
+            while let frame = try reader.next(&input) {
+                result.frames += [frame.type, frame.flags]
+                withUnsafeBytes(of: frame.stream) { result.frames += $0 }
+                withUnsafeBytes(of: frame.flowControlledBytes) { result.frames += $0 }
+                result.frames += frame.payload
+            }
+            return true
+        } catch {
+            result.fault = error.code
+            return false
+        }
+    }
+    return result
+}

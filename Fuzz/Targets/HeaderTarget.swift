@@ -1,0 +1,64 @@
+import CNghttp2
+
+@testable import APNs
+
+/// Header blocks of one connection, each after a byte with its length; 255 means the rest. Our decoder and nghttp2's read the same
+/// answer, or both refuse the block. Ours may also refuse what exceeds a limit of its own.
+func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
+    var inflater: OpaquePointer?
+    guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }
+    defer { nghttp2_hd_inflate_del(inflater) }
+    var decoder = HeaderDecoder()
+    var rest = input
+    while let first = rest.first {
+        let count = first == 255 ? rest.count - 1 : min(Int(first), rest.count - 1)
+        let block = UnsafeRawBufferPointer(rebasing: rest[1..<1 + count])
+        rest = UnsafeRawBufferPointer(rebasing: rest[(1 + count)...])
+        let theirs = withCopy(block) { inflate($0, inflater) }
+        let ours = withCopy(block) { block in
+            Result { () throws(ConnectionFault) in try decoder.decode(block) }
+        }
+        switch (ours, theirs) {
+        case (.success(let ours), let theirs?):
+            guard isSame(ours, theirs) else { return "nghttp2 reads \(theirs), ours \(ours)" }
+        case (.success(let ours), nil): return "nghttp2 refuses what ours reads as \(ours)"
+        case (.failure(let fault), let theirs?):
+            // RFC 7541, section 7.4: the limits that an implementation sets.
+            let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
+            return isLimit ? nil : "ours refuses, \(fault.detail), what nghttp2 reads as \(theirs)"
+        case (.failure, nil): return nil
+        }
+    }
+    return nil
+}
+
+private func isSame(_ ours: AnswerHead, _ theirs: AnswerHead) -> Bool {
+    ours.status == theirs.status && ours.retryAfterSeconds == theirs.retryAfterSeconds
+        && ours.hasIdentifier == theirs.hasIdentifier && ours.identifier == theirs.identifier
+        && ours.contentBytes == theirs.contentBytes && ours.isMalformed == theirs.isMalformed
+}
+
+/// What the fields that nghttp2 finds say; nil if it refuses the block.
+private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?) -> AnswerHead? {
+    var head = AnswerHead()
+    var position = 0
+    // Each call finds a field or the end.
+    for _ in 0...block.count {
+        var field = nghttp2_nv()
+        var flags: Int32 = 0
+        let start = block.assumingMemoryBound(to: UInt8.self).baseAddress.map { $0 + position }
+        let count = nghttp2_hd_inflate_hd2(inflater, &field, &flags, start, block.count - position, 1)
+        guard count >= 0 else { return nil }
+        position += count
+        if UInt32(bitPattern: flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
+            var read = HeaderField(name: UnsafeRawBufferPointer(start: field.name, count: field.namelen))
+            read.setValue(UnsafeRawBufferPointer(start: field.value, count: field.valuelen))
+            head.add(read)
+        }
+        if UInt32(bitPattern: flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
+            nghttp2_hd_inflate_end_headers(inflater)
+            return head
+        }
+    }
+    return nil
+}

@@ -1,0 +1,103 @@
+import Foundation
+
+@testable import LiveActivity
+
+/// A record of the commands topic. A fault has a message and a place in the record. An accepted command has a body that Foundation
+/// parses and whose layout is right, and is the same command when its dictionary moves or is recalled.
+func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
+    withCopy(input) { record in
+        do throws(Fault) {
+            let command = try Command.decode(record)
+            return bodyViolation(command, record) ?? recallViolation(command, record)
+        } catch {
+            return faultViolation(error, record)
+        }
+    }
+}
+
+/// A record of the registrations topic. A fault has a message and a place in the record; the texts of an accepted one are UTF-8.
+func registrationViolation(_ input: UnsafeRawBufferPointer) -> String? {
+    withCopy(input) { record in
+        do throws(Fault) {
+            let registration = try Registration.decode(record)
+            let texts =
+                switch registration.kind {
+                case .activity(let activity): [registration.app, activity.activity, activity.token]
+                case .pushToStart(let device): [registration.app, device.device, device.attributesType, device.token]
+                }
+            return texts.lazy.compactMap { textViolation($0, record) }.first
+        } catch {
+            return faultViolation(error, record)
+        }
+    }
+}
+
+private func faultViolation(_ fault: Fault, _ record: UnsafeRawBufferPointer) -> String? {
+    if fault.message(in: record).isEmpty { return "a fault without a message" }
+    return (0...record.count).contains(fault.offset) ? nil : "a fault at \(fault.offset) of \(record.count) bytes"
+}
+
+private func textViolation(_ text: TextRange, _ record: UnsafeRawBufferPointer) -> String? {
+    if text.isAbsent { return nil }
+    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
+    defer { room.deallocate() }
+    let count = unescape(text, from: record, into: room)
+    guard count <= room.count else { return "a text longer than its escaped form" }
+    return String(validating: room[..<count], as: UTF8.self) == nil ? "a text that is not UTF-8" : nil
+}
+
+private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
+    let texts = [
+        command.app, command.activity, command.device, command.identifier, command.token, command.policy,
+        command.attributesType,
+    ]
+    if let violation = texts.lazy.compactMap({ textViolation($0, record) }).first { return violation }
+    let body = UnsafeMutableRawBufferPointer.allocate(byteCount: command.bodyCount, alignment: 1)
+    defer { body.deallocate() }
+    let layout = Body.write(command, from: record, into: body)
+    let parts = [
+        (layout.aps, command.aps), (layout.timestampDigits, command.timestampDigits), (layout.alert, command.alert),
+        (layout.staleDateMember, command.staleDateMember), (layout.members, command.payloadMembers),
+    ]
+    for (inBody, inRecord) in parts {
+        guard inBody.bytes(in: UnsafeRawBufferPointer(body)).elementsEqual(inRecord.bytes(in: record)) else {
+            return "a part of the body does not lie where it is said to"
+        }
+    }
+    return foundationTakes(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not take the body for JSON"
+}
+
+/// Foundation refuses numbers that a Double cannot hold and JSON's grammar allows, so bodies that may hold one are skipped.
+private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
+    var digits = 0
+    for byte in body {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digits += 1
+        case UInt8(ascii: "e") where digits > 0, UInt8(ascii: "E") where digits > 0: return true
+        default: digits = 0
+        }
+        if digits == 300 { return true }
+    }
+    return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
+}
+
+private func recallViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
+    var last = RepeatedAps()
+    var moved = Array(record)
+    guard let brace = moved.firstIndex(of: UInt8(ascii: "{")) else { return "a command that is no object" }
+    moved.insert(contentsOf: "  \n".utf8, at: brace + 1)
+    return moved.withUnsafeBytes { moved in
+        let itself = Result { () throws(Fault) in try Command.decode(moved) }
+        let again = Result { () throws(Fault) in
+            _ = try Command.decode(record, recalling: &last)
+            return try Command.decode(moved, recalling: &last)
+        }
+        switch (itself, again) {
+        case (.success(let itself), .success(let again)):
+            guard String(describing: itself) == String(describing: again) else { return "\(itself), recalled \(again)" }
+            return itself.aps.bytes(in: moved).elementsEqual(command.aps.bytes(in: record)) ? nil : "another dictionary"
+        case (.failure(let fault), _) where fault.code == .recordTooLarge: return nil
+        default: return "\(itself), recalled \(again)"
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import Foundation
+import Testbed
+import Testing
+
+/// The fuzzer's seeds and findings: `Cases` has a folder for each target.
+@Suite(.ownThread) struct CaseTests {
+    struct Case: CustomTestStringConvertible, Sendable {
+        var target: FuzzTarget
+        var file: URL
+
+        var testDescription: String { "\(target.rawValue)/\(file.lastPathComponent)" }
+    }
+
+    private static let folder = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Cases")
+
+    static let cases = FuzzTarget.allCases.flatMap { target in
+        let files = try? FileManager.default.contentsOfDirectory(
+            at: folder.appendingPathComponent(target.rawValue),
+            includingPropertiesForKeys: nil
+        )
+        return (files ?? []).map { Case(target: target, file: $0) }
+    }
+
+    @Test(arguments: cases)
+    func lawHolds(_ entry: Case) throws {
+        let violation = try Data(contentsOf: entry.file).withUnsafeBytes { entry.target.violation($0) }
+        #expect(violation == nil)
+    }
+
+    /// The two targets of records start from the corpus of `LiveActivityTests`.
+    @Test(arguments: [FuzzTarget.frames, .headers, .answers, .replies])
+    func casesAreThere(_ target: FuzzTarget) {
+        #expect(Self.cases.contains { $0.target == target })
+    }
+}
