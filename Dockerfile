@@ -28,9 +28,8 @@ FROM scratch AS symbols
 COPY --from=build /image/causeway.symbols /
 
 FROM debian:${DEBIAN} AS debian
-# What the program is linked with, and Apple's authorities. In Debian 13 libcurl4 and libssl3 are provided by packages
-# whose names end in t64.
-ARG PACKAGES="ca-certificates libcurl4 libgcc-s1 libnghttp2-14 librdkafka1 libssl3 libstdc++6 zlib1g"
+# What the program is linked with, and Apple's authorities. In Debian 13 libssl3 is provided by a package whose name ends in t64.
+ARG PACKAGES="ca-certificates libgcc-s1 librdkafka1 libssl3 libstdc++6"
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ${PACKAGES} \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
