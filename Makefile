@@ -30,8 +30,8 @@ SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
-.PHONY: help deps test-deps bench-deps build demo test test-redis campaign lint-deps lint format fuzz bench bench-gated bench-check \
-    bench-update chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
+.PHONY: help deps test-deps bench-deps build demo test test-redis campaign sanitize lint-deps lint format fuzz bench bench-gated \
+    bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -66,6 +66,10 @@ campaign: build ## Seasons against all promises, a million histories of the scri
 
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'RedisTests|RedisTopologyTests'
+
+sanitize: test-deps ## Run the suites under ThreadSanitizer and AddressSanitizer: half an hour
+	.ci/sanitize thread
+	.ci/sanitize address
 
 fuzz: deps ## Fuzz the readers of bytes from outside, ten minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/fuzz $(FUZZ_TARGETS)
@@ -132,4 +136,4 @@ image-check: deps ## Take the image's steps in plain Debian roots (as root), and
 	@.ci/image-root .build/image/release/causeway
 
 clean: ## Remove what was built
-	rm -rf .build Benchmarks/.build Fuzz/.build
+	rm -rf .build .build-thread .build-address Benchmarks/.build Fuzz/.build

@@ -33,7 +33,9 @@ enum WorkerFaults {
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
         try #require(built.code == 0, "\(built.text)")
-        return ["/usr/bin/env", "LD_PRELOAD=\(library)", "WORKER_FAULTS=\(faults)"]
+        // A sanitizer may have something to preload too.
+        let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
+        return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
     }
 }
 
