@@ -29,11 +29,9 @@ public struct Delivery: ~Copyable {
     var readAhead: ReadAhead
     let supersededCounting: SupersededCounting
     var redisCalls: IndexQueue<RedisCall>
-    var productions: IndexQueue<Production>
+    var productions: ProductionQueue
     /// Redis refused a call for a reason that passes: no call before this time.
     var redisBlockedUntilMilliseconds: Int64 = .min
-    /// A record could not be produced: none is before this time.
-    var productionsBlockedUntilMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read: it makes the core a type that is passed by its address. A struct of this size that has none such would be copied whole,
     /// 1,112 bytes, for each call of a method that only reads it: five times a command.
@@ -66,7 +64,7 @@ public struct Delivery: ~Copyable {
         readAhead = ReadAhead(configuration)
         supersededCounting = SupersededCounting(results: configuration.supersededResults)
         redisCalls = IndexQueue(limit: callsMax)
-        productions = IndexQueue(limit: recordsMax * 3)
+        productions = ProductionQueue(limit: recordsMax * 3)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 

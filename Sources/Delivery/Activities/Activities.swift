@@ -11,8 +11,8 @@ struct ActivitySlot: BitwiseCopyable {
     var riderAwaitingCarrier = RiderAwaitingCarrier()
     /// The record whose alert was last carried on, as a hint for the processor's cache: it may be gone.
     var lastRider: UInt32 = .max
-    /// Monotonic time before which no push may go; Redis has the last word. It only grows, but for a push that no stream took.
-    var restsUntilMilliseconds: Int64 = 0
+    /// Monotonic time before which no push may go; Redis decides.
+    private(set) var restsUntilMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierCount)
@@ -20,6 +20,11 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func rest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
+    }
+
+    /// The push that the last rest was for was not sent.
+    mutating func restorePreviousRest(until monotonicMilliseconds: Int64) {
+        restsUntilMilliseconds = monotonicMilliseconds
     }
 }
 

@@ -1,11 +1,15 @@
 /// What one activity's turn is waiting for. `Activities.enter` is the only way from one phase to the next, and asserts that it is one of
 /// those listed here.
 ///
-///     idle ─┬─► resting ─┬─► awakened ─► idle        one command at a time is the current one:
-///           ├─► parked ──┤
-///           ├─► eligible ┴─► idle                    addressing ─► holding ◄─► admitting ─► registering ─► idle
-///           └─► addressing, admitting                     └───────────────────►  └─► ready ◄─► inFlight ─► limiting ─► idle
-///                                                                                      ▲          └─► backingOff ─► ready
+///     idle ─► awakened, resting, parked or eligible ─► idle
+///
+///     idle ─► addressing ─► admitting ─► ready ◄─► inFlight ─► idle
+///
+///     addressing ─► holding ◄─► admitting        no token
+///     admitting ─► registering                   overtaken elsewhere, with a token of its own
+///     inFlight ─► limiting                       APNs limits the token
+///     inFlight ─► backingOff ─► ready            a retry; of a start ─► admitting
+///     ready, inFlight ─► awaitingRetryBudget     a retry that is not permitted; of a start ─► eligible or admitting
 ///
 /// Every phase with a current command also leads back to `idle`, when that command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {

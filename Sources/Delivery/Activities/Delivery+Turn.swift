@@ -2,12 +2,12 @@ import LiveActivity
 
 /// An activity's turn: from waiting to admitted.
 extension Delivery {
-    /// Ends a batch of `receive`s: what it woke is begun. Within a batch, only the newest state of each activity gets here.
+    /// Ends a batch of `receive`s: begins the activities that it awakened. Of each, only the newest state of the batch is left by now.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popAwakened() { begin(activity, now: now) }
     }
 
-    /// Lets time pass: spacings, back-offs and patience that are over.
+    /// Lets time pass: begins what waited for the end of a spacing, a back-off or a rider's wait.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
         activities.fireTimers(now: now)
@@ -26,9 +26,7 @@ extension Delivery {
     public var nextDueMilliseconds: Int64? {
         var next = activities.nextTimerMilliseconds ?? .max
         if !redisCalls.isEmpty, redisBlockedUntilMilliseconds > .min { next = min(next, redisBlockedUntilMilliseconds) }
-        if !productions.isEmpty, productionsBlockedUntilMilliseconds > .min {
-            next = min(next, productionsBlockedUntilMilliseconds)
-        }
+        if let due = productions.dueMilliseconds { next = min(next, due) }
         if let due = readAhead.dueMilliseconds { next = min(next, due) }
         return next == .max ? nil : next
     }
@@ -76,7 +74,7 @@ extension Delivery {
             let isRevoked = isRevoked(record)
             guard isRevoked || isExpired(record, now: now) else { return }
             _ = activities[activity].waiting.popFirst(in: &records)
-            if isRevoked { abandon(record, now: now) } else { expire(record, now: now) }
+            if isRevoked { drop(record, now: now) } else { expire(record, now: now) }
         }
     }
 
@@ -114,7 +112,7 @@ extension Delivery {
         let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
         // First, since a rider of the record is compared with what is current when it is put back.
         activities.enter(.idle, activity)
-        abandon(record, now: now)
+        drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
         begin(activity, now: now)
     }

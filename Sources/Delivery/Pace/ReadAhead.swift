@@ -8,7 +8,7 @@ struct ReadAhead {
         case off
         /// Activities that could be begun are parked, and newer states replace what they wait with. → `off`, when the lane has caught
         /// up, or has been behind by less than half of the limit for `nearMilliseconds`; `emptying`, when it holds as much or has waited
-        /// as long as it may, or gives a partition up. Both begin what is parked.
+        /// as long as it may, or a partition is revoked. Both begin what is parked.
         case reading
         /// What was parked is worked off. → `reading`, when there is room and the lane is still behind by more than the limit; `off`,
         /// when it is not.
@@ -91,7 +91,7 @@ struct ReadAhead {
         return .goOn
     }
 
-    /// A partition that goes away is no reason to read ahead; and what is parked may be another's, whose drain time runs.
+    /// A revoked partition's lag no longer counts. What is parked is begun, since it may be of a partition that has little time left.
     mutating func partitionLeaves(_ lag: inout Lag) -> Decision {
         add(&lag, records: 0, known: 0)
         guard phase == .reading else { return .goOn }

@@ -8,8 +8,8 @@ extension Delivery {
         partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
     }
 
-    /// Begins to give a partition up: nothing of it is begun any more, and what waits is let go without an outcome, since its next
-    /// owner reads it again. What is under way goes on to its result.
+    /// Begins to revoke a partition: none of its records is begun any more, and those that wait are dropped without an outcome, since the
+    /// next owner reads them again. What is under way goes on to its result.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -28,14 +28,14 @@ extension Delivery {
         switch records[record].stage {
         case .waiting:
             activities[activity].waiting.remove(record, in: &records)
-            abandon(record, now: now)
+            drop(record, now: now)
         case .riding:
             // Its carrier goes on with the alert, which is this record's bytes as yet.
             let carrier = records[record].riderLink.carrier
             completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
-            abandon(record, now: now)
-        case .awaitingCarrier: abandon(activities[activity].riderAwaitingCarrier.take(), now: now)
+            drop(record, now: now)
+        case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)
         case .current:
             guard activities[activity].phase.isBackingOff, records[record].event != .start else { return }
             dropCurrent(of: activity, now: now)
@@ -43,7 +43,7 @@ extension Delivery {
         }
     }
 
-    /// Whether nothing of a partition that is being given up is outstanding.
+    /// Whether no record of a partition that is being revoked is outstanding.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
     /// Records of a partition that are not settled.
@@ -55,7 +55,7 @@ extension Delivery {
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Gives a partition up for good, drained or not. What of it is still under way is finished without being counted.
+    /// Releases a partition, drained or not. Its records that are still under way are finished without being counted.
     public mutating func release(partition place: UInt32, now: Moment) {
         beginRevoking(place, now: now)
         partitions.release(place)

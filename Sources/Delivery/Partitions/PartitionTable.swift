@@ -26,7 +26,7 @@ struct Partition: ~Copyable {
 }
 
 /// The partitions of a lane. A place is used again after a release; the epoch tells its assignments apart, so that what completes
-/// after its partition was given up is not counted for the next one.
+/// after its partition was released is not counted for the next one.
 ///
 /// Partitions are lent as pointers, which are good until the next release: records name theirs all the time, and a reference would be
 /// counted each time.

@@ -2,7 +2,7 @@
 /// without a time for each.
 ///
 /// A mark is set for the first record that comes a while after the last mark, and stands for all records up to the next one. When there
-/// is no room, every other mark is let go and the distance is doubled, so the error stays within some hundredth of the age.
+/// is no room, every other mark is dropped and the distance is doubled, so the error stays within some hundredth of the age.
 struct ReceiptTimes: ~Copyable {
     static var marksMax: Int { 128 }
     static var leastDistanceMilliseconds: Int64 { 250 }
@@ -21,7 +21,7 @@ struct ReceiptTimes: ~Copyable {
 
     /// - Parameters:
     ///   - committableOffset: what lies below it is forgotten when room is needed.
-    ///   - isAlone: everything before it is settled, so what was marked is of no account any more.
+    ///   - isAlone: everything before it is settled, so the earlier marks are not needed any more.
     mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0

@@ -46,7 +46,7 @@ extension Delivery {
         precondition(activities[activity].phase == .inFlight && activities[activity].current == record)
         precondition(handedOut.record == record, "another push was handed out since")
         activities.enter(.ready, activity)
-        activities[activity].restsUntilMilliseconds = handedOut.restsUntilMilliseconds
+        activities[activity].restorePreviousRest(until: handedOut.restsUntilMilliseconds)
         records[record].sentMilliseconds = handedOut.sentMilliseconds
         records[record].attempts -= 1
         uncountPush()
@@ -174,8 +174,8 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: now.monotonicMilliseconds + pause)
     }
 
-    /// The retry budget is used up: the push waits for most of the longest back-off and asks again, without an attempt. It is nobody's
-    /// turn meanwhile, so it is not counted among its app's pushes on their way, and a newer state waits for its own spacing only.
+    /// The retry budget is used up: the push waits for most of the longest back-off and asks again, without an attempt. It is not counted
+    /// among its app's pushes on their way meanwhile, and a newer state waits for its own spacing only.
     private mutating func postponeRetry(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let half = (configuration.retryCapMilliseconds + 1) / 2
@@ -184,9 +184,9 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
-    /// A back-off is over: the same push goes again, with the timestamp it had, and without asking Redis: nothing of it reached a
-    /// phone. One that waited for the retry budget is admitted again, and so is a start, to which Redis repeats its word: its partition
-    /// may have gone to another worker, which has told that the start is `unknown` and has gone on with what follows it.
+    /// A back-off is over: the same push is sent again with its timestamp, without asking Redis, since it did not reach a phone. A push
+    /// that waited for the retry budget is admitted again. So is a start, for which Redis repeats its reply: its partition may have gone
+    /// to another worker, which has reported the start as `unknown` and gone on with what follows it.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
@@ -206,8 +206,8 @@ extension Delivery {
         pools.appendReady(record, to: PoolIndex(application: slot.application, environment: slot.environment))
     }
 
-    /// A newer state came while the current push backs off: it takes the push's place, and what is left of the activity's rest.
-    mutating func abandonRetry(of activity: UInt32, now: Moment) {
+    /// A newer state came while the current push backs off: it replaces the push, and waits for the rest of the activity's spacing.
+    mutating func replaceRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
         passToken(from: record, to: activities[activity].waiting.first)

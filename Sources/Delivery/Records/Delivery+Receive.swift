@@ -1,10 +1,10 @@
 import LiveActivity
 
 extension Delivery {
-    /// Takes one record in: it is read, and waits for `endBatch`, or its fault is published.
+    /// Receives one record: decodes it and lets it wait for `endBatch`, or publishes its fault.
     ///
-    /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is let fall: its next owner
-    /// reads it again. A record whose offset was received before in this assignment likewise: the first one stands.
+    /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is ignored: its next owner
+    /// reads it again. A record whose offset was received before in this assignment is ignored as well.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
         guard partition.pointee.ledger.receive(record.offset) == .accepted else { return }
@@ -63,7 +63,7 @@ extension Delivery {
             }
             records[index].application = application
             records[index].policy = policy
-            let activity = expect(command, of: application, in: value)
+            let activity = findActivity(of: command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
             enqueue(index, of: activity, now: now)
@@ -133,7 +133,7 @@ extension Delivery {
         return policies.index(of: command.policy.range.bytes(in: record))
     }
 
-    /// Lays a command's texts out in a block of its own and fills its slot's fields, but for its body.
+    /// Copies a command's texts into a block and fills its slot's fields, except for the body.
     mutating func fill(
         _ index: UInt32,
         with command: Command,
@@ -181,7 +181,8 @@ extension Delivery {
         }
     }
 
-    /// Names a command that brought no name by its place in its topic. Only when it is to be told of, which most that are replaced never are.
+    /// Names a command that brought no id by its place in its topic. Done when the id is first written, which it never is for most
+    /// commands that are replaced.
     mutating func completeIdentifier(of record: UInt32) {
         guard records[record].kind == .command, records[record].commandIdentifier.count == 0 else { return }
         let slot = records[record]

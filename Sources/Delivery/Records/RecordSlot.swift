@@ -5,8 +5,8 @@ import LiveActivity
 /// A slot lives as long as something outside names it: a place in an activity's list, a call to Redis, a push, a record in the
 /// producer. `acknowledgementsOutstanding` counts what has to be confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
-    // What merging, settling and freeing look at comes first: of most commands nothing else is read again, and what was not looked at
-    // for a while has left the processor's cache, line by line.
+    // The fields that merging, settling and freeing read come first: of most commands nothing else is read again, and lines of the
+    // processor's cache that were not read for a while have been evicted.
     var kind: RecordKind
     let topic: RecordTopic
     var event: Event = .update
@@ -33,7 +33,7 @@ struct RecordSlot: BitwiseCopyable {
     var superseded = SupersededCount()
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
-    /// Results that the record has had before: what goes on in it was held, and set free by the token that came with it.
+    /// Results that the record has had before: the command in it now was held, and released by the token that came with the first one.
     var resultsBefore: UInt8 = 0
     var tokenRetirement = TokenRetirement.none
     /// Index of its policy.

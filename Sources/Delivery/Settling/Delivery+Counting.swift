@@ -1,21 +1,21 @@
 import LiveActivity
 
 /// Superseded commands without a result of their own (`kafka.supersededResults`): the one that takes the place of such a command
-/// counts it, hands the count on when it is itself replaced, and says it in its result.
+/// counts it, passes the count on when it is itself replaced, and reports it in its result.
 ///
-/// Why its offset may be settled at once, before anything of the newer command is: nobody needs to read it again. The newer one was
-/// received, is not settled, and so holds back the commit of its own partition at its own offset, wherever that is: above (a backlog),
-/// below (the older version was written later) or in another partition (the record key is not checked). Whatever becomes of this process,
-/// the newer one is read again by whoever is next, and could only supersede the older once more. The newer one can end in three
-/// ways: settled, then this version is past; given up with its partition, then it is read again; counted itself, then the same holds of
-/// the one that counts it, whose version is higher still. An alert goes the same way: it is counted only where one of a higher version
-/// is in its place, and not where one that is under way already makes it needless. Without a result there is thus nothing to wait for, and
-/// with the process only the count is lost.
+/// Why the older one's offset may be settled at once, before the newer command is: nobody needs to read it again. The newer one was
+/// received and is not settled, so it holds back the commit of its own partition at its own offset, wherever that is: above (a backlog),
+/// below (the older version was written later) or in another partition (the record key is not checked). If this process dies, the next
+/// owner reads the newer one again, and it could only supersede the older one once more. The newer one can end in three ways: settled,
+/// then this version is past; dropped with its partition, then it is read again; counted itself, then the same is true of the command
+/// that counts it, whose version is higher still. The same holds for alerts: a command with an alert is counted only where an alert of a
+/// higher version replaces it, not where the current command's alert does. So without a result there is nothing to wait for, and if the
+/// process dies only the count is lost.
 extension Delivery {
-    /// Ends a command whose place a newer one takes, and which has no alert that goes on.
+    /// Ends a command that a newer one replaces without carrying its alert: with a result, or counted by the newer one.
     ///
-    /// - Returns: false if it is gone.
-    mutating func giveWay(_ older: UInt32, to newer: UInt32, _ outcome: Outcome) -> Bool {
+    /// - Returns: false if its slot is freed.
+    mutating func endSuperseded(_ older: UInt32, by newer: UInt32, _ outcome: Outcome) -> Bool {
         guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records.address(of: older).pointee.mayBeCounted, isAlert(of: older, replacedBy: newer)
         else {

@@ -39,19 +39,10 @@ extension Delivery {
         productions.append(Production(kind: kind, record: record))
     }
 
-    /// How long nothing is produced after a record failed: the next one is likely to fail too.
-    static var productionFailurePauseMilliseconds: Int64 { 250 }
-
     /// The next record to be produced, or nil if there is none now. It stays first until `productionTaken`.
-    public func nextProduction(now: Moment) -> Production? {
-        guard productionsBlockedUntilMilliseconds <= now.monotonicMilliseconds else { return nil }
-        return productions.first
-    }
+    public func nextProduction(now: Moment) -> Production? { productions.next(now: now) }
 
-    public mutating func productionTaken() {
-        productionsBlockedUntilMilliseconds = .min
-        precondition(productions.popFirst() != nil)
-    }
+    public mutating func productionTaken() { productions.take() }
 
     /// A delivery report of the record will be handed over soon.
     public func expectReport(of production: Production) { records.prefetch(production.record) }
@@ -62,8 +53,7 @@ extension Delivery {
         case .acknowledged:
             acknowledge(production.record)
         case .failed:
-            productionsBlockedUntilMilliseconds = now.monotonicMilliseconds + Self.productionFailurePauseMilliseconds
-            productions.append(production)
+            productions.retry(production, now: now)
         case .tooLarge:
             // A dead letter may be larger than the topic allows, though the record itself was not: its headers go without it.
             let canShrink =
@@ -73,7 +63,7 @@ extension Delivery {
         }
     }
 
-    /// One thing less is outstanding for the record; with the last one its offset is settled and its slot is free.
+    /// One call or production less is outstanding for the record.
     mutating func acknowledge(_ record: UInt32) {
         precondition(records[record].acknowledgementsOutstanding > 0)
         records[record].acknowledgementsOutstanding -= 1
@@ -82,7 +72,7 @@ extension Delivery {
         }
     }
 
-    /// Nothing is outstanding for a record of which nothing more is decided: what follows, or its end.
+    /// The last outstanding call or production of a finished or dropped record was acknowledged: begins its next follow-up, or ends it.
     mutating func acknowledged(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
@@ -110,7 +100,7 @@ extension Delivery {
     }
 
     /// Drops a record that was never begun, without an outcome: its partition is revoked, and its next owner reads it again.
-    mutating func abandon(_ record: UInt32, now: Moment) {
+    mutating func drop(_ record: UInt32, now: Moment) {
         precondition(records[record].acknowledgementsOutstanding == 0)
         returnRider(of: record, now: now)
         partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1

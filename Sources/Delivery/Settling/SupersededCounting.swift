@@ -26,8 +26,8 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Redis knows nothing of it, and nothing is to be told but that it is over. What was to begin an activity, and what was told to be
-    /// `held`, have results of their own; and a token that the newer one could not take along is registered when a result is acknowledged.
+    /// Redis has not seen it, and its result would say nothing but `superseded`. A start, and a command that was held, have results of
+    /// their own; a token that the newer command could not take over is registered when a result is acknowledged.
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
             && resultsBefore == 0

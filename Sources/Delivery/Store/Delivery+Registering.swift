@@ -42,7 +42,7 @@ extension Delivery {
         }
         guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return settleWithoutResult(record) }
         // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
-        if isRevoked(record) { return abandon(record, now: now) }
+        if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decode(reply.heldCommand)
             let slot = records[record]

@@ -1,19 +1,19 @@
 import LiveActivity
 
-/// The alert that rides on (design §3, rule 5): an alert that has not been sent is carried by the newer state that replaces it, and its
-/// command settles with that one.
+/// Alerts that newer states carry (design §3, rule 5): an alert that has not been sent is carried by the newer state that replaces its
+/// command, and its command, the rider, settles with that one.
 ///
 /// What must hold:
 /// - a record has one rider at the most: the command whose alert it carries; a rider has none and waits in no list;
-/// - a rider is finished with its carrier, as `superseded`, or gets its own turn back when its carrier is let go without having been sent;
-/// - a carried alert is put into the body when the carrier's turn has come, since most carriers are replaced before; only then is the
-///   carrier as urgent as the alert, which it may have to give back until then;
+/// - a rider is finished with its carrier, as `superseded`, or waits for its own turn again when its carrier is dropped or expires;
+/// - a carried alert is put into the body when the carrier's turn comes, since most carriers are replaced before; only then does the
+///   carrier take the alert's priority, since it may lose the rider until then;
 /// - a body is changed only while its record waits or is being admitted, never when APNs may be reading it.
 extension Delivery {
-    /// A newer command takes the place of an older one that no phone has been told of. The older one's alert, or the one that it carries,
-    /// rides on with the newer; what rides gets its outcome later, everything else now.
+    /// A newer command replaces an older one that was not sent. The newer one carries the older one's alert, or the alert that the older
+    /// one carries. The command whose alert is carried gets its outcome later, the other one now.
     ///
-    /// - Returns: false if the older one is gone.
+    /// - Returns: false if the older one's slot is freed.
     @discardableResult
     mutating func supersede(
         _ older: UInt32,
@@ -33,19 +33,19 @@ extension Delivery {
             countAlertCarried()
             guard isCarrier else { return true }
         }
-        // Were it settled now, the alert that the newer command has would count as done with, though that may yet be let go.
+        // If it were settled now, its alert would count as sent or replaced, though the newer command may still be dropped.
         if records[newer].hasAlert, records[older].event != .start { records[older].settlement = .none }
-        return giveWay(older, to: newer, outcome)
+        return endSuperseded(older, by: newer, outcome)
     }
 
-    /// Whether an alert fits into the newer command's body; its own command says so where it does not.
+    /// Whether an alert fits into the newer command's body; if not, its own command's result says so.
     private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
         guard !hasRoom(forAlertOf: Int(records[source].layout.alert.count), in: newer) else { return true }
         records[source].setReason("alertDidNotFit")
         return false
     }
 
-    /// The newest alert wins: one that is the newer command's own stays, and so does a carried one that is not older than this.
+    /// The newest alert takes precedence: the newer command keeps its own, and one that it carries and that is not older than this.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = alertVersion(of: source), records[newer].event != .start,
             records[source].version < records[newer].version, !isExpired(source, now: now),
@@ -55,18 +55,18 @@ extension Delivery {
         return carried < alert
     }
 
-    /// Whether the command that is under way has a newer alert, after which no phone may be alerted by this one.
+    /// Whether the current command has a newer alert, after which this one must not be shown.
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = alertVersion(of: current),
-            // What came from elsewhere is on its way with this command only, and may be needed again.
+            // An alert that came out of Redis is on its way with this command only, and may be needed again.
             records[current].rider != .max || records[current].foreignAlert == nil
         else { return false }
         return alert < underWay
     }
 
-    /// Whose alert a state has: its own, a rider's, or of a command that is gone from here and left it in the body. nil: it has none. What
-    /// was held with an alert, which may have been another's, is taken for the one that brought it: Redis does not know better.
+    /// The version of the command whose alert a state has: its own, its rider's, or that of a command whose alert was put into its body.
+    /// nil: it has none. A command that was held with an alert counts as that alert's own command, since Redis keeps no other version.
     private func alertVersion(of record: UInt32) -> Version? {
         let slot = records.address(of: record)
         guard slot.pointee.event != .start else { return nil }
@@ -74,9 +74,9 @@ extension Delivery {
         return slot.pointee.layout.alert.isAbsent ? nil : slot.pointee.foreignAlert ?? slot.pointee.version
     }
 
-    /// APNs took the current command, and an alert with it. The same alert, or an older one, may wait behind it: that of a state which came
-    /// late (it was held, for one, and its alert was given to the current command as well). In Redis that state would be superseded; but a
-    /// newer one that came before its turn would carry the alert, and phones would be alerted by it once more, or after the newer one.
+    /// APNs accepted the current command with its alert. The same alert, or an older one, may wait behind it: that of a state which came
+    /// late, for example one that was held and whose alert the current command was given as well. Redis would answer `superseded` for
+    /// that state; but a newer state that comes before its turn would carry its alert, and the phone would show it twice, or out of order.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let sent = alertVersion(of: current) else { return }
         while !activities[activity].waiting.isEmpty {
@@ -85,13 +85,13 @@ extension Delivery {
                 replaces(records[current].event, records[head].event)
             else { return }
             guard records[head].version < records[current].version else {
-                // It goes without the alert, unless that is in its body already.
+                // It is sent without the alert, unless that is in its body already.
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // Not counted: the current one may be of an assignment that is over, and then holds nothing back.
+            // Not counted: the current one may be of an assignment that is over, and would then not hold back its offset.
             finish(head, .superseded)
         }
     }
@@ -102,7 +102,7 @@ extension Delivery {
         return Body.count(slot.pointee.body.bytes, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// Makes the body of a command whose turn has come what is admitted: with the alert that it carries, and with a digest.
+    /// Completes the body of a command whose turn has come: with the alert that it carries, and with a digest.
     mutating func completeBody(of record: UInt32) {
         guard records[record].digest == nil else { return }
         let rider = records[record].rider
@@ -113,8 +113,7 @@ extension Delivery {
         records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
     }
 
-    /// The command that Redis holds carries an alert: the one that is being admitted takes it over, and is admitted with it, or without
-    /// it where it does not fit.
+    /// The command that Redis holds carries an alert: the one that is being admitted takes it over if it fits.
     mutating func carryHeldAlert(of reply: ScriptReply, on record: UInt32) {
         records[record].heldAlert = .takenOver
         do throws(Fault) {
@@ -130,14 +129,14 @@ extension Delivery {
             records[record].priority = max(records[record].priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {
-            // Only a hand other than ours can have put it there; the state itself goes on.
+            // Causeway writes only valid commands, so something else wrote this one; the state is admitted without its alert.
         }
     }
 
-    /// A newer alert takes the place of the one that a command carries.
+    /// A newer alert replaces the one that a command carries.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = giveWay(rider, to: newer, .superseded)
+        _ = endSuperseded(rider, by: newer, .superseded)
     }
 
     mutating func finishRider(of carrier: UInt32) {
@@ -145,10 +144,10 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Its carrier is let go, or is past its expiration: the rider's own turn comes again, unless its partition goes away too.
+    /// The carrier is dropped or has expired: its rider waits for its own turn again, unless its partition is revoked too.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        if isRevoked(rider) { return abandon(rider, now: now) }
+        if isRevoked(rider) { return drop(rider, now: now) }
         records[rider].settlement = .none
         let activity = records[rider].activity
         let head = activities[activity].waiting.first

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// Commands that wait for their activity's turn, and how newer ones replace them.
+/// Commands that wait for their activity's turn, and how newer commands replace them.
 ///
 /// An activity's waiting list holds what cannot be merged any further: states merge into the newest, but a start is never merged with
-/// what follows it, and what follows an end belongs to the activity's next life. Redis has the last word on all of it when the command
-/// is admitted; merging here only spares it the calls.
+/// what follows it, and what follows an end belongs to the activity's next life. Redis decides when the command is admitted; merging
+/// only saves calls.
 extension Delivery {
-    /// Puts a command into its activity's list, or finishes it (or what it replaces) at once.
+    /// Puts a command into its activity's list, or finishes it, or the command that it replaces, at once.
     ///
-    /// - Parameter activity: the activity of `expect`; nil: it was not looked for yet.
+    /// - Parameter activity: of `findActivity`; nil: it was not looked for yet.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? activityOf(record)
         records[record].activity = activity
@@ -29,9 +29,10 @@ extension Delivery {
         return activities.find(records[record].application, identifier)
     }
 
-    /// Finds the activity of a command that is about to be laid out, and has what waits there fetched into the cache meanwhile.
-    /// - Returns: nil if its id has yet to be unescaped.
-    mutating func expect(_ command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32? {
+    /// The activity of a command that was decoded and has no slot filled yet: what waits there is fetched into the processor's cache.
+    /// - Returns: nil if its id must be unescaped first.
+    mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
+    {
         guard !command.activity.isEscaped else { return nil }
         let activity = activities.find(application, command.activity.range.bytes(in: value))
         records.prefetch(activities[activity].waiting.last)
@@ -39,7 +40,7 @@ extension Delivery {
         return activity
     }
 
-    /// - Returns: false if the record gave way to one that waits already, and is gone.
+    /// - Returns: false if the record was superseded by one that waits already, and its slot is freed.
     private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waiting.last
         guard tail != .max else {
@@ -66,8 +67,8 @@ extension Delivery {
         return true
     }
 
-    /// A version below one that waits is superseded. Not so an end, for an update never supersedes it (design §3, rule 6); nor a start
-    /// that was held until now, for without it there is nothing to update: it goes first, and Redis decides.
+    /// A version below one that waits is superseded. Not an end, since an update never supersedes an end (design §3, rule 6); and not a
+    /// start that was held until now, since without it there is nothing to update: it takes precedence, and Redis decides.
     private mutating func mergeLate(
         _ record: UInt32,
         behind tail: UInt32,
@@ -83,7 +84,7 @@ extension Delivery {
         case (.start, .update), (.start, .end):
             let head = activities[activity].waiting.first
             if records[head].version == records[record].version {
-                // It was held, and comes with another registration.
+                // It was held, and another registration released it as well.
                 finish(record, asDuplicateOf: head)
                 return true
             }
@@ -105,8 +106,8 @@ extension Delivery {
         records[record].followUps.remove(.leaveDevice)
     }
 
-    /// A command that is let go before Redis has seen it leaves the token that it brought to the one that stays, unless that one
-    /// brings a later one or is for another address: a token that came with a command counts as registered whatever becomes of it.
+    /// A command that is replaced before Redis has seen it passes the token that it brought to its replacement, unless that has a later
+    /// token or another address: a token that came with a command counts as registered whatever the command's outcome is.
     mutating func passToken(from leaving: UInt32, to staying: UInt32) {
         guard records[leaving].suppliesToken else { return }
         let (from, to) = (records[leaving], records[staying])
@@ -122,7 +123,7 @@ extension Delivery {
         records[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
-    /// Whether a newer command makes an older one, which nobody has sent, needless.
+    /// Whether a newer command replaces an older one that was not sent.
     func replaces(_ newer: Event, _ older: Event) -> Bool {
         switch (older, newer) {
         case (.update, .update), (.update, .end), (.start, .start), (.end, .end): true
@@ -130,7 +131,7 @@ extension Delivery {
         }
     }
 
-    /// Whether a newer state waits that makes the activity's current command needless.
+    /// Whether a newer state waits that replaces the activity's current command.
     func isOvertaken(_ activity: UInt32) -> Bool {
         let (current, first) = (activities[activity].current, activities[activity].waiting.first)
         guard current != .max, first != .max else { return false }
@@ -151,7 +152,7 @@ extension Delivery {
         }
     }
 
-    /// What came late, while a newer state was under way, would be put behind it and never be sent.
+    /// An older state that came while a newer one was under way would wait behind it and never be sent.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while !activities[activity].waiting.isEmpty {
             let head = activities[activity].waiting.first
@@ -166,16 +167,16 @@ extension Delivery {
         }
     }
 
-    /// Something has come to an activity's list: an activity that could go on with it does so at the end of the batch.
+    /// A command has been added to an activity's list. If the activity may begin it, it does so at the end of the batch.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .resting:
-            // A timer that is set even so is that of a rider, for which a state may have come now.
+            // If a timer is set, it limits the wait of a rider, which may have got its carrier now.
             guard activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingRetryBudget:
             guard isOvertaken(activity) else { return }
-            abandonRetry(of: activity, now: now)
+            replaceRetry(of: activity, now: now)
         case .awakened, .parked, .eligible, .addressing, .admitting, .registering, .holding, .ready, .inFlight,
             .limiting:
             return
