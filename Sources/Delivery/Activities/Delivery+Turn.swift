@@ -45,7 +45,7 @@ extension Delivery {
             preconditionFailure("the first of a list is gone")
         }
         records.enter(.current, record)
-        completeBody(of: record)
+        records.completeBody(of: record)
         // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
         if records[record].event == .start, !records[record].hasStartDraw {
             activities.enter(.addressing, activity, with: record)

@@ -32,7 +32,7 @@ extension Delivery {
         case .riding:
             // Its carrier goes on with the alert, which is this record's bytes as yet.
             let carrier = records[record].riderLink.carrier
-            completeBody(of: carrier)
+            records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)

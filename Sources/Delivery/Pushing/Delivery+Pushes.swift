@@ -210,7 +210,7 @@ extension Delivery {
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         records[record].settlement = .final
-        passToken(from: record, to: activities[activity].waiting.first)
+        records.passToken(from: record, to: activities[activity].waiting.first)
         supersede(record, by: activities[activity].waiting.first, now: now)
         let heldCredit = activities[activity].phase.holdsCredit
         let restsUntil = activities[activity].restsUntilMilliseconds

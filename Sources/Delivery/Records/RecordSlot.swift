@@ -103,6 +103,10 @@ struct RecordSlot: BitwiseCopyable {
     /// Of its own, or carried; then it may still have to be put into the body.
     var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
+    /// The version of the command whose alert is in its body; nil: the body has none, or is a start's, whose alert no other command carries.
+    @inline(__always)
+    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : foreignAlert ?? version }
+
     /// The next stage; traps when this one does not lead there.
     @inline(__always)
     mutating func enter(_ next: RecordStage) {

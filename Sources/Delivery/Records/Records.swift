@@ -91,6 +91,23 @@ struct Records: ~Copyable {
         slots[record].tokenCount = Hexadecimal.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
+    /// A command that is replaced before Redis has seen it passes the token that it brought to its replacement, unless that has a later
+    /// token or another address: a token that came with a command counts as registered whatever the command's outcome is.
+    mutating func passToken(from leaving: UInt32, to staying: UInt32) {
+        guard self[leaving].suppliesToken else { return }
+        let (from, to) = (self[leaving], self[staying])
+        guard (from.event == .start) == (to.event == .start),
+            isEqual(from.bytes(from.device), to.bytes(to.device)),
+            isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
+        else { return }
+        self[leaving].suppliesToken = false
+        if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
+        self[staying].suppliesToken = true
+        setToken(of: staying, from.tokenBytes)
+        self[staying].environment = from.environment
+        self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
+    }
+
     /// A command that is replaced leaves the room of its token and body to the next one, which finds it in the processor's cache.
     mutating func freeTokenAndBody(of record: UInt32) {
         let slot = slots.mutableAddress(of: record)

@@ -91,7 +91,7 @@ extension Delivery {
 
     /// The newer state that waits takes the current command's place.
     mutating func overtakeCurrent(of activity: UInt32, now: Moment) {
-        passToken(from: activities[activity].current, to: activities[activity].waiting.first)
+        records.passToken(from: activities[activity].current, to: activities[activity].waiting.first)
         supersede(activities[activity].current, by: activities[activity].waiting.first, now: now)
         endTurn(activity, now: now)
     }

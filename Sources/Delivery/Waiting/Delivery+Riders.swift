@@ -47,41 +47,32 @@ extension Delivery {
 
     /// The newest alert takes precedence: the newer command keeps its own, and one that it carries and that is not older than this.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
-        guard let alert = alertVersion(of: source), records[newer].event != .start,
+        guard let alert = records.alertVersion(of: source), records[newer].event != .start,
             records[source].version < records[newer].version, !isExpired(source, now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
         else { return false }
-        guard let carried = alertVersion(of: newer) else { return true }
+        guard let carried = records.alertVersion(of: newer) else { return true }
         return carried < alert
     }
 
     /// Whether the current command has a newer alert, after which this one must not be shown.
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
-        guard current != .max, current != source, let underWay = alertVersion(of: current),
+        guard current != .max, current != source, let underWay = records.alertVersion(of: current),
             // An alert that came out of Redis is on its way with this command only, and may be needed again.
             records[current].rider != .max || records[current].foreignAlert == nil
         else { return false }
         return alert < underWay
     }
 
-    /// The version of the command whose alert a state has: its own, its rider's, or that of a command whose alert was put into its body.
-    /// nil: it has none. A command that was held with an alert counts as that alert's own command, since Redis keeps no other version.
-    private func alertVersion(of record: UInt32) -> Version? {
-        let slot = records.address(of: record)
-        guard slot.pointee.event != .start else { return nil }
-        if slot.pointee.rider != .max { return alertVersion(of: slot.pointee.rider) }
-        return slot.pointee.layout.alert.isAbsent ? nil : slot.pointee.foreignAlert ?? slot.pointee.version
-    }
-
     /// APNs accepted the current command with its alert. The same alert, or an older one, may wait behind it: that of a state which came
     /// late, for example one that was held and whose alert the current command was given as well. Redis would answer `superseded` for
     /// that state; but a newer state that comes before its turn would carry its alert, and the phone would show it twice, or out of order.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
-        guard let sent = alertVersion(of: current) else { return }
+        guard let sent = records.alertVersion(of: current) else { return }
         while !activities[activity].waiting.isEmpty {
             let head = activities[activity].waiting.first
-            guard let waiting = alertVersion(of: head), waiting <= sent,
+            guard let waiting = records.alertVersion(of: head), waiting <= sent,
                 replaces(records[current].event, records[head].event)
             else { return }
             guard records[head].version < records[current].version else {
@@ -100,17 +91,6 @@ extension Delivery {
     func hasRoom(forAlertOf count: Int, in record: UInt32) -> Bool {
         let slot = records.address(of: record)
         return Body.count(slot.pointee.body.bytes, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
-    }
-
-    /// Completes the body of a command whose turn has come: with the alert that it carries, and with a digest.
-    mutating func completeBody(of record: UInt32) {
-        guard records[record].digest == nil else { return }
-        let rider = records[record].rider
-        if rider != .max, let version = alertVersion(of: rider) {
-            records.write(records[rider].alert, of: version, intoBodyOf: record)
-            records[record].priority = max(records[record].priority, records[rider].priority)
-        }
-        records[record].digest = Body.digest(records[record].body.bytes, records[record].layout)
     }
 
     /// The command that Redis holds carries an alert: the one that is being admitted takes it over if it fits.

@@ -15,7 +15,7 @@ extension Delivery {
         let rider = activities[activity].riderAwaitingCarrier.record
         if rider != .max, records[rider].version == records[record].version {
             countCoalesced(of: record)
-            passToken(from: record, to: rider)
+            records.passToken(from: record, to: rider)
             finish(record, .duplicate)
         } else {
             let isThere = merge(record, into: activity, now: now)
@@ -54,11 +54,11 @@ extension Delivery {
         } else if version < olderVersion {
             return mergeLate(record, behind: tail, of: activity, now: now)
         } else if olderEvent == .end, event != .start {
-            passToken(from: record, to: tail)
+            records.passToken(from: record, to: tail)
             finish(record, .ended)
         } else if replaces(event, olderEvent) {
             countCoalesced(of: record)
-            passToken(from: tail, to: record)
+            records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
         } else {
@@ -78,7 +78,7 @@ extension Delivery {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
             countCoalesced(of: record)
-            passToken(from: tail, to: record)
+            records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, as: .ended, now: now)
         case (.start, .update), (.start, .end):
@@ -92,7 +92,7 @@ extension Delivery {
             activities[activity].waiting.prepend(record, in: &records)
         default:
             countCoalesced(of: record)
-            passToken(from: record, to: tail)
+            records.passToken(from: record, to: tail)
             return supersede(record, by: tail, now: now)
         }
         return true
@@ -101,26 +101,9 @@ extension Delivery {
     /// Another record of a command that waits: of a start that was held, Redis is told by the one that waits.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
-        passToken(from: record, to: waiting)
+        records.passToken(from: record, to: waiting)
         finish(record, .duplicate)
         records[record].followUps.remove(.leaveDevice)
-    }
-
-    /// A command that is replaced before Redis has seen it passes the token that it brought to its replacement, unless that has a later
-    /// token or another address: a token that came with a command counts as registered whatever the command's outcome is.
-    mutating func passToken(from leaving: UInt32, to staying: UInt32) {
-        guard records[leaving].suppliesToken else { return }
-        let (from, to) = (records[leaving], records[staying])
-        guard (from.event == .start) == (to.event == .start),
-            isEqual(from.bytes(from.device), to.bytes(to.device)),
-            isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
-        else { return }
-        records[leaving].suppliesToken = false
-        if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
-        records[staying].suppliesToken = true
-        records.setToken(of: staying, from.tokenBytes)
-        records[staying].environment = from.environment
-        records[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
     /// Whether a newer command replaces an older one that was not sent.
@@ -144,7 +127,7 @@ extension Delivery {
         let current = activities[activity].current
         if isOvertaken(activity) {
             countCoalesced(of: current)
-            passToken(from: current, to: activities[activity].waiting.first)
+            records.passToken(from: current, to: activities[activity].waiting.first)
             supersede(current, by: activities[activity].waiting.first, now: now)
         } else {
             replaceOlder(than: current, of: activity, now: now)
@@ -162,7 +145,7 @@ extension Delivery {
             guard isReplaced else { return }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            passToken(from: head, to: current)
+            records.passToken(from: head, to: current)
             supersede(head, by: current, now: now)
         }
     }

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// Which older command's alert a record carries, and which newer command carries the record's own.
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; its outcome comes with this one's. `.max`: none.
@@ -22,6 +24,26 @@ extension Records {
         self[carrier].riderLink.rider = .max
         self[rider].riderLink.carrier = .max
         return rider
+    }
+
+    /// The version of the command whose alert a state has: its own, its rider's, or that of a command whose alert was put into its body.
+    /// nil: it has none. A command that was held with an alert counts as that alert's own command, since Redis keeps no other version.
+    @inline(__always)
+    func alertVersion(of record: UInt32) -> Version? {
+        let slot = address(of: record)
+        let rider = slot.pointee.rider
+        return rider == .max ? slot.pointee.bodyAlertVersion : address(of: rider).pointee.bodyAlertVersion
+    }
+
+    /// Completes the body of a command whose turn has come: with the alert that it carries, and with a digest.
+    mutating func completeBody(of record: UInt32) {
+        guard self[record].digest == nil else { return }
+        let rider = self[record].rider
+        if rider != .max, let version = alertVersion(of: rider) {
+            write(self[rider].alert, of: version, intoBodyOf: record)
+            self[record].priority = max(self[record].priority, self[rider].priority)
+        }
+        self[record].digest = Body.digest(self[record].body.bytes, self[record].layout)
     }
 }
 

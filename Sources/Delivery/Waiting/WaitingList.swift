@@ -37,7 +37,7 @@ struct WaitingList: BitwiseCopyable {
     }
 
     mutating func replaceLast(by record: UInt32, in records: inout Records) {
-        remove(last, in: &records)
+        if first == last { self = WaitingList() } else { remove(last, in: &records) }
         append(record, in: &records)
     }
 
