@@ -61,11 +61,11 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 
 campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of the fleet: three quarters of an hour
 	Tests/Checker/campaign .build/release/causeway-lab
-	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter RedisTests.DifferentialTests
+	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
 	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter DeliveryTests.SimulationTests
 
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
-	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'RedisTests|RedisTopologyTests'
+	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'ActivityStoreTests|RedisTests|RedisTopologyTests'
 
 sanitize: test-deps ## Run the suites under ThreadSanitizer and AddressSanitizer: half an hour
 	.ci/sanitize thread

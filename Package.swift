@@ -22,6 +22,7 @@ let package = Package(
         // The benchmarks and the fuzzer, packages of their own, run these.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
+        .library(name: "ActivityStore", targets: ["ActivityStore"]),
         .library(name: "Redis", targets: ["Redis"]),
         .library(name: "Reactor", targets: ["Reactor"]),
         .library(name: "APNs", targets: ["APNs"]),
@@ -48,6 +49,12 @@ let package = Package(
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
+        .target(
+            name: "ActivityStore",
+            dependencies: ["LiveActivity", "Reactor", "Redis"],
+            resources: [.embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua")],
+            swiftSettings: settings
+        ),
         .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
         // Not `Configuration`, which is swift-configuration's module, nor `WorkerConfiguration`, which is a type in it.
         .target(
@@ -72,8 +79,9 @@ let package = Package(
         .target(
             name: "CausewayWorker",
             dependencies: [
-                "CausewayConfiguration", "Observability", "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis",
-                "APNs",
+                "ActivityStore", "CausewayConfiguration", "Observability", "LiveActivity", "Delivery", "Reactor",
+                "Kafka",
+                "Redis", "APNs",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -92,8 +100,8 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker", "COpenSSL", "Kafka", "LiveActivity",
-                "Observability", "Reactor", "Redis",
+                "ActivityStore", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker", "COpenSSL", "Kafka",
+                "LiveActivity", "Observability", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -111,8 +119,6 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // The scripts of Redis as a model in Swift: the core's simulation runs it, and a test holds it against a real server.
-        .target(name: "ScriptModel", dependencies: ["Redis"], path: "Tests/ScriptModel", swiftSettings: settings),
         // What tests of several targets stand on.
         .target(name: "Testbed", path: "Tests/Testbed", swiftSettings: settings),
         .testTarget(
@@ -123,19 +129,24 @@ let package = Package(
         ),
         .testTarget(
             name: "DeliveryTests",
-            dependencies: ["Delivery", "LiveActivity", "Redis", "ScriptModel", "Testbed"],
+            dependencies: ["ActivityStore", "Delivery", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka", "Testbed"], swiftSettings: settings),
         .testTarget(
+            name: "ActivityStoreTests",
+            dependencies: ["ActivityStore", "CHiredis", "COpenSSL", "LiveActivity", "Reactor", "Redis", "Testbed"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "RedisTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL", "ScriptModel", "Testbed"],
+            dependencies: ["Redis", "Reactor", "CHiredis", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "RedisTopologyTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "COpenSSL", "Testbed"],
+            dependencies: ["ActivityStore", "Redis", "Reactor", "CHiredis", "COpenSSL", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(

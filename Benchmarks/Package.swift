@@ -47,8 +47,10 @@ let package = Package(
         .executableTarget(
             name: "RedisBenchmark",
             dependencies: [
-                .product(name: "Redis", package: "causeway"),
+                .product(name: "ActivityStore", package: "causeway"),
+                .product(name: "LiveActivity", package: "causeway"),
                 .product(name: "Reactor", package: "causeway"),
+                .product(name: "Redis", package: "causeway"),
             ],
             path: "RedisBenchmark",
             swiftSettings: settings

@@ -17,7 +17,8 @@ final class Course {
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
-    private var calls: [RedisCall] = []
+    /// The tag of each call, and the timestamp of a command.
+    private var calls: [(tag: UInt64, timestamp: Int64?)] = []
     private var pushes: [UInt32] = []
     private var productions: [Production] = []
     private var nextOffset: Int64 = 0
@@ -61,7 +62,7 @@ final class Course {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activities
         delivery.endBatch(now: now)
-        while answerRedis() || answerPushes() || acknowledge() {}
+        while answerStore() || answerPushes() || acknowledge() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -79,29 +80,36 @@ final class Course {
     }
 
     /// - Returns: whether there was a call.
-    private func answerRedis() -> Bool {
-        while let call = delivery.nextRedisCall(now: now) {
-            delivery.redisCallTaken()
+    private func answerStore() -> Bool {
+        while let call = delivery.withNextStoreCall(now: now, { Self.asked($0) }) {
+            delivery.storeCallTaken()
             calls.append(call)
         }
         token.withUnsafeBytes { token in
-            for call in calls {
-                let reply =
-                    call.kind == .admit
-                    ? ScriptReply(
-                        .send,
-                        number: delivery.view(call.record).version.timestamp,
-                        registeredAtMilliseconds: Feed.firstTimestamp * 1_000,
-                        token: token,
-                        priority: 5,
-                        budgetLeft: 15
-                    )
-                    : ScriptReply(.settled)
-                delivery.redisReplied(call, reply, now: now)
-            }
+            for (tag, timestamp) in calls { delivery.storeReplied(tag: tag, reply(timestamp, token), now: now) }
         }
         defer { calls.removeAll(keepingCapacity: true) }
         return !calls.isEmpty
+    }
+
+    private static func asked(_ call: StoreCall<UnsafeRawBufferPointer>) -> (tag: UInt64, timestamp: Int64?) {
+        guard case .admit(let admission) = call.operation else { return (call.tag, nil) }
+        return (call.tag, admission.version.timestamp)
+    }
+
+    /// - Parameter timestamp: of a command that is to be sent; nil: of a settlement.
+    private func reply(_ timestamp: Int64?, _ token: UnsafeRawBufferPointer) -> StoreReply<UnsafeRawBufferPointer> {
+        guard let timestamp else { return StoreReply(.settled) }
+        var reply = StoreReply<UnsafeRawBufferPointer>(.send)
+        reply.timestamp = timestamp
+        reply.registration = TokenRegistration(
+            token: token,
+            environment: .production,
+            registeredAtMilliseconds: Feed.firstTimestamp * 1_000
+        )
+        reply.priority = 5
+        reply.budgetLeft = 15
+        return reply
     }
 
     private func answerPushes() -> Bool {

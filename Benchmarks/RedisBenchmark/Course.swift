@@ -1,15 +1,17 @@
+import ActivityStore
+import LiveActivity
 import Reactor
 import Redis
 
-/// Makes calls on all activities over one connection, as a lane does: as many in a turn as are to be made and fit, which leave
+/// Makes calls on all activities over one store, as a lane does: as many in a turn as are to be made and fit, which leave
 /// with one write.
-final class Course: RedisHandler {
+final class Course: ActivityStoreHandler {
     let server: RedisServerProcess
     private let loop: EventLoop
-    private var connection: RedisConnection?
+    private var store: ActivityStore?
     private let activities: Int
-    private let pace: PaceArguments
-    private var timestamp: UInt64 = 1_760_000_000
+    private let pace: Policy.Pace
+    private var timestamp: Int64 = 1_760_000_000
     private var answered = 0
     private var sends = 0
     private var failure: RedisError?
@@ -20,51 +22,39 @@ final class Course: RedisHandler {
         self.server = server
         self.activities = activities
         loop = try EventLoop()
-        pace = PaceArguments(
-            PaceNumbers(
-                spacingMilliseconds: 0,
-                throttledSpacingMaxMilliseconds: 60_000,
-                throttleRecoveryMilliseconds: 60_000,
-                budget: BucketNumbers(intervalMilliseconds: 240_000, pushes: 10_000, reserved: 5),
-                frequentBudget: BucketNumbers(intervalMilliseconds: 18_000, pushes: 10_000, reserved: 50)
-            )
+        pace = Policy.Pace(
+            spacingMilliseconds: 0,
+            throttledSpacingMaxMilliseconds: 60_000,
+            throttleRecoveryMilliseconds: 60_000,
+            budget: .init(pushes: 10_000, refillPerHour: 15, reservedForAlerts: 5),
+            frequentBudget: .init(pushes: 10_000, refillPerHour: 200, reservedForAlerts: 50)
         )
     }
 
-    /// - Parameter admissionsPerCommandMax: 1 is how it is in a cluster.
-    func connect(over transport: RedisServerProcess.Transport, admissionsPerCommandMax: Int) throws {
+    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    func connect(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
-        configuration.admissionsPerCommandMax = admissionsPerCommandMax
+        configuration.callsPerCommandMax = callsPerCommandMax
         // The machine may be busy with other work for longer than a worker would wait.
         configuration.responseDeadlineMilliseconds = 120_000
-        let connection = RedisConnection(loop: loop, configuration: configuration, handler: self)
-        self.connection?.close()
-        self.connection = connection
-        connection.connect()
-        while !connection.isReady && failure == nil { loop.turn(waitMilliseconds: 100) }
+        let store = ActivityStore(loop: loop, configuration: configuration, handler: self)
+        self.store?.close()
+        self.store = store
+        store.connect()
+        while !store.isReady && failure == nil { loop.turn(waitMilliseconds: 100) }
         if let failure { throw failure }
     }
 
     // MARK: - The calls
 
     func registerAll() throws {
-        try perform(activities) { connection, index, key in
-            let token = Self.token(index)
-            return token.withUnsafeBytes { token in
-                let registration = TokenRegistration(
-                    token: token,
-                    environment: .production,
-                    registeredAtMilliseconds: 1_760_000_000_000
-                )
-                return connection.register(
-                    key: key,
-                    scope: .activity,
-                    registration: registration,
-                    frequentUpdates: true,
-                    shows: nil,
-                    tag: 0
-                )
-            }
+        try perform(activities) { index in
+            let registration = TokenRegistration(
+                token: Self.token(index),
+                environment: .production,
+                registeredAtMilliseconds: 1_760_000_000_000
+            )
+            return .register(registration, frequentUpdates: true, shows: nil)
         }
     }
 
@@ -75,22 +65,18 @@ final class Course: RedisHandler {
     }
 
     func supersedeAll() throws -> Int {
-        try perform(activities) { connection, _, key in
-            self.admit(connection, key, self.timestamp - 1_000_000, high: false)
-        }
+        try perform(activities) { _ in self.admission(self.timestamp - 1_000_000, high: false) }
     }
 
     @discardableResult
     func settleAll() throws -> Int {
-        try perform(activities) { connection, _, key in self.settle(connection, key, self.timestamp) }
+        try perform(activities) { _ in self.settlement(self.timestamp) }
     }
 
     func sendAndSettleAll() throws -> Int {
         timestamp += 1
-        return try perform(activities * 2) { connection, index, key in
-            index % 2 == 0
-                ? self.admit(connection, key, self.timestamp, high: false)
-                : self.settle(connection, key, self.timestamp)
+        return try perform(activities * 2) { index in
+            index % 2 == 0 ? self.admission(self.timestamp, high: false) : self.settlement(self.timestamp)
         } identifier: {
             $0 / 2
         }
@@ -102,39 +88,36 @@ final class Course: RedisHandler {
         return server.ask("EVAL", anyone, "0").text.filter(\.isNumber)
     }
 
-    private func sendEach(_ timestamp: UInt64, high: Bool) throws -> Int {
+    private func sendEach(_ timestamp: Int64, high: Bool) throws -> Int {
         sends = 0
-        let calls = try perform(activities) { connection, _, key in self.admit(connection, key, timestamp, high: high) }
+        let calls = try perform(activities) { _ in self.admission(timestamp, high: high) }
         guard sends == calls else {
             throw RedisServerProcess.Failure(description: "\(sends) of \(calls) were to be sent")
         }
         return calls
     }
 
-    private func admit(_ connection: RedisConnection, _ key: HashKey, _ timestamp: UInt64, high: Bool) -> CallIssue {
-        guard let version = ScriptVersion(timestampSeconds: timestamp, sequence: 0) else { return .outOfBounds }
-        return connection.admitCommand(
-            key: key,
-            event: .update,
-            version: version,
-            digest: timestamp,
-            pace: pace,
-            request: PushRequest(isHigh: high, mayUseReserve: high, carriesAlert: false),
-            registration: nil,
-            tag: 0
+    private func admission(_ timestamp: Int64, high: Bool) -> StoreCall<[UInt8]>.Operation {
+        .admit(
+            StateAdmission(
+                isEnd: false,
+                version: Version(timestamp: timestamp, sequence: 0),
+                digest: UInt64(timestamp),
+                pace: pace,
+                asksForHighPriority: high,
+                mayUseReserve: high,
+                carriesAlert: false,
+                registration: nil
+            )
         )
     }
 
-    private func settle(_ connection: RedisConnection, _ key: HashKey, _ timestamp: UInt64) -> CallIssue {
-        connection.settle(
-            key: key,
-            scope: .activity,
-            version: ScriptVersion(timestampSeconds: timestamp, sequence: 0),
-            outcome: .accepted,
-            digest: timestamp,
-            retirement: nil,
-            pace: nil,
-            tag: 0
+    private func settlement(_ timestamp: Int64) -> StoreCall<[UInt8]>.Operation {
+        .settle(
+            version: Version(timestamp: timestamp, sequence: 0),
+            .accepted,
+            digest: UInt64(timestamp),
+            retirement: nil
         )
     }
 
@@ -142,16 +125,18 @@ final class Course: RedisHandler {
     @discardableResult
     private func perform(
         _ calls: Int,
-        _ call: (RedisConnection, Int, HashKey) -> CallIssue,
+        _ operation: (Int) -> StoreCall<[UInt8]>.Operation,
         identifier: (Int) -> Int = { $0 }
     ) throws -> Int {
-        guard let connection else { return 0 }
+        guard let store else { return 0 }
         var issued = 0
         answered = 0
         while answered < calls {
             var isFull = false
             while issued < calls && !isFull {
-                let issue = Self.withKey(identifier(issued)) { call(connection, issued, $0) }
+                let subject = Self.subject(identifier(issued))
+                let call = StoreCall(tag: 0, subject: subject, operation: operation(issued))
+                let issue = call.withBorrowedBytes { store.issue($0) }
                 switch issue {
                 case .issued: issued += 1
                 case .full: isFull = true
@@ -169,11 +154,8 @@ final class Course: RedisHandler {
 
     // MARK: - Names and tokens
 
-    private static func withKey<Result>(_ index: Int, _ body: (HashKey) -> Result) -> Result {
-        let identifier = identifier(index)
-        return app.withUnsafeBytes { app in
-            identifier.withUnsafeBytes { body(HashKey(app: app, kind: .activity, identifier: $0)) }
-        }
+    private static func subject(_ index: Int) -> StoreSubject<[UInt8]> {
+        StoreSubject(app: app, kind: .activity, identifier: identifier(index))
     }
 
     /// As long as a UUID.
@@ -197,10 +179,9 @@ final class Course: RedisHandler {
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
     func redisWarns(_ warning: RedisWarning) {}
-    func admitted(tag: UInt64, reply: AdmitReply) {
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         answered += 1
         if reply.verdict == .send { sends += 1 }
     }
-    func settled(tag: UInt64, tokenRetired: Bool) { answered += 1 }
-    func failed(tag: UInt64, script: ScriptKind, error: RedisError) { failure = failure ?? error }
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 }

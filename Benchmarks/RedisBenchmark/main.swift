@@ -1,6 +1,6 @@
+import ActivityStore
 import Glibc
 import Reactor
-import Redis
 
 // Admissions a second on one core of a real redis-server, and what an activity weighs there.
 //
@@ -56,7 +56,7 @@ extension Int {
 let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(_ course: Course, over transport: RedisServerProcess.Transport, admissions: Int, _ name: String) throws {
-    try course.connect(over: transport, admissionsPerCommandMax: admissions)
+    try course.connect(over: transport, callsPerCommandMax: admissions)
     let way = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
     print("\(course.server.version), \(name), over \(transport), \(way), calls a second on one core:")
     try report("admit, send at priority 5", course) { try course.sendAll(high: false) }
@@ -67,12 +67,12 @@ func measure(_ course: Course, over transport: RedisServerProcess.Transport, adm
 }
 
 do {
-    let most = RedisConnection.admissionsPerCommandMax
+    let most = StoreLimits.callsPerCommandMax
     for (name, settings) in [("as it comes", []), (recommended.joined(separator: " "), recommended)] {
         let server = try RedisServerProcess(settings: settings)
         let course = try Course(server: server, activities: activities)
         let empty = server.usedMemoryBytes
-        try course.connect(over: .unix, admissionsPerCommandMax: most)
+        try course.connect(over: .unix, callsPerCommandMax: most)
         try course.registerAll()
         try course.sendAll(high: true)
         try course.settleAll()

@@ -56,8 +56,8 @@ enum BreakerSample {
 
     init(kind: PushAnswer.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
         switch disposition {
-        case .accepted, .tokenDead: self = .succeeded
-        case .tokenSuspect: self = .suspect
+        case .accepted, .tokenDead, .limited: self = .succeeded
+        case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = isDeadline ? .unavailable : .indifferent
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded

@@ -4,15 +4,19 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case accepted
     /// APNs never processed the push, or asks for another connection: send it again at once, on another connection.
     case retryNow
-    /// APNs cannot take it now (429, 5xx): later, and then the newest state instead of this payload.
+    /// APNs cannot take it now (5xx, or too many provider tokens): later, and then the newest state instead of this payload.
     case retryLater
+    /// APNs limits this device token (429): later, and its activity less often.
+    case limited
     /// The provider token was refused. The pool gets a new one and a new connection by itself; send again.
     case refreshProviderToken
     /// The device token is dead (410); retire it unless it was registered after the answer's timestamp.
     case tokenDead
-    /// The device token is refused, or the configuration is wrong: retire it only while the breaker stays closed.
+    /// The device token is not one (`BadDeviceToken`), or the environment is wrong: retire it only while the breaker stays closed.
     case tokenSuspect
-    /// APNs refuses this push for a reason that no retry mends.
+    /// The device token is for another topic: usually a wrong configuration, so the token is kept.
+    case topicSuspect
+    /// APNs refuses this push for a reason that no retry removes.
     case rejected
     /// The push was sent and its answer was lost; it may have been accepted.
     case ambiguous
@@ -44,13 +48,17 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
             return nil
         case .expiredToken, .unregistered:
             self = .tokenDead
-        case .badDeviceToken, .deviceTokenNotForTopic:
+        case .badDeviceToken:
             self = .tokenSuspect
+        case .deviceTokenNotForTopic:
+            self = .topicSuspect
         case .idleTimeout, .shutdown:
             self = .retryNow
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             self = .refreshProviderToken
-        case .tooManyProviderTokenUpdates, .tooManyRequests, .internalServerError, .serviceUnavailable:
+        case .tooManyRequests:
+            self = .limited
+        case .tooManyProviderTokenUpdates, .internalServerError, .serviceUnavailable:
             self = .retryLater
         case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
             .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badCertificate,
@@ -64,7 +72,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     private init(refusal status: UInt16) {
         switch status {
         case 410: self = .tokenDead
-        case 429, 500...599: self = .retryLater
+        case 429: self = .limited
+        case 500...599: self = .retryLater
         default: self = .rejected
         }
     }

@@ -82,11 +82,8 @@ struct WorkerPlan: @unchecked Sendable {
     }
 
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
-        let numbers = LaneNumbers(delivery.numbers)
         return LanePlan(
             delivery: delivery,
-            paces: numbers.paces,
-            startBudgets: numbers.startBudgets,
             redis: redis,
             pools: pools,
             producer: producer,
@@ -118,7 +115,7 @@ struct WorkerPlan: @unchecked Sendable {
 
     /// Puts the numbers of another configuration, which must have the same apps, into the lanes' mailboxes.
     func offerNumbers(of configuration: WorkerConfiguration) {
-        let numbers = LaneNumbers(Self.delivery(configuration).numbers)
+        let numbers = Self.delivery(configuration).numbers
         for mailbox in mailboxes { mailbox.offer(numbers) }
     }
 

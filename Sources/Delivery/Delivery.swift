@@ -3,8 +3,8 @@ import Synchronization
 
 /// The core of one lane: decides what becomes of every record, and does no I/O.
 ///
-/// Events come in as calls (a record, a script's reply, an APNs answer, a delivery report, the time), each with the `Moment` it
-/// happened at; what is to be done goes out through queues that the shell empties when it can: Redis calls, pushes, productions. The
+/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time), each with the `Moment` it
+/// happened at; what is to be done goes out through queues that the shell empties when it can: store calls, pushes, productions. The
 /// same events in the same order give the same decisions, so that one seed replays any interleaving of faults.
 ///
 /// A record's way: `receive` → (waits, coalesced with newer ones of its activity) → `admit` in Redis → push → `finish`: its result is
@@ -28,10 +28,11 @@ public struct Delivery: ~Copyable {
     var lastAps = RepeatedAps()
     var readAhead: ReadAhead
     let supersededCounting: SupersededCounting
-    var redisCalls: IndexQueue<RedisCall>
+    var storeQueue: StoreQueue
+    let applicationNames: ApplicationNames
+    /// Keeps its memory between the commands that are held.
+    var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue
-    /// Redis refused a call for a reason that passes: no call before this time.
-    var redisBlockedUntilMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read: it makes the core a type that is passed by its address. A struct of this size that has none such would be copied whole,
     /// 1,112 bytes, for each call of a method that only reads it: five times a command.
@@ -41,8 +42,8 @@ public struct Delivery: ~Copyable {
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
-    /// Records whose next step is a reply of Redis.
-    public internal(set) var recordsAwaitingRedis = 0
+    /// Records whose next step is a reply of the store.
+    public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
@@ -63,7 +64,8 @@ public struct Delivery: ~Copyable {
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
         supersededCounting = SupersededCounting(results: configuration.supersededResults)
-        redisCalls = IndexQueue(limit: callsMax)
+        storeQueue = StoreQueue(limit: callsMax)
+        applicationNames = ApplicationNames(configuration.applications)
         productions = ProductionQueue(limit: recordsMax * 3)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }

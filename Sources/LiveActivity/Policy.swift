@@ -5,7 +5,7 @@
 /// notifications"). `Config/causeway.yaml` says of each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A bucket of pushes that fills at a constant rate and starts full.
-    public struct Bucket: Sendable, Equatable {
+    public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// Pushes that a full bucket holds. 1...``pushesMost``.
         public var pushes: Int
         /// Pushes that it gains in an hour. 1...``refillPerHourMost``.
@@ -24,6 +24,55 @@ public struct Policy: Sendable, Equatable {
 
         /// Milliseconds in which one push is gained.
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
+    }
+
+    /// The numbers by which one activity is paced. Every admission carries them, so they are kept small.
+    public struct Pace: Sendable, Hashable, BitwiseCopyable {
+        private struct SmallBucket: Hashable, BitwiseCopyable {
+            let pushes: Int32
+            let refillPerHour: Int32
+            let reservedForAlerts: Int32
+
+            init(_ bucket: Bucket) {
+                pushes = Int32(clamping: bucket.pushes)
+                refillPerHour = Int32(clamping: bucket.refillPerHour)
+                reservedForAlerts = Int32(clamping: bucket.reservedForAlerts)
+            }
+
+            var bucket: Bucket {
+                Bucket(
+                    pushes: Int(pushes),
+                    refillPerHour: Int(refillPerHour),
+                    reservedForAlerts: Int(reservedForAlerts)
+                )
+            }
+        }
+
+        private let spacing: Int32
+        private let throttledSpacingMax: Int32
+        private let throttleRecovery: Int32
+        private let smallBudget: SmallBucket
+        private let smallFrequentBudget: SmallBucket
+
+        public var spacingMilliseconds: Int64 { Int64(spacing) }
+        public var throttledSpacingMaxMilliseconds: Int64 { Int64(throttledSpacingMax) }
+        public var throttleRecoveryMilliseconds: Int64 { Int64(throttleRecovery) }
+        public var budget: Bucket { smallBudget.bucket }
+        public var frequentBudget: Bucket { smallFrequentBudget.bucket }
+
+        public init(
+            spacingMilliseconds: Int64,
+            throttledSpacingMaxMilliseconds: Int64,
+            throttleRecoveryMilliseconds: Int64,
+            budget: Bucket,
+            frequentBudget: Bucket
+        ) {
+            spacing = Int32(clamping: spacingMilliseconds)
+            throttledSpacingMax = Int32(clamping: throttledSpacingMaxMilliseconds)
+            throttleRecovery = Int32(clamping: throttleRecoveryMilliseconds)
+            smallBudget = SmallBucket(budget)
+            smallFrequentBudget = SmallBucket(frequentBudget)
+        }
     }
 
     /// Seconds after which APNs no longer stores a push whose command names no expiration. 1...43,200, the life of an activity.
@@ -52,4 +101,14 @@ public struct Policy: Sendable, Equatable {
     public var expiration = Expiration()
 
     public init(name: String) { self.name = name }
+
+    public var pace: Pace {
+        Pace(
+            spacingMilliseconds: spacingMilliseconds,
+            throttledSpacingMaxMilliseconds: throttledSpacingMaxMilliseconds,
+            throttleRecoveryMilliseconds: throttleRecoveryMilliseconds,
+            budget: budget,
+            frequentBudget: frequentBudget
+        )
+    }
 }

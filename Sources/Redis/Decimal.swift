@@ -1,10 +1,10 @@
 /// Unsigned decimal numbers as ASCII, without allocation.
-enum Decimal {
+public enum Decimal {
     /// Digits of the largest 64-bit number.
-    static let digitsMax = 20
+    public static let digitsMax = 20
 
     /// Nil unless all bytes are digits, at least one, and the number fits.
-    static func parse(_ text: UnsafeRawBufferPointer) -> UInt64? {
+    public static func parse(_ text: UnsafeRawBufferPointer) -> UInt64? {
         guard (1...digitsMax).contains(text.count) else { return nil }
         var value: UInt64 = 0
         for byte in text {
@@ -18,7 +18,7 @@ enum Decimal {
         return value
     }
 
-    static func digits(of value: UInt64) -> Int {
+    public static func digits(of value: UInt64) -> Int {
         var count = 1
         var bound: UInt64 = 10
         while value >= bound {
@@ -31,7 +31,7 @@ enum Decimal {
     }
 
     /// Writes exactly `digits` digits, with zeros in front.
-    static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
+    public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digits
         while position > 0 {

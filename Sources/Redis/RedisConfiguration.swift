@@ -27,9 +27,8 @@ public struct RedisConfiguration: Sendable {
     public var responseDeadlineMilliseconds: Int64 = 2_000
     /// Calls to one server that may be without a reply at a time.
     public var outstandingCallsMax = 4_096
-    /// Updates, ends and settlements of activities that may leave as one command: 1 through
-    /// ``RedisConnection/admissionsPerCommandMax``. In a cluster, where each key may be elsewhere, it is always 1.
-    public var admissionsPerCommandMax = RedisConnection.admissionsPerCommandMax
+    /// Calls that may leave as one command: 1 through 64. In a cluster, where each key may be elsewhere, it is always 1.
+    public var callsPerCommandMax = RedisConnection.callsPerCommandMax
 
     public init(url: RedisURL, topology: RedisTopology = .single, tls: TLSContext? = nil) {
         self.url = url

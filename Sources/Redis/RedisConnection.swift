@@ -8,23 +8,22 @@ protocol ConnectionOwner: AnyObject {
     func becameReady(_ connection: RedisConnection)
     /// May close the connection.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a call with an error, which the handler is told next. Not of calls that left as one command.
+    /// The server answered a command with an error, which the session is told next. Not of several calls that left as one command.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the scripts `admit` and `settle`. It makes itself anew when it is lost.
+/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. It reconnects when it is lost.
 ///
-/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Calls go straight into the stream's output
-/// buffer, updates, ends and settlements of activities into a batch before that, and leave at the end of the turn, all with one write;
-/// replies come in the order of the calls. A call or a reply allocates nothing.
+/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Commands go straight into the stream's
+/// output buffer and leave at the end of the turn, all with one write; replies come in the order of the calls. A call or a reply allocates
+/// nothing.
 ///
-/// A call that has not been answered when the connection is lost is not issued again by the connection: that is for
-/// whoever issued it, who knows whether it still matters.
+/// The connection does not repeat a call that had no reply when the connection was lost: the session is told of the failure.
 public final class RedisConnection {
     enum State {
         /// Made. → `resolving` by `connect`, `closed`.
         case idle
-        /// The server is asked for, if there are several, and its host's addresses are looked up, afresh for each attempt. → `connecting`, `pausing`, `closed`.
+        /// The server is asked for, if there are several, and its host's addresses are looked up, again for each attempt. → `connecting`, `pausing`, `closed`.
         case resolving
         /// The addresses are tried one after the other. → `handshaking`, `pausing`, `closed`.
         case connecting
@@ -38,29 +37,30 @@ public final class RedisConnection {
         case closed
     }
 
+    /// The most calls that one command carries: what one reply has room for.
+    public static let callsPerCommandMax = 64
     /// Commands of the connection's own that can be outstanding beside the calls.
     static let ownCommandsMax = 16
     /// A server that answers late, but is answering now, is given this long to come to the oldest call.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
-    let configuration: RedisConfiguration
+    public let configuration: RedisConfiguration
+    public let session: any RedisSession
     weak var handler: (any RedisHandler)?
     /// Nil if there is one server only.
-    private weak var owner: (any ConnectionOwner)?
+    weak var owner: (any ConnectionOwner)?
     /// Where the server was at the last attempt.
     private(set) var location: RedisURL.Location
 
     var state = State.idle
     var stream: Stream?
     var reader: ReplyReader?
-    var outstanding: OutstandingCalls
-    /// Updates, ends and settlements that have not been written yet; they count among the outstanding calls, as the newest of them.
-    var batch: AdmissionBatch
-    private var isTurnEndScheduled = false
-    let scripts: ScriptPrefixes
-    /// The memory that a reply's token is unpacked into.
-    let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
+    var outstanding: CallQueue<OutstandingCall>
+    var isTurnEndScheduled = false
+    public let scripts: ScriptPrefixes
+    /// Which script the next reply to SCRIPT LOAD is for.
+    var nextLoadedScript = 0
     /// Whether the server takes a script's first line to say how it behaves (Redis 7).
     var serverTakesFlags = false
     /// The scripts were loaded a second time because the server had forgotten them.
@@ -68,43 +68,40 @@ public final class RedisConnection {
     /// Whose call comes next, as its cluster said when it gave the connection out.
     private var nextKeyFingerprint: UInt64 = 0
 
-    private var addresses: ArraySlice<SocketAddress> = []
+    var addresses: ArraySlice<SocketAddress> = []
     private var resolutions: UInt64 = 0
     private var pause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
-    private var deadlineTimer = TimerIdentifier.none
-    private var lastReceivedAtMilliseconds: Int64 = 0
+    var deadlineTimer = TimerIdentifier.none
+    var lastReceivedAtMilliseconds: Int64 = 0
 
-    /// A connection to the one server of the configuration's URL.
+    /// A connection to the server of the configuration's URL.
     ///
-    /// - Parameter handler: held weakly.
-    public convenience init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
-        self.init(loop: loop, configuration: configuration, handler: handler, owner: nil)
-    }
-
-    /// - Parameter owner: held weakly.
+    /// - Parameters:
+    ///   - handler: held weakly.
+    ///   - owner: held weakly; nil if there is one server only.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
+        session: any RedisSession,
         handler: (any RedisHandler)?,
-        owner: (any ConnectionOwner)?
+        owner: (any ConnectionOwner)? = nil
     ) {
         precondition(!configuration.url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         precondition(configuration.outstandingCallsMax > 0)
-        precondition((1...Self.admissionsPerCommandMax).contains(configuration.admissionsPerCommandMax))
+        precondition((1...Self.callsPerCommandMax).contains(configuration.callsPerCommandMax))
         self.loop = loop
         self.configuration = configuration
+        self.session = session
         self.handler = handler
         self.owner = owner
         location = configuration.url.location
-        outstanding = OutstandingCalls(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
-        batch = AdmissionBatch(capacity: configuration.admissionsPerCommandMax)
-        scripts = ScriptPrefixes()
+        outstanding = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
+        scripts = ScriptPrefixes(count: session.scripts.count)
     }
 
     deinit {
         stream?.close()
-        tokenMemory.deallocate()
     }
 
     /// Calls are taken.
@@ -130,7 +127,7 @@ public final class RedisConnection {
 
     // MARK: - Connecting
 
-    private func resolve() {
+    func resolve() {
         state = .resolving
         if let owner { owner.locate(for: self) } else { located(location) }
     }
@@ -161,7 +158,7 @@ public final class RedisConnection {
         }
     }
 
-    private func connectToNextAddress() {
+    func connectToNextAddress() {
         guard let address = addresses.popFirst() else { return lose(RedisError(.resolve)) }
         state = .connecting
         let stream = Stream(loop: loop, handler: self)
@@ -176,8 +173,8 @@ public final class RedisConnection {
         )
     }
 
-    /// Gives the connection up, and sets out to make another.
-    func lose(_ error: RedisError) {
+    /// Gives the connection up, and reconnects after a pause.
+    public func lose(_ error: RedisError) {
         guard state != .closed else { return }
         release()
         state = .pausing
@@ -198,16 +195,14 @@ public final class RedisConnection {
         stream?.close()
         stream = nil
         reader = nil
-        batch.removeAll()
+        session.discardCollected()
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
     }
 
     private func failOutstanding(_ error: RedisError) {
-        let handler = handler
         while let call = outstanding.removeOldest() {
-            guard let script = call.kind.script else { continue }
-            handler?.failed(tag: call.tag, script: script, error: error)
+            if call.kind == .call { session.failed(error) }
         }
     }
 
@@ -236,10 +231,50 @@ public final class RedisConnection {
     /// The next call is to be taken although its slot is still on its way to this server. Only if there is room for it: the server takes
     /// whatever command comes next by this.
     func prepareAskedCall(keyFingerprint: UInt64) {
-        precondition(state == .ready && hasRoomForAskedCall && batch.count == 0)
+        precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
-        append(.asking, tag: 0, batchCount: 1)
+        append(.asking, batchCount: 1)
         nextKeyFingerprint = keyFingerprint
+    }
+
+    // MARK: - The session's calls
+
+    /// Why no call can be issued now; nil if one can.
+    public var obstacle: CallIssue? {
+        guard state == .ready, let stream else { return .notReady }
+        guard outstanding.count < configuration.outstandingCallsMax,
+            stream.pendingOutputBytes < Stream.highWaterBytes
+        else { return .full }
+        return nil
+    }
+
+    /// Counts one call as outstanding, and has the turn's end call ``RedisSession/flush(on:)``. Only without an ``obstacle``.
+    ///
+    /// - Parameter isWritten: whether the call has left as a command of its own; else it is collected for ``write(calls:bytesMax:_:)``.
+    public func appendCall(isWritten: Bool) {
+        scheduleTurnEnd()
+        append(.call, batchCount: isWritten ? 1 : 0)
+    }
+
+    /// Writes one command.
+    ///
+    /// - Parameters:
+    ///   - calls: how many of the newest calls, all collected before, leave with it; 0 for a call that is appended next.
+    ///   - body: fills the reserved room and returns how much it has written.
+    public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        guard let stream else { return }
+        stream.commit(body(stream.reserve(bytesMax)))
+        if calls > 0 { outstanding[outstanding.count - calls].batchCount = UInt8(calls) }
+    }
+
+    /// Ends the oldest call. False if the connection that the reply came from was lost meanwhile: then all calls have failed already.
+    public func completeOldestCall(from reader: ReplyReader) -> Bool {
+        reader === self.reader && outstanding.removeOldest() != nil
+    }
+
+    /// A call was answered: the server works.
+    public func noteSuccess() {
+        pause.reset()
     }
 
     // MARK: - The turn's end
@@ -253,15 +288,13 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func append(_ kind: CallKind, tag: UInt64, batchCount: UInt8, asked: AskedPush = AskedPush()) {
+    func append(_ kind: CommandKind, batchCount: UInt8) {
         outstanding.append(
             OutstandingCall(
-                tag: tag,
                 keyFingerprint: nextKeyFingerprint,
                 issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
                 batchCount: batchCount,
-                asked: asked,
                 followsReload: hasReloaded
             )
         )
@@ -276,7 +309,7 @@ public final class RedisConnection {
         )
     }
 
-    private func checkDeadline() {
+    func checkDeadline() {
         deadlineTimer = .none
         guard let oldest = outstanding.oldest else { return }
         let limit = configuration.responseDeadlineMilliseconds
@@ -291,85 +324,4 @@ public final class RedisConnection {
         }
     }
 
-    /// A call was answered: the server works.
-    func noteSuccess() {
-        pause.reset()
-    }
-}
-
-enum ConnectionTimer: UInt64 {
-    case reconnect
-    case deadline
-}
-
-// MARK: - The loop's calls
-
-extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    /// For the loop.
-    public func streamConnected(_ stream: Stream) {
-        guard stream === self.stream else { return }
-        guard let reader = ReplyReader() else {
-            return lose(RedisError(.protocolViolation, "no memory for the reader"))
-        }
-        self.reader = reader
-        state = .handshaking
-        beginHandshake()
-    }
-
-    /// For the loop.
-    public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        guard stream === self.stream, let reader else { return }
-        lastReceivedAtMilliseconds = loop.nowMilliseconds
-        guard reader.feed(bytes) else { return lose(RedisError(.protocolViolation)) }
-        let handler = handler
-        // The handler may close the connection, or a reply end it, from inside `take`.
-        while stream === self.stream {
-            switch reader.next() {
-            case .incomplete:
-                return
-            case .violation:
-                lose(RedisError(.protocolViolation))
-            case .reply(let reply):
-                guard let call = outstanding.oldest, call.batchCount > 0 else {
-                    return lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
-                }
-                if call.kind.script != nil {
-                    let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
-                    handler?.answered(calls: Int(call.batchCount), roundTripMicroseconds: roundTrip)
-                }
-                if call.batchCount > 1 || reply.elementCount > 1 && call.kind.isCommand {
-                    take(reply, ofBatch: Int(call.batchCount), from: reader, handler)
-                } else {
-                    _ = outstanding.removeOldest()
-                    if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
-                    take(reply, of: call, from: reader, handler)
-                }
-            }
-        }
-    }
-
-    /// For the loop.
-    public func streamDrained(_ stream: Stream) {}
-
-    /// For the loop.
-    public func streamClosed(_ stream: Stream, error: StreamError?) {
-        guard stream === self.stream else { return }
-        if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
-        lose(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
-    }
-
-    /// For the loop.
-    public func turnEnded() {
-        isTurnEndScheduled = false
-        flushAdmissions()
-    }
-
-    /// For the loop.
-    public func timerFired(tag: UInt64) {
-        switch ConnectionTimer(rawValue: tag) {
-        case .reconnect: if state == .pausing { resolve() }
-        case .deadline: checkDeadline()
-        case nil: preconditionFailure("a timer that no connection sets")
-        }
-    }
 }

@@ -53,7 +53,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// For logs. Holds no credentials, and nothing of a call's arguments.
     public var reason: String
 
-    init(_ code: Code, _ reason: String? = nil) {
+    public init(_ code: Code, _ reason: String? = nil) {
         self.code = code
         self.reason = reason ?? code.explanation
     }
@@ -67,7 +67,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Does not go away unless somebody mends the server's or our configuration: say so loudly.
+    /// Stays until an operator changes the configuration of the server or of Causeway.
     public var needsOperator: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .tooOld,
@@ -78,7 +78,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Every call on this connection would fail like this: it is given up, and another made after a pause.
-    var endsConnection: Bool {
+    public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
         default: false
@@ -90,7 +90,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
 extension RedisError {
     /// Reads an error reply: its first word says what it is.
-    init(reply text: UnsafeRawBufferPointer) {
+    public init(reply text: UnsafeRawBufferPointer) {
         let word = text.prefix { $0 != UInt8(ascii: " ") }
         let code = Self.codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?
             .code

@@ -1,18 +1,5 @@
 import Reactor
 
-extension CallKind {
-    /// Nil for the connection's own commands.
-    var script: ScriptKind? {
-        switch self {
-        case .update, .end, .start, .hold, .register, .unregister, .address: .admit
-        case .settle: .settle
-        case .authenticate, .select, .setName, .serverInformation, .evictionPolicy, .loadAdmit, .loadSettle,
-            .asking:
-            nil
-        }
-    }
-}
-
 extension RedisConnection {
     /// Before, a script that has read the clock may not write.
     static let majorVersionLeast = 5
@@ -33,8 +20,8 @@ extension RedisConnection {
     private func loadScripts() {
         // Redis 7 refuses a script with this line as a whole when it is out of memory; before, the line is a syntax error.
         let flags = serverTakesFlags ? "#!lua\n" : ""
-        command(.loadAdmit, ["SCRIPT", "LOAD", "\(flags)\(AdmitScript.body)"])
-        command(.loadSettle, ["SCRIPT", "LOAD", "\(flags)\(SettleScript.body)"])
+        nextLoadedScript = 0
+        for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
 
     /// The server has forgotten the scripts. Once per connection they are loaded again: a server that forgets them as soon as
@@ -45,7 +32,7 @@ extension RedisConnection {
     }
 
     /// Takes the reply to a command of the connection's own.
-    func take(_ reply: Reply, ofOwn kind: CallKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+    func take(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         var refusal: RedisError?
         if reply.kind == .error {
             let error = RedisError(reply: reply.bytes)
@@ -77,14 +64,14 @@ extension RedisConnection {
             }
             // The handler may have closed the connection.
             if state == .handshaking { loadScripts() }
-        case .loadAdmit, .loadSettle:
+        case .loadScript:
             if let refusal { return lose(refusal) }
-            guard reply.kind == .string, scripts.setDigest(reply.bytes, of: kind == .loadAdmit ? .admit : .settle)
-            else {
+            guard reply.kind == .string, scripts.setDigest(reply.bytes, of: nextLoadedScript) else {
                 return lose(RedisError(.protocolViolation))
             }
-            if kind == .loadSettle && state == .handshaking { becomeReady() }
-        case .update, .end, .start, .hold, .register, .unregister, .address, .settle:
+            nextLoadedScript += 1
+            if nextLoadedScript == session.scripts.count && state == .handshaking { becomeReady() }
+        case .call:
             preconditionFailure("a script call is not the connection's own command")
         }
     }
@@ -116,12 +103,12 @@ extension RedisConnection {
     }
 
     /// Writes a command of the connection's own.
-    private func command(_ kind: CallKind, _ arguments: [String]) {
+    private func command(_ kind: CommandKind, _ arguments: [String]) {
         guard let stream else { return }
-        flushAdmissions()
+        session.flush(on: self)
         guard withCommandText(arguments, { stream.write($0) }) else {
             return lose(RedisError(.protocolViolation, "no memory for a command"))
         }
-        append(kind, tag: 0, batchCount: 1)
+        append(kind, batchCount: 1)
     }
 }

@@ -1,18 +1,18 @@
 import CHiredis
 
 /// One reply, read completely. Its bytes are valid until the reader goes on.
-struct Reply {
-    enum Kind: Equatable {
+public struct Reply {
+    public enum Kind: Equatable {
         case string, status, error, integer, null
         case array(count: Int)
     }
 
-    var kind: Kind
-    var integer: Int64
-    var bytes: UnsafeRawBufferPointer
+    public var kind: Kind
+    public var integer: Int64
+    public var bytes: UnsafeRawBufferPointer
 
     /// Of an array; else 0.
-    var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
+    public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
 /// hiredis' parser, without the tree of objects that it would build: what a reply consists of goes into one buffer that is
@@ -20,13 +20,13 @@ struct Reply {
 ///
 /// The scripts answer with a string, a number or a flat array of strings and errors, CONFIG with a flat array, and that is all that is
 /// taken: no nesting, and limits on everything that the peer can make long.
-final class ReplyReader {
+public final class ReplyReader {
     /// Longest string in a reply.
-    static let stringBytesMax = 128 * 1024
+    public static let stringBytesMax = 128 * 1024
     /// Most elements of an array: a reply and a value for each call of a batch, and the clock.
-    static let elementsMax = 2 * AdmissionBatch.callsMax + 1
+    static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
     /// All strings of one reply together.
-    static let replyBytesMax = stringBytesMax + AdmissionBatch.callsMax * 512
+    static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -93,7 +93,7 @@ final class ReplyReader {
     }
 
     /// An element of the array that `next` returned last.
-    func element(_ index: Int) -> Reply { partial.pointee.element(index) }
+    public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
 }
 
 /// A reply under way: its strings one after the other in one buffer, since the parser's own moves between two feeds.

@@ -1,17 +1,19 @@
 /// The part of a call that is the same for every call of a script, ready to be copied: `EVALSHA` and the digest.
-final class ScriptPrefixes {
+public final class ScriptPrefixes {
     static let digestBytes = 40
     private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
     private static let after: StaticString = "\r\n"
     /// Arguments that the prefix is.
-    static let argumentCount = 2
-    static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
+    public static let argumentCount = 2
+    public static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
 
-    private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * bytes, alignment: 1)
+    private let memory: UnsafeMutableRawBufferPointer
 
-    init() {
-        for script in [ScriptKind.admit, .settle] {
-            let start = Int(script.rawValue) * Self.bytes
+    /// - Parameter count: of scripts, which are known by their places.
+    init(count: Int) {
+        memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
+        for script in 0..<count {
+            let start = script * Self.bytes
             Self.before.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
             memory[(start + Self.before.utf8CodeUnitCount)...]
                 .copyBytes(from: repeatElement(0, count: Self.digestBytes))
@@ -25,15 +27,15 @@ final class ScriptPrefixes {
         memory.deallocate()
     }
 
-    subscript(script: ScriptKind) -> UnsafeRawBufferPointer {
-        let start = Int(script.rawValue) * Self.bytes
+    public subscript(script: Int) -> UnsafeRawBufferPointer {
+        let start = script * Self.bytes
         return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytes)])
     }
 
     /// What SCRIPT LOAD answered. False if it is no digest.
-    func setDigest(_ digest: UnsafeRawBufferPointer, of script: ScriptKind) -> Bool {
+    public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
-        let start = Int(script.rawValue) * Self.bytes + Self.before.utf8CodeUnitCount
+        let start = script * Self.bytes + Self.before.utf8CodeUnitCount
         memory[start...].copyBytes(from: digest)
         return true
     }

@@ -10,7 +10,7 @@ import Testing
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
-        (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .tokenSuspect),
+        (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
         (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retryNow), (400, "InvalidPushType", .rejected),
         (400, "MissingDeviceToken", .rejected), (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
         (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .rejected),
@@ -20,7 +20,7 @@ import Testing
         (403, "BadEnvironmentKeyIdInToken", .rejected), (404, "BadPath", .rejected),
         (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
         (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
-        (429, "TooManyRequests", .retryLater), (500, "InternalServerError", .retryLater),
+        (429, "TooManyRequests", .limited), (500, "InternalServerError", .retryLater),
         (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retryNow),
     ]
 
@@ -76,7 +76,7 @@ import Testing
 
     @Test(arguments: [
         (UInt16(200), Disposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected), (403, .rejected),
-        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .retryLater),
+        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .limited),
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
     func unknownReasonIsJudgedByItsStatus(status: UInt16, expected: Disposition) {

@@ -81,7 +81,7 @@ import Testing
         #expect(fixture.pool.openBreaker == .deviceTokens)
         #expect(!fixture.submit(50))
         #expect(fixture.pool.freeStreams == 0)
-        #expect(try fixture.recorder.only(29).disposition == .tokenSuspect)
+        #expect(try fixture.recorder.only(29).disposition == .topicSuspect)
 
         var probes = 0
         fixture.recorder.onRoom = { [unowned fixture] pool in

@@ -251,7 +251,7 @@ import Testing
                 written.remove(at: place)
             }
             guard let last = answers.last else { continue }
-            for answer in answers.dropLast() where ![.retryNow, .retryLater].contains(answer.disposition) {
+            for answer in answers.dropLast() where ![.retryNow, .retryLater, .limited].contains(answer.disposition) {
                 faults.append("\(tag): \(answer.disposition) is not the last answer")
             }
             if last.disposition == .accepted, applied != 1 { faults.append("\(tag) is accepted and reached no phone") }

@@ -211,9 +211,9 @@ struct SentPushes: Sendable {
         func run() throws {
             recorder.onAnswer = { [unowned self] answer in
                 switch answer.disposition {
-                case .retryNow, .retryLater, .refreshProviderToken:
+                case .retryNow, .retryLater, .limited, .refreshProviderToken:
                     waiting.append((answer.tag, answer.connection))
-                case .accepted, .ambiguous, .rejected, .tokenDead, .tokenSuspect: unfinished -= 1
+                case .accepted, .ambiguous, .rejected, .tokenDead, .tokenSuspect, .topicSuspect: unfinished -= 1
                 }
             }
             pool.start()

@@ -1,3 +1,4 @@
+import ActivityStore
 import LiveActivity
 import Testbed
 import Testing
@@ -68,7 +69,7 @@ struct InspectTextTests {
 
     @Test("The newest version and its state")
     func newest() {
-        func newest(_ state: ActivityReport.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+        func newest(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newest = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
@@ -98,7 +99,7 @@ struct InspectTextTests {
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
-        func waiting(_ state: ActivityReport.State, _ held: HeldCommand) -> String {
+        func waiting(_ state: ActivityInspection.State, _ held: HeldCommand) -> String {
             line("waits") {
                 $0.newest = .init(version: version, isEnd: false, state: state)
                 $0.held = held

@@ -63,7 +63,7 @@ struct ConfigurationChangeTests {
 
     /// All that a reload brings to a lane.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
-        "\(LaneNumbers(WorkerPlan.delivery(configuration).numbers))"
+        "\(WorkerPlan.delivery(configuration).numbers)"
     }
 
     private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {

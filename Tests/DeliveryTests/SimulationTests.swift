@@ -47,7 +47,7 @@ import Testing
 
     /// What never comes about, the laws say nothing of.
     @Test func everyVerdictAndOutcomeComesAbout() {
-        var verdicts: Set<ScriptReply.Verdict> = []
+        var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
         var counted = 0
         for kind in Swarm.Kind.allCases {
@@ -59,7 +59,7 @@ import Testing
                 counted += simulation.counting.superseded.values.reduce(0, +)
             }
         }
-        let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(ScriptReply.Verdict.init(rawValue:)))
+        let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(StoreVerdict.init(rawValue:)))
         #expect(allVerdicts.subtracting(verdicts) == [])
         #expect(counted > 0)
         // No producer of the simulation is wrong.

@@ -1,9 +1,11 @@
+import LiveActivity
 import Reactor
 
+@testable import ActivityStore
 @testable import Redis
 
-/// What a lane is to its Redis: keeps calls in a queue, issues them to the server of their key, and issues again what failed in passing.
-final class Caller: RedisHandler {
+/// What a lane is to its store: keeps calls in a queue, issues them to the server of their key, and issues again what failed in passing.
+final class Caller {
     enum Event: Equatable {
         case ready
         case lost(RedisError.Code)
@@ -17,11 +19,11 @@ final class Caller: RedisHandler {
     }
 
     let loop: EventLoop
-    let client: RedisClient
+    let client: ActivityStore
     private(set) var events: [Event] = []
     private(set) var reasons: [String] = []
     /// Verdicts by activity, of the calls that were answered.
-    private(set) var verdicts: [Int: Verdict] = [:]
+    private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var answered = 0
     /// Failures that are repeated, by their codes; and those that are not.
     private(set) var repeated: [RedisError.Code: Int] = [:]
@@ -31,15 +33,16 @@ final class Caller: RedisHandler {
     private var underWay: [UInt64: Call] = [:]
     private var nextTag: UInt64 = 0
     /// Held for the client, which holds it weakly.
-    private final class Relay: RedisHandler {
+    private final class Relay: ActivityStoreHandler {
         weak var caller: Caller?
         func redisReady() { caller?.redisReady() }
         func redisLost(_ reason: RedisError) { caller?.redisLost(reason) }
         func redisWarns(_ warning: RedisWarning) { caller?.redisWarns(warning) }
-        func admitted(tag: UInt64, reply: AdmitReply) { caller?.admitted(tag: tag, reply: reply) }
-        func settled(tag: UInt64, tokenRetired: Bool) {}
-        func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
-            caller?.failed(tag: tag, script: script, error: error)
+        func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+            caller?.replied(tag: tag, reply.verdict)
+        }
+        func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+            caller?.failed(tag: tag, error: error)
         }
     }
     private let relay = Relay()
@@ -47,7 +50,7 @@ final class Caller: RedisHandler {
     /// - Parameter loop: to share with servers of the test's own.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil) throws {
         self.loop = try loop ?? EventLoop()
-        client = RedisClient(loop: self.loop, configuration: configuration, handler: relay)
+        client = ActivityStore(loop: self.loop, configuration: configuration, handler: relay)
         relay.caller = self
         client.connect()
     }
@@ -98,12 +101,12 @@ final class Caller: RedisHandler {
         return turnUntilAllAnswered()
     }
 
-    static func key<Value>(_ activity: Int, _ body: (HashKey) -> Value) -> Value {
-        Array("app".utf8)
-            .withUnsafeBytes { app in
-                Array("activity-\(activity)".utf8)
-                    .withUnsafeBytes { body(HashKey(app: app, kind: .activity, identifier: $0)) }
-            }
+    static func key<Value>(_ activity: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        Array(StoreModel.key(subject(activity)).utf8).withUnsafeBytes(body)
+    }
+
+    private static func subject(_ activity: Int) -> StoreSubject<[UInt8]> {
+        StoreSubject(app: Array("app".utf8), kind: .activity, identifier: Array("activity-\(activity)".utf8))
     }
 
     private func issueAll() {
@@ -128,33 +131,33 @@ final class Caller: RedisHandler {
     }
 
     private func issue(_ call: Call) -> CallIssue {
-        guard let version = ScriptVersion(timestampSeconds: 1_700_000_000, sequence: 0) else { return .outOfBounds }
-        return Self.key(call.activity) { key in
-            client.connection(for: key)?.admitStart(key: key, version: version, claim: call.claim, tag: nextTag)
-                ?? .notReady
-        }
+        let start = StoreCall<[UInt8]>.Operation
+            .admitStart(
+                version: Version(timestamp: 1_700_000_000, sequence: 0),
+                claim: call.claim
+            )
+        let call = StoreCall(tag: nextTag, subject: Self.subject(call.activity), operation: start)
+        return call.withBorrowedBytes { client.issue($0) }
     }
 
-    func redisReady() { events.append(.ready) }
+    private func redisReady() { events.append(.ready) }
 
-    func redisLost(_ reason: RedisError) {
+    private func redisLost(_ reason: RedisError) {
         events.append(.lost(reason.code))
         reasons.append(reason.reason)
     }
 
-    func redisWarns(_ warning: RedisWarning) { events.append(.warning(warning)) }
+    private func redisWarns(_ warning: RedisWarning) { events.append(.warning(warning)) }
 
-    func settled(tag: UInt64, tokenRetired: Bool) {}
-
-    func admitted(tag: UInt64, reply: AdmitReply) {
+    private func replied(tag: UInt64, _ verdict: StoreVerdict) {
         guard let call = underWay.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }
-        verdicts[call.activity] = reply.verdict
+        verdicts[call.activity] = verdict
         answered += 1
     }
 
-    func failed(tag: UInt64, script: ScriptKind, error: RedisError) {
+    private func failed(tag: UInt64, error: RedisError) {
         guard let call = underWay.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }

@@ -1,4 +1,6 @@
+import ActivityStore
 import Glibc
+import LiveActivity
 import Reactor
 import Testbed
 import Testing

@@ -49,7 +49,10 @@ import Testing
         let keys = (0..<300).map { "{app:activity-\($0)}" }
         for key in keys {
             let owner = (0..<3)
-                .first { ClusterProcesses.slots(of: $0, among: 3).contains(KeyPlace.slot(of: bytes(key))) }
+                .first {
+                    ClusterProcesses.slots(of: $0, among: 3)
+                        .contains(bytes(key).withUnsafeBytes { KeyPlace.slot(of: $0) })
+                }
             cluster.primaries[owner ?? 0].command("HSET", key, "name", key)
         }
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)

@@ -1,3 +1,5 @@
+import ActivityStore
+import LiveActivity
 import Reactor
 import Testbed
 import Testing

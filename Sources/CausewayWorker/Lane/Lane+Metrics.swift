@@ -1,9 +1,9 @@
 import APNs
+import ActivityStore
 import Delivery
 import LiveActivity
 import Observability
 import Reactor
-import Redis
 
 /// What a lane counts and shows. What happens is counted where it happens, into the lane's own cells; what stands is looked at when the
 /// numbers are published, four times a second.
@@ -85,8 +85,8 @@ extension Lane {
         setPools()
         setApplications()
         setWaiting()
-        metrics.set(.redisReady, to: redis.isReady ? 1 : 0)
-        metrics.set(.redisServersAway, to: Int64(redis.serversAway))
+        metrics.set(.redisReady, to: store.isReady ? 1 : 0)
+        metrics.set(.redisServersAway, to: Int64(store.serversAway))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
@@ -188,9 +188,9 @@ extension Lane {
         let inFlight = pools.reduce(0) { $0 + $1.pool.inFlight }
         let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
         let held = delivery.recordsHeld
-        let others = inFlight + streams + delivery.recordsAwaitingRedis + delivery.recordsFinished
+        let others = inFlight + streams + delivery.recordsAwaitingStore + delivery.recordsFinished
         metrics.set(.recordsHeld, to: Int64(held))
-        set(.redis, to: delivery.recordsAwaitingRedis)
+        set(.redis, to: delivery.recordsAwaitingStore)
         set(.stream, to: streams)
         set(.apns, to: inFlight)
         set(.result, to: delivery.recordsFinished)

@@ -1,11 +1,11 @@
 import APNs
+import ActivityStore
 import Delivery
 import Kafka
 import LiveActivity
 import Logging
 import Observability
 import Reactor
-import Redis
 
 /// One thread's share of the worker: the shell around one core. It moves what the core decides, and decides nothing.
 ///
@@ -51,7 +51,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
-    private(set) lazy var redis = RedisClient(loop: loop, configuration: plan.redis, handler: self)
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: self)
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
@@ -88,7 +88,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     }
 
     func start() {
-        redis.connect()
+        store.connect()
         for pool in pools { pool.pool.start() }
     }
 
@@ -131,7 +131,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
-        performRedisCalls()
+        performStoreCalls()
         performPushes()
         performProductions()
         reportDrained()
@@ -166,8 +166,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     private func takeNumbers() {
         guard let numbers = mailbox.takeNumbers() else { return }
-        plan.take(numbers)
-        delivery.take(numbers.delivery)
+        plan.delivery.readAheadLagRecords = numbers.readAheadLagRecords
+        delivery.take(numbers)
     }
 
     private func assign(_ order: LaneOrder) {
@@ -353,7 +353,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
         for pool in pools { pool.pool.close() }
-        redis.close()
+        store.close()
         publishMetrics()
         // It turns no more, and that is well.
         metrics.board.expectQuiet(untilMilliseconds: .max)

@@ -1,3 +1,4 @@
+import Delivery
 import Kafka
 import Reactor
 import Synchronization
@@ -77,7 +78,7 @@ final class LaneMailbox: Sendable {
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
     /// The newest numbers that the lane has not taken yet; an order says that they are there.
-    private let numbers = Mutex<LaneNumbers?>(nil)
+    private let numbers = Mutex<DeliveryNumbers?>(nil)
     let wakeup: Wakeup
 
     init(recordsMax: Int) throws(SystemError) {
@@ -86,9 +87,9 @@ final class LaneMailbox: Sendable {
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
-    func offer(_ newest: LaneNumbers) { numbers.withLock { $0 = newest } }
+    func offer(_ newest: DeliveryNumbers) { numbers.withLock { $0 = newest } }
 
-    func takeNumbers() -> LaneNumbers? { numbers.withLock { $0.take() } }
+    func takeNumbers() -> DeliveryNumbers? { numbers.withLock { $0.take() } }
 }
 
 /// The rings of a mailbox through which every record goes, for a thread that keeps the mailbox itself: it passes them hundreds of thousands

@@ -20,9 +20,6 @@ struct LanePlan: @unchecked Sendable {
     }
 
     var delivery: DeliveryConfiguration
-    /// For Redis, one for each of `delivery.policies`, in their order.
-    var paces: [PaceArguments]
-    var startBudgets: [BucketNumbers]
     var redis: RedisConfiguration
     var pools: [Pool]
     var producer: Producer
@@ -39,27 +36,5 @@ struct LanePlan: @unchecked Sendable {
         var results: ProducerTopic
         var invalidations: ProducerTopic
         var deadLetters: ProducerTopic
-    }
-}
-
-/// What a lane goes by and can be given anew while it runs: an immutable value, made once for all lanes.
-struct LaneNumbers: Sendable {
-    var delivery: DeliveryNumbers
-    /// For Redis, one for each policy, in their order.
-    var paces: [PaceArguments]
-    var startBudgets: [BucketNumbers]
-
-    init(_ delivery: DeliveryNumbers) {
-        self.delivery = delivery
-        paces = delivery.policies.map { PaceArguments(PaceNumbers($0)) }
-        startBudgets = delivery.policies.map { BucketNumbers($0.startBudget) }
-    }
-}
-
-extension LanePlan {
-    mutating func take(_ numbers: LaneNumbers) {
-        paces = numbers.paces
-        startBudgets = numbers.startBudgets
-        delivery.readAheadLagRecords = numbers.delivery.readAheadLagRecords
     }
 }

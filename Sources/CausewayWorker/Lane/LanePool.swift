@@ -40,7 +40,7 @@ private final class LanePoolAnswers: PushHandler {
     }
 
     func pushAnswered(_ answer: borrowing PushAnswer) {
-        let disposition = disposition(of: answer)
+        let disposition = PushResult.Disposition(answer.disposition)
         lane.count(answer, of: number)
         owner?.retryPermission.answered(disposition)
         lane.delivery.answered(
@@ -53,7 +53,8 @@ private final class LanePoolAnswers: PushHandler {
                 sentMilliseconds: answer.sentAtMilliseconds,
                 answeredMilliseconds: answer.answeredAtMilliseconds,
                 connection: answer.connection,
-                retryPermitted: owner?.permitsRetry(now: lane.now) ?? false
+                retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
+                isBreakerOpen: owner?.pool.openBreaker != nil
             ),
             now: lane.now
         )
@@ -69,20 +70,20 @@ private final class LanePoolAnswers: PushHandler {
         if case .goAway(_, _, let reason, _) = notice { lane.countGoAway(reason, of: number) }
         lane.note(notice, of: name)
     }
+}
 
-    private func disposition(of answer: borrowing PushAnswer) -> PushResult.Disposition {
-        switch answer.disposition {
-        case .accepted: .accepted
-        case .retryNow, .refreshProviderToken: .retryNow
-        // The other 429 is about the provider token.
-        case .retryLater where answer.status == 429 && answer.reason != .tooManyProviderTokenUpdates: .limited
-        case .retryLater: .retryLater
-        case .tokenDead: .tokenDead
-        case .tokenSuspect:
-            // A token that is not for this topic is usually a wrong configuration; so is a burst of bad ones.
-            answer.reason == .badDeviceToken && owner?.pool.openBreaker == nil ? .tokenDead : .rejected
-        case .rejected: .rejected
-        case .ambiguous: .ambiguous
+extension PushResult.Disposition {
+    /// The transport's word for an answer in the core's words.
+    fileprivate init(_ disposition: Disposition) {
+        switch disposition {
+        case .accepted: self = .accepted
+        case .retryNow, .refreshProviderToken: self = .retryNow
+        case .retryLater: self = .retryLater
+        case .limited: self = .limited
+        case .tokenDead: self = .tokenDead
+        case .tokenSuspect: self = .tokenSuspect
+        case .topicSuspect, .rejected: self = .rejected
+        case .ambiguous: self = .ambiguous
         }
     }
 }

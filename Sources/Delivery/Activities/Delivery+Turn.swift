@@ -25,7 +25,7 @@ extension Delivery {
     /// When `advance` next has something to do: a monotonic time, or nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
         var next = activities.nextTimerMilliseconds ?? .max
-        if !redisCalls.isEmpty, redisBlockedUntilMilliseconds > .min { next = min(next, redisBlockedUntilMilliseconds) }
+        if let due = storeQueue.dueMilliseconds { next = min(next, due) }
         if let due = productions.dueMilliseconds { next = min(next, due) }
         if let due = readAhead.dueMilliseconds { next = min(next, due) }
         return next == .max ? nil : next
@@ -142,13 +142,5 @@ extension Delivery {
         let slot = records.address(of: record)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }
         return partition.pointee.phase == .revoking
-    }
-
-    mutating func call(_ kind: RedisCall.Kind, _ record: UInt32, application: UInt16? = nil) {
-        records[record].acknowledgementsOutstanding += 1
-        if kind.isAwaited { recordsAwaitingRedis += 1 }
-        redisCalls.append(
-            RedisCall(kind: kind, application: application ?? records[record].application, record: record)
-        )
     }
 }

@@ -16,38 +16,19 @@ public struct RecordView {
     public var policy: Int { Int(slot.policy) }
     /// The policy that the command names; empty where its app's holds.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
-    /// What the command asks of the activity's budget: a push of priority 10, and whether it may take of the reserve.
-    public var asksForHighPriority: Bool { slot.priority == 10 }
-    public var mayUseReserve: Bool { slot.hasAlert || slot.event == .end }
-    /// It has an alert, or one that Redis holds does not fit into it.
-    public var carriesAlert: Bool { slot.hasAlert || slot.heldAlert != .unknown }
     public var isDemoted: Bool { slot.allowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
     public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
-    /// Of a registration; nil: it came with a command, and says nothing of them.
-    public var frequentUpdates: Bool? { slot.frequentUpdates }
     public var attempts: UInt8 { slot.attempts }
     /// Of a push that was just handed out: it has been sent before.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
-    public var shows: Version? { slot.shows }
-    public var digest: UInt64 { slot.digest ?? 0 }
-    /// Names this record of a start; the admission takes it, so that one whose reply was lost can be repeated.
-    public var claim: UInt64 { slot.claim }
-    /// What names the draw that is given back; of no account but with that call.
-    public var startDraw: Int64 {
-        switch slot.startDraw {
-        case .drawn(let draw), .refunded(let draw): draw
-        case .none, .awaited: 0
-        }
-    }
     /// As it is sent, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection that the last attempt went over, which the next one avoids; 0 before the first.
     public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
-    public var settlement: Settlement { slot.settlement }
     /// Commands that it took the place of and that have no result of their own.
     public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
@@ -66,13 +47,6 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Results that the record has had before this one: of a command that brought a token, then of what was held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
-    /// A registration that is repeated for what is held beside the start of this version and activity, which was set free by it.
-    public var followsHeldStart: Bool { slot.kind == .registration && slot.isHeldStart }
-    /// The command brings its token, which counts as a registration.
-    public var suppliesToken: Bool { slot.suppliesToken }
-    /// The token was called dead: it is to leave the hash that it came from.
-    public var retiresToken: Bool { slot.tokenRetirement != .none }
-    public var retiresTokenUnconditionally: Bool { slot.tokenRetirement == .unconditional }
     /// The dead letter goes without its value, which is over the broker's limit.
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
@@ -95,7 +69,7 @@ public struct RecordView {
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
     /// The command as a record, which is how one that has no token yet is kept in Redis.
-    public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
+    func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = CommandRecord(app: app, activity: activity, aps: aps)
         if isStart { record.device = device }
         record.payloadMembers = payloadMembers

@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// What the core itself needs of the policies: their names, and numbers that cost nothing to read. The rest of them goes to Redis.
+/// The policies as the core reads them: their names, and their numbers as values that cost nothing to copy.
 struct PolicyTable: Sendable {
     struct Numbers: BitwiseCopyable {
-        var spacingMilliseconds: Int64
-        var throttledSpacingMaxMilliseconds: Int64
+        var pace: Policy.Pace
+        var startBudget: Policy.Bucket
         /// The longest that a start waits for its device's budget before it asks again.
         var startIntervalMilliseconds: Int64
         var startSeconds: Int64
@@ -22,8 +22,8 @@ struct PolicyTable: Sendable {
         names = policies.map { Array($0.name.utf8) }
         numbers = policies.map {
             Numbers(
-                spacingMilliseconds: $0.spacingMilliseconds,
-                throttledSpacingMaxMilliseconds: $0.throttledSpacingMaxMilliseconds,
+                pace: $0.pace,
+                startBudget: $0.startBudget,
                 startIntervalMilliseconds: $0.startBudget.intervalMilliseconds,
                 startSeconds: $0.expiration.startSeconds,
                 updateSeconds: $0.expiration.updateSeconds,

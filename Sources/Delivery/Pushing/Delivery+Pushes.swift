@@ -13,9 +13,9 @@ extension Delivery {
             precondition(activities[activity].phase == .ready && activities[activity].current == record)
             let mayGoAgain = activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
             if isPushExpired(record, now: now) {
-                finishPush(record, .expired, settlement: .final, now: now)
+                finishPush(record, .expired, settlement: .notShown, now: now)
             } else if mayGoAgain, isOvertaken(activity) {
-                records[record].settlement = .final
+                records[record].settlement = .notShown
                 overtakeCurrent(of: activity, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 postponeRetry(record, of: activity, now: now)
@@ -28,7 +28,7 @@ extension Delivery {
                     sentMilliseconds: records[record].sentMilliseconds
                 )
                 // It may have waited for its stream: the next one keeps its distance from when this one went.
-                let spacing = policies[records[record].policy].spacingMilliseconds
+                let spacing = policies[records[record].policy].pace.spacingMilliseconds
                 activities[activity].rest(until: now.monotonicMilliseconds + spacing)
                 records[record].attempts += 1
                 records[record].sentMilliseconds = now.wallMilliseconds
@@ -76,8 +76,11 @@ extension Delivery {
             finishPush(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, result, now: now)
-        case .rejected:
-            finishPush(record, .failed, settlement: .final, now: now)
+        // A burst of refused tokens is usually a wrong environment, which must not retire them all.
+        case .tokenSuspect where !result.isBreakerOpen:
+            tokenRefused(record, result, now: now)
+        case .rejected, .tokenSuspect:
+            finishPush(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where records[record].event == .start:
             // Repeating it on a guess could make a second activity (design §2, `unknown`).
             finishPush(record, .unknown, settlement: .unknown, now: now)
@@ -133,12 +136,12 @@ extension Delivery {
     private mutating func tokenRefused(_ record: UInt32, _ result: PushResult, now: Moment) {
         let registeredAt = records[record].registeredAtMilliseconds
         let wasRegisteredSince = result.invalidAtMilliseconds >= 0 && registeredAt >= result.invalidAtMilliseconds
-        guard !wasRegisteredSince else { return finishPush(record, .failed, settlement: .final, now: now) }
+        guard !wasRegisteredSince else { return finishPush(record, .failed, settlement: .notShown, now: now) }
         records[record].invalidAtMilliseconds =
             result.invalidAtMilliseconds >= 0 ? result.invalidAtMilliseconds : now.wallMilliseconds
-        records[record].tokenRetirement = result.invalidAtMilliseconds < 0 ? .unconditional : .unlessRegisteredSince
+        records[record].tokenRefusal = result.invalidAtMilliseconds < 0 ? .unconditional : .unlessRegisteredSince
         produce(.invalidation, record)
-        finishPush(record, .unregistered, settlement: .final, now: now)
+        finishPush(record, .unregistered, settlement: .notShown, now: now)
     }
 
     private mutating func retry(
@@ -149,12 +152,12 @@ extension Delivery {
         now: Moment
     ) {
         if isOvertaken(activity) {
-            records[record].settlement = .final
+            records[record].settlement = .notShown
             return overtakeCurrent(of: activity, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         guard records[record].attempts < configuration.attemptsMax else {
-            return finishPush(record, .failed, settlement: .final, now: now)
+            return finishPush(record, .failed, settlement: .notShown, now: now)
         }
         countRetry()
         guard isPermitted else { return postponeRetry(record, of: activity, now: now) }
@@ -189,7 +192,7 @@ extension Delivery {
     /// to another worker, which has reported the start as `unknown` and gone on with what follows it.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
-        if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .final, now: now) }
+        if isPushExpired(record, now: now) { return finishPush(record, .expired, settlement: .notShown, now: now) }
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         if activities[activity].phase == .awaitingRetryBudget, records[record].event != .start {
             putBackCurrent(of: activity, now: now)
@@ -209,7 +212,7 @@ extension Delivery {
     /// A newer state came while the current push backs off: it replaces the push, and waits for the rest of the activity's spacing.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
-        records[record].settlement = .final
+        records[record].settlement = .notShown
         records.passToken(from: record, to: activities[activity].waiting.first)
         supersede(record, by: activities[activity].waiting.first, now: now)
         let heldCredit = activities[activity].phase.holdsCredit

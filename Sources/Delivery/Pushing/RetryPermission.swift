@@ -25,7 +25,7 @@ public struct RetryPermission: Sendable {
         case .accepted: acceptedInRow = min(acceptedInRow + 1, Self.acceptedInRowMin)
         case .retryNow, .retryLater, .ambiguous: acceptedInRow = 0
         // These say something of the push or its token, not of APNs.
-        case .limited, .tokenDead, .rejected: break
+        case .limited, .tokenDead, .tokenSuspect, .rejected: break
         }
     }
 }

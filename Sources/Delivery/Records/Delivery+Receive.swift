@@ -108,7 +108,7 @@ extension Delivery {
         records[index].subject = writer.append(key)
         records[index].registeredAtMilliseconds =
             record.timestampMilliseconds >= 0 ? record.timestampMilliseconds : records[index].receivedMilliseconds
-        recordsAwaitingRedis += 1
+        recordsAwaitingStore += 1
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
             call(.unregisterDevice, index, application: application)

@@ -11,7 +11,8 @@ struct RecordSlot: BitwiseCopyable {
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
-    var settlement: Settlement = .none
+    /// How the command ended after it was admitted to be sent; nil: it was never admitted.
+    var settlement: Settlement?
     /// What the command asks for, or its policy for it: 5 or 10.
     var priority: UInt8 = 0
     /// Changed by `Records.enter`.
@@ -35,7 +36,7 @@ struct RecordSlot: BitwiseCopyable {
     var suppliesToken = false
     /// Results that the record has had before: the command in it now was held, and released by the token that came with the first one.
     var resultsBefore: UInt8 = 0
-    var tokenRetirement = TokenRetirement.none
+    var tokenRefusal = TokenRefusal.none
     /// Index of its policy.
     var policy: UInt8 = 0
     /// Holds its texts for as long as it has its slot.
@@ -167,7 +168,7 @@ struct FollowUps: OptionSet, BitwiseCopyable {
 }
 
 /// Whether the token has to be removed from the activity's (or the device's) hash, since APNs calls it dead.
-enum TokenRetirement: UInt8 {
+enum TokenRefusal: UInt8 {
     case none
     /// Unless it was registered after the time from which APNs calls it dead.
     case unlessRegisteredSince
@@ -211,18 +212,6 @@ enum StartDraw: BitwiseCopyable {
     case drawn(Int64)
     /// Or being given back.
     case refunded(Int64)
-}
-
-/// What the settle script is told of a command that was admitted to be sent.
-public enum Settlement: UInt8, Sendable, BitwiseCopyable {
-    /// Nothing: the command was never admitted to be sent.
-    case none
-    /// APNs took it: the activity shows it now.
-    case accepted
-    /// It is over and was not shown.
-    case final
-    /// A start whose answer was lost.
-    case unknown
 }
 
 /// Which of the two topics that Causeway reads a record came from.

@@ -35,7 +35,7 @@ extension Delivery {
     }
 
     private mutating func finishCounted(_ record: UInt32) -> Bool {
-        precondition(records[record].settlement == .none)
+        precondition(records[record].settlement == nil)
         records.enter(.finished, record)
         records[record].outcome = .superseded
         count(.superseded)

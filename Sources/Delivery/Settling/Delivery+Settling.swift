@@ -11,17 +11,17 @@ extension Delivery {
         if records[record].suppliesToken || records[record].isHeldStart { noteToken(of: record, outcome) }
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
-        if records[record].settlement != .none { call(.settle, record) }
+        if records[record].settlement != nil { call(.settle, record) }
         if records[record].kind == .command, records[record].event == .start {
             refundUnsentStart(record)
             if records[record].isHeldStart, outcome != .held {
                 records[record].followUps.insert(.leaveDevice)
-            } else if records[record].settlement != .none {
+            } else if records[record].settlement != nil {
                 call(.settleDevice, record)
             }
         }
         finishRider(of: record)
-        if records[record].kind == .command, records[record].tokenRetirement == .none,
+        if records[record].kind == .command, records[record].tokenRefusal == .none,
             !records[record].followUps.contains(.registerToken)
         {
             records.freeTokenAndBody(of: record)
@@ -30,7 +30,7 @@ extension Delivery {
 
     /// Ends a registration that brought nothing back, or a tombstone: nothing of it is outstanding.
     mutating func settleWithoutResult(_ record: UInt32) {
-        if records[record].stage == .unregistering { recordsAwaitingRedis -= 1 }
+        if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
     }
 

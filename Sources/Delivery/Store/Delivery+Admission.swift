@@ -1,22 +1,21 @@
 import LiveActivity
 
-/// What becomes of a command by the word of the admit script.
+/// What happens to a command by the store's verdict.
 extension Delivery {
-    mutating func addressed(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let record = call.record
+    mutating func addressed(_ record: UInt32, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let activity = records[record].activity
         precondition(activities[activity].phase == .addressing && activities[activity].current == record)
         switch reply.verdict {
         case .address:
             setAddress(of: record, from: reply)
-            records[record].startDraw = .drawn(reply.number)
+            records[record].startDraw = .drawn(reply.draw)
             activities.enter(.admitting, activity)
-            self.call(.admit, record)
-        case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.number, now: now)
+            call(.admit, record)
+        case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken: hold(record, of: activity)
         default:
             records[record].setReason("unexpected reply of the admit script")
-            finishCurrent(call, .failed, now: now)
+            finishCurrent(record, .failed, now: now)
         }
     }
 
@@ -35,16 +34,15 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    mutating func admitted(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let record = call.record
+    mutating func admitted(_ record: UInt32, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let activity = records[record].activity
         precondition(activities[activity].phase == .admitting && activities[activity].current == record)
         records[record].admittedMilliseconds = now.wallMilliseconds
         switch reply.verdict {
         case .send: admittedToSend(record, of: activity, reply, now: now)
         case .wait:
-            let most = policies[records[record].policy].throttledSpacingMaxMilliseconds
-            activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.number, most)))
+            let most = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
+            activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
         case .noToken:
@@ -52,40 +50,40 @@ extension Delivery {
             hold(record, of: activity)
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record)
-            self.call(.admit, record)
+            call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             // What it was overtaken by may be held: then nobody reads it again, but its token sets it free.
             if records[record].suppliesToken {
                 activities.enter(.registering, activity)
-                return self.call(.register, record)
+                return call(.register, record)
             }
             awaitCarrier(of: activity, now: now)
-        case .held: finishCurrent(call, .held, now: now)
-        case .unchanged: finishCurrent(call, .unchanged, now: now)
-        case .ended, .tooOld, .superseded, .duplicate, .unknown: notAdmitted(call, reply.verdict, now: now)
+        case .held: finishCurrent(record, .held, now: now)
+        case .unchanged: finishCurrent(record, .unchanged, now: now)
+        case .ended, .tooOld, .superseded, .duplicate, .unknown: notAdmitted(record, reply.verdict, now: now)
         case .alertHeld, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             records[record].setReason("unexpected reply of the admit script")
-            finishCurrent(call, .failed, now: now)
+            finishCurrent(record, .failed, now: now)
         }
     }
 
-    private mutating func notAdmitted(_ call: RedisCall, _ verdict: ScriptReply.Verdict, now: Moment) {
+    private mutating func notAdmitted(_ record: UInt32, _ verdict: StoreVerdict, now: Moment) {
         switch verdict {
         case .superseded:
             // A start that backed off was admitted once, and all is known of it: from now on it is a duplicate.
-            if records[call.record].event == .start, records[call.record].attempts > 0 {
-                records[call.record].settlement = .final
+            if records[record].event == .start, records[record].attempts > 0 {
+                records[record].settlement = .notShown
             }
-            finishCurrent(call, .superseded, now: now)
-        case .duplicate: finishCurrent(call, .duplicate, now: now)
+            finishCurrent(record, .superseded, now: now)
+        case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .unknown:
             // Another record of this start was admitted, and nobody has said what came of it. From now on it is a duplicate.
-            records[call.record].settlement = .unknown
-            finishCurrent(call, .unknown, now: now)
+            records[record].settlement = .unknown
+            finishCurrent(record, .unknown, now: now)
         default:
-            if verdict == .tooOld { records[call.record].setReason("activityOver8Hours") }
-            finishCurrent(call, .ended, now: now)
+            if verdict == .tooOld { records[record].setReason("activityOver8Hours") }
+            finishCurrent(record, .ended, now: now)
         }
     }
 
@@ -104,7 +102,12 @@ extension Delivery {
         call(.refundStart, record)
     }
 
-    private mutating func admittedToSend(_ record: UInt32, of activity: UInt32, _ reply: ScriptReply, now: Moment) {
+    private mutating func admittedToSend(
+        _ record: UInt32,
+        of activity: UInt32,
+        _ reply: StoreReply<UnsafeRawBufferPointer>,
+        now: Moment
+    ) {
         if records[record].event == .start {
             records[record].allowance.priority = records[record].priority
         } else {
@@ -112,19 +115,19 @@ extension Delivery {
             setPriority(of: record, from: reply)
         }
         let slot = records[record]
-        activities[activity].rest(until: now.monotonicMilliseconds + policies[slot.policy].spacingMilliseconds)
+        activities[activity].rest(until: now.monotonicMilliseconds + policies[slot.policy].pace.spacingMilliseconds)
         let pool = PoolIndex(application: slot.application, environment: slot.environment)
-        let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.number)
+        let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.timestamp)
         guard pools.hasPool(pool), slot.tokenCount > 0, isTimestampValid else {
-            records[record].settlement = .final
+            records[record].settlement = .notShown
             let reason: StaticString =
                 pools.hasPool(pool) ? "unexpected reply of the admit script" : "no key for this environment"
             records[record].setReason(reason)
             finish(record, .failed)
             return endTurn(activity, now: now)
         }
-        records[record].sentTimestamp = reply.number
-        setBodyTimestamp(reply.number, of: record)
+        records[record].sentTimestamp = reply.timestamp
+        setBodyTimestamp(reply.timestamp, of: record)
         // A start that backed off has both: its default expiration holds from its first admission on.
         if slot.event != .start || slot.attempts == 0 { records[record].apnsIdentifier = randomness.nextIdentifier() }
         if slot.event == .start, slot.attempts == 0 { setSentExpiration(of: record, now: now) }
@@ -132,13 +135,16 @@ extension Delivery {
         pools.appendReady(record, to: pool)
     }
 
-    private mutating func setAddress(of record: UInt32, from reply: ScriptReply) {
-        records.setToken(of: record, reply.token)
-        records[record].environment = reply.environment
-        records[record].registeredAtMilliseconds = reply.registeredAtMilliseconds
+    private mutating func setAddress(of record: UInt32, from reply: StoreReply<UnsafeRawBufferPointer>) {
+        guard let registration = reply.registration else {
+            return records.setToken(of: record, .init(start: nil, count: 0))
+        }
+        records.setToken(of: record, registration.token)
+        records[record].environment = registration.environment
+        records[record].registeredAtMilliseconds = registration.registeredAtMilliseconds
     }
 
-    private mutating func setPriority(of record: UInt32, from reply: ScriptReply) {
+    private mutating func setPriority(of record: UInt32, from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
         records[record].allowance = Allowance(
             priority: isKnown ? reply.priority : records[record].priority,
@@ -163,32 +169,32 @@ extension Delivery {
         call(.hold, record)
     }
 
-    mutating func held(_ call: RedisCall, _ reply: ScriptReply, now: Moment) {
-        let activity = records[call.record].activity
-        precondition(activities[activity].phase == .holding && activities[activity].current == call.record)
+    mutating func held(_ record: UInt32, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
+        let activity = records[record].activity
+        precondition(activities[activity].phase == .holding && activities[activity].current == record)
         switch reply.verdict {
-        case .held: finishCurrent(call, .held, now: now)
-        case .superseded: finishCurrent(call, .superseded, now: now)
+        case .held: finishCurrent(record, .held, now: now)
+        case .superseded: finishCurrent(record, .superseded, now: now)
         case .full:
-            records[call.record].setReason("heldStartsFull")
-            finishCurrent(call, .failed, now: now)
+            records[record].setReason("heldStartsFull")
+            finishCurrent(record, .failed, now: now)
         // Another worker has sent it since it was admitted here.
-        case .duplicate: finishCurrent(call, .duplicate, now: now)
+        case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .retry:
             // A token registered between the two calls.
-            let isStart = records[call.record].event == .start
+            let isStart = records[record].event == .start
             activities.enter(isStart ? .addressing : .admitting, activity)
-            self.call(isStart ? .address : .admit, call.record)
+            call(isStart ? .address : .admit, record)
         default:
-            records[call.record].setReason("unexpected reply of the admit script")
-            finishCurrent(call, .failed, now: now)
+            records[record].setReason("unexpected reply of the admit script")
+            finishCurrent(record, .failed, now: now)
         }
     }
 
-    mutating func finishCurrent(_ call: RedisCall, _ outcome: Outcome, now: Moment) {
-        let activity = records[call.record].activity
-        precondition(activities[activity].current == call.record)
-        finish(call.record, outcome)
+    mutating func finishCurrent(_ record: UInt32, _ outcome: Outcome, now: Moment) {
+        let activity = records[record].activity
+        precondition(activities[activity].current == record)
+        finish(record, outcome)
         endTurn(activity, now: now)
     }
 }

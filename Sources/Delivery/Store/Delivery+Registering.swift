@@ -36,23 +36,23 @@ extension Delivery {
     }
 
     /// A token registered. What was held for it goes on as if it had come with the registration's record, which is settled with it.
-    mutating func registered(_ record: UInt32, _ reply: ScriptReply, now: Moment) {
+    mutating func registered(_ record: UInt32, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         if records[record].stage == .current {
-            return registeredOvertaken(record, overtakenByHeld: reply.heldCommand.count > 0, now: now)
+            return registeredOvertaken(record, overtakenByHeld: reply.heldCommand != nil, now: now)
         }
-        guard reply.verdict == .registered, reply.heldCommand.count > 0 else { return settleWithoutResult(record) }
+        guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
         // Left to the next owner, who may be this lane: what waits here must not be taken for what comes then.
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
-            let command = try Command.decode(reply.heldCommand)
+            let command = try Command.decode(held)
             let slot = records[record]
             records.enter(.received, record)
             // A policy that is not configured any more is no reason to lose a state that was accepted once.
             records[record].policy =
-                policy(of: command, of: slot.application, in: reply.heldCommand)
+                policy(of: command, of: slot.application, in: held)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
-            fill(record, with: command, from: reply.heldCommand, trace: slot.bytes(slot.trace))
-            records.setBody(of: record, to: command, from: reply.heldCommand)
+            fill(record, with: command, from: held, trace: slot.bytes(slot.trace))
+            records.setBody(of: record, to: command, from: held)
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start { keepToken(of: slot, for: record) }
             records.free(contentOf: slot)

@@ -34,7 +34,7 @@ extension Delivery {
             guard isCarrier else { return true }
         }
         // If it were settled now, its alert would count as sent or replaced, though the newer command may still be dropped.
-        if records[newer].hasAlert, records[older].event != .start { records[older].settlement = .none }
+        if records[newer].hasAlert, records[older].event != .start { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
 
@@ -93,13 +93,14 @@ extension Delivery {
         return Body.count(slot.pointee.body.bytes, slot.pointee.layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// The command that Redis holds carries an alert: the one that is being admitted takes it over if it fits.
-    mutating func carryHeldAlert(of reply: ScriptReply, on record: UInt32) {
+    /// The command that the store holds carries an alert: the one that is being admitted takes it over if it fits.
+    mutating func carryHeldAlert(of reply: StoreReply<UnsafeRawBufferPointer>, on record: UInt32) {
         records[record].heldAlert = .takenOver
+        guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
-            let held = try Command.decode(reply.heldCommand)
+            let held = try Command.decode(heldCommand)
             guard held.hasAlert, !records[record].hasAlert else { return }
-            let alert = held.alert.bytes(in: reply.heldCommand)
+            let alert = held.alert.bytes(in: heldCommand)
             guard hasRoom(forAlertOf: alert.count, in: record) else {
                 records[record].heldAlert = .doesNotFit
                 return
@@ -128,7 +129,7 @@ extension Delivery {
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
-        records[rider].settlement = .none
+        records[rider].settlement = nil
         let activity = records[rider].activity
         let head = activities[activity].waiting.first
         let isOvertaken =

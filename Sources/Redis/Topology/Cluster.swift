@@ -33,6 +33,7 @@ final class Cluster {
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private weak var handler: (any RedisHandler)?
+    private let makeSession: () -> any RedisSession
     private let lookup: SlotMapLookup
 
     /// A place that is nil is free. Places do not move: the slots and the asked keys name them.
@@ -51,12 +52,20 @@ final class Cluster {
     private var refreshedAtMilliseconds = Int64.min
     private var pause = ReconnectPause()
 
-    /// - Parameter handler: held weakly.
-    init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
+    /// - Parameters:
+    ///   - handler: held weakly.
+    ///   - makeSession: called once for each server.
+    init(
+        loop: EventLoop,
+        configuration: RedisConfiguration,
+        handler: any RedisHandler,
+        makeSession: @escaping () -> any RedisSession
+    ) {
         precondition(configuration.url.database == 0, "a cluster has one database")
         self.loop = loop
         self.configuration = configuration
         self.handler = handler
+        self.makeSession = makeSession
         lookup = SlotMapLookup(loop: loop, configuration: configuration)
         owners = ContiguousArray(repeating: SlotMap.unowned, count: KeyPlace.slotCount)
     }
@@ -86,7 +95,7 @@ final class Cluster {
 
     // MARK: - Keys
 
-    func connection(for key: HashKey) -> RedisConnection? {
+    func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         let place = KeyPlace(key)
         if asks.count > 0, let node = asks.node(for: place.fingerprint) {
             return askedConnection(node, place.fingerprint)
@@ -131,8 +140,14 @@ final class Cluster {
         guard let free else { return nil }
         var own = configuration
         own.url = configuration.url.at(location)
-        own.admissionsPerCommandMax = 1
-        let connection = RedisConnection(loop: loop, configuration: own, handler: handler, owner: self)
+        own.callsPerCommandMax = 1
+        let connection = RedisConnection(
+            loop: loop,
+            configuration: own,
+            session: makeSession(),
+            handler: handler,
+            owner: self
+        )
         nodes[free] = Node(location: location, isMapped: false)
         connections[free] = connection
         connection.connect()
@@ -290,7 +305,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, answering: connection.location) {
             follow(redirection, keyFingerprint: call.keyFingerprint)
-        } else if call.kind.script != nil, RedisError(reply: error).concernsSlots {
+        } else if call.kind == .call, RedisError(reply: error).concernsSlots {
             requestRefresh()
         }
     }

@@ -1,4 +1,4 @@
-/// Where a key stands in a cluster, and by what a single key is known again: both from one pass over its bytes.
+/// Where a key is in a cluster, and a fingerprint to recognize it by.
 struct KeyPlace: Equatable {
     /// Slots of a cluster, whatever its size.
     static let slotCount = 16_384
@@ -8,48 +8,34 @@ struct KeyPlace: Equatable {
     /// A hash of the whole key. Never 0, which stands for no key.
     var fingerprint: UInt64
 
-    /// A key is `{app=identifier}`, so its hash tag begins with the first byte after the brace and ends at the first closing brace: the
-    /// key's own last byte, or one that the identifier holds. It is not empty: an app comes before anything that could be a brace.
-    init(_ key: HashKey) {
-        var checksum = CRC16()
-        checksum.take(key.app)
-        key.withStoredIdentifier { sign, identifier in
-            checksum.take(sign)
-            let tagEnd = identifier.firstIndex(of: UInt8(ascii: "}")) ?? identifier.endIndex
-            checksum.take(UnsafeRawBufferPointer(rebasing: identifier[..<tagEnd]))
-        }
-        slot = Int(checksum.value) % Self.slotCount
-
+    init(_ key: UnsafeRawBufferPointer) {
+        slot = Self.slot(of: key)
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// The slot of any key, by the rule of the cluster specification: the hash tag if there is one and it is not empty, else all of it.
-    static func slot(of key: [UInt8]) -> Int {
-        var tag = key[...]
+    /// The slot of a key by the rule of the cluster specification: of the hash tag if there is one that is not empty, else of the whole key.
+    static func slot(of key: UnsafeRawBufferPointer) -> Int {
+        var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
-            let rest = key[(opening + 1)...]
-            if let closing = rest.firstIndex(of: UInt8(ascii: "}")), closing > rest.startIndex {
-                tag = rest[..<closing]
+            let rest = UnsafeRawBufferPointer(rebasing: key[(opening + 1)...])
+            if let closing = rest.firstIndex(of: UInt8(ascii: "}")), closing > 0 {
+                tag = UnsafeRawBufferPointer(rebasing: rest[..<closing])
             }
         }
         var checksum = CRC16()
-        tag.withUnsafeBytes { checksum.take($0) }
+        checksum.take(tag)
         return Int(checksum.value) % slotCount
     }
 }
 
 /// Tells keys apart that are asked for at about the same time: eight bytes in one step, each step one multiplication.
-struct KeyFingerprint {
+public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
-    init(_ key: HashKey) {
-        take(key.app)
-        take(UInt64(key.kind.rawValue))
-        take(key.identifier)
-    }
+    public init(_ key: UnsafeRawBufferPointer) { take(key) }
 
     /// Never 0.
-    var value: UInt64 { hash == 0 ? 1 : hash }
+    public var value: UInt64 { hash == 0 ? 1 : hash }
 
     private mutating func take(_ bytes: UnsafeRawBufferPointer) {
         var offset = 0
@@ -94,9 +80,5 @@ private struct CRC16 {
             checksum = checksum << 8 ^ table[Int(UInt8(truncatingIfNeeded: checksum >> 8) ^ byte)]
         }
         value = checksum
-    }
-
-    mutating func take(_ byte: UInt8) {
-        value = value << 8 ^ Self.table[Int(UInt8(truncatingIfNeeded: value >> 8) ^ byte)]
     }
 }

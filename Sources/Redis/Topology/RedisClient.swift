@@ -13,18 +13,36 @@ public final class RedisClient {
 
     private let kind: Kind
 
-    /// - Parameter handler: held weakly.
-    public init(loop: EventLoop, configuration: RedisConfiguration, handler: any RedisHandler) {
+    /// - Parameters:
+    ///   - handler: held weakly.
+    ///   - makeSession: called once for each server that is connected to; each call of a server goes over its session.
+    public init(
+        loop: EventLoop,
+        configuration: RedisConfiguration,
+        handler: any RedisHandler,
+        makeSession: @escaping () -> any RedisSession
+    ) {
         switch configuration.topology {
         case .single:
-            kind = .single(RedisConnection(loop: loop, configuration: configuration, handler: handler))
+            let session = makeSession()
+            kind = .single(
+                RedisConnection(loop: loop, configuration: configuration, session: session, handler: handler)
+            )
         case .sentinel(let sentinels):
             let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
             let owner = SentinelOwner(lookup)
-            let connection = RedisConnection(loop: loop, configuration: configuration, handler: handler, owner: owner)
+            let connection = RedisConnection(
+                loop: loop,
+                configuration: configuration,
+                session: makeSession(),
+                handler: handler,
+                owner: owner
+            )
             kind = .sentinel(connection, owner)
         case .cluster:
-            kind = .cluster(Cluster(loop: loop, configuration: configuration, handler: handler))
+            kind = .cluster(
+                Cluster(loop: loop, configuration: configuration, handler: handler, makeSession: makeSession)
+            )
         }
     }
 
@@ -80,7 +98,7 @@ public final class RedisClient {
 
     /// The connection for one call with this key, which is to be issued at once. Nil if the key's server is not ready now; `redisReady`
     /// will tell.
-    public func connection(for key: HashKey) -> RedisConnection? {
+    public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil
         case .cluster(let cluster): cluster.connection(for: key)

@@ -1,3 +1,4 @@
+import ActivityStore
 import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration

@@ -1,3 +1,4 @@
+import ActivityStore
 import LiveActivity
 
 extension ActivityReport {

@@ -1,6 +1,6 @@
+import ActivityStore
 import CausewayWorker
 import LiveActivity
-import Redis
 
 extension ActivityReport {
     /// What the activity's hash says, by a policy's numbers.
@@ -11,7 +11,7 @@ extension ActivityReport {
         policy: Policy,
         nowMilliseconds now: Int64
     ) {
-        let numbers = PaceNumbers(policy)
+        let numbers = policy.pace
         self.init(
             app: app.bundleIdentifier,
             activity: activity,
@@ -22,12 +22,12 @@ extension ActivityReport {
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
             newest: inspection.newest.map(Newest.init),
             sent: inspection.sent.map {
-                Sent(timestamp: Int64(clamping: $0.timestampSeconds), atMilliseconds: $0.atMilliseconds)
+                Sent(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
             },
             shownDigest: inspection.shownDigest,
             held: inspection.held.map {
                 HeldCommand(
-                    version: Version($0.version),
+                    version: $0.version,
                     record: JSONValue(parsing: $0.command) ?? .null,
                     carriesAlert: $0.carriesAlert
                 )
@@ -58,7 +58,7 @@ extension DeviceReport {
             nowMilliseconds: now,
             policy: policy.name,
             starts: ActivityReport.Budget(
-                inspection.startBudget(BucketNumbers(policy.startBudget), nowMilliseconds: now)
+                inspection.startBudget(policy.startBudget, nowMilliseconds: now)
             ),
             addresses: inspection.slots.map { slot in
                 Address(
@@ -67,7 +67,7 @@ extension DeviceReport {
                     registeredAtMilliseconds: slot.registeredAtMilliseconds,
                     held: slot.held.map {
                         HeldCommand(
-                            version: Version($0.version),
+                            version: $0.version,
                             record: JSONValue(parsing: $0.command) ?? .null,
                             carriesAlert: true
                         )
@@ -78,37 +78,18 @@ extension DeviceReport {
     }
 }
 
-extension Version {
-    fileprivate init(_ version: ScriptVersion) {
-        self.init(timestamp: Int64(clamping: version.timestampSeconds), sequence: version.sequence)
-    }
-}
-
 extension ActivityReport.Token {
     fileprivate init(_ token: InspectedToken) {
         self.init(
             fingerprint: TokenFingerprint.text(of: token.token),
-            environment: token.environment == .production ? .production : .sandbox
+            environment: token.environment
         )
     }
 }
 
 extension ActivityReport.Newest {
     fileprivate init(_ newest: ActivityInspection.Newest) {
-        self.init(version: Version(newest.version), isEnd: newest.isEnd, state: ActivityReport.State(newest.state))
-    }
-}
-
-extension ActivityReport.State {
-    fileprivate init(_ state: ActivityInspection.State) {
-        switch state {
-        case .waiting: self = .waiting
-        case .sending: self = .sending
-        case .startSending: self = .startSending
-        case .held: self = .held
-        case .settled: self = .settled
-        case .notShown: self = .notShown
-        }
+        self.init(version: newest.version, isEnd: newest.isEnd, state: newest.state)
     }
 }
 
@@ -117,7 +98,7 @@ extension ActivityReport.Budget {
         self.init(
             left: budget.left,
             pushes: budget.numbers.pushes,
-            reserved: budget.numbers.reserved,
+            reserved: budget.numbers.reservedForAlerts,
             fullAtMilliseconds: budget.fullAtMilliseconds
         )
     }

@@ -1,3 +1,4 @@
+import ActivityStore
 import LiveActivity
 
 extension ActivityReport {
@@ -99,7 +100,7 @@ extension ActivityReport {
     static let lifeMilliseconds: Int64 = 28_800_000
 }
 
-extension ActivityReport.State {
+extension ActivityInspection.State {
     var words: String {
         switch self {
         case .waiting: "waits in a worker, for its pace or a token"

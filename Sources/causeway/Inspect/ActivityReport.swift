@@ -1,3 +1,4 @@
+import ActivityStore
 import LiveActivity
 
 /// What is known of one activity. Times are UNIX milliseconds by Redis' clock, which all decisions go by.
@@ -8,26 +9,11 @@ struct ActivityReport {
         var environment: DeviceEnvironment
     }
 
-    /// How far the newest version has come.
-    enum State: String {
-        /// It is with a worker, and waits for its pace or a token.
-        case waiting
-        /// It was given out to be sent; the answer is not known yet.
-        case sending
-        /// The same for a start.
-        case startSending
-        /// It waits in Redis for a token.
-        case held
-        case settled
-        /// Settled, and the activity goes on showing what it showed.
-        case notShown
-    }
-
     /// The newest version that was admitted.
     struct Newest: Equatable {
         var version: Version
         var isEnd: Bool
-        var state: State
+        var state: ActivityInspection.State
     }
 
     struct Sent: Equatable {

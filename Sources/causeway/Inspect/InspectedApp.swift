@@ -1,5 +1,5 @@
+import ActivityStore
 import LiveActivity
-import Redis
 
 /// An app of the configuration, and the numbers that its activities are paced by.
 struct InspectedApp {

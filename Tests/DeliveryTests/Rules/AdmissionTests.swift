@@ -7,10 +7,10 @@ import Testing
     static let start = CoreHarness.startSeconds
 
     @Test(arguments: [
-        (ScriptReply.Verdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
+        (StoreVerdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
         (.unchanged, "unchanged"),
     ])
-    func aVerdictThatIsAnOutcomeIsPublishedAndNothingIsSettledInRedis(verdict: ScriptReply.Verdict, outcome: String) {
+    func aVerdictThatIsAnOutcomeIsPublishedAndNothingIsSettledInRedis(verdict: StoreVerdict, outcome: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(verdict)
@@ -31,9 +31,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ScriptReply.Verdict.address, .retry, .registered, .stale, .unregistered, .settled,
+        StoreVerdict.address, .retry, .registered, .stale, .unregistered, .settled,
     ])
-    func aReplyThatNoScriptGivesFailsTheCommandAndNotTheLane(verdict: ScriptReply.Verdict) {
+    func aReplyThatNoScriptGivesFailsTheCommandAndNotTheLane(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -42,8 +42,8 @@ import Testing
         #expect(core.waiting == ["admit b.u1"])
     }
 
-    @Test(arguments: [ScriptReply.Verdict.send, .held, .registered, .settled])
-    func anAddressThatNoScriptGivesFailsTheStartAndNotTheLane(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
+    func anAddressThatNoScriptGivesFailsTheStartAndNotTheLane(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -58,7 +58,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send, number: timestamp)
         #expect(core.outcomes == ["u1 failed"])
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
     }
 
     @Test func anEmptyTokenFailsTheCommand() {
@@ -74,7 +74,7 @@ import Testing
         core.reply(.send, environment: .sandbox)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "no key for this environment")
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
     }
 
     @Test func thePushCarriesTheAdmittedTimestampAndToken() throws {

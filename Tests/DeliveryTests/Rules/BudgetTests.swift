@@ -14,8 +14,8 @@ import Testing
     func whatACommandAsksOfTheBudget(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
         let core = CoreHarness()
         core.receive(record)
-        #expect(try core.calledView.asksForHighPriority == isHigh)
-        #expect(try core.calledView.mayUseReserve == mayUseReserve)
+        #expect(try core.called.admission?.asksForHighPriority == isHigh)
+        #expect(try core.called.admission?.mayUseReserve == mayUseReserve)
     }
 
     @Test func aPushThatTheBudgetDoesNotAllowGoesAtFive() throws {
@@ -63,7 +63,7 @@ import Testing
         core.push()
         core.answer(.retryLater)
         core.elapse(1_010)
-        #expect(try core.calledView.asksForHighPriority)
+        #expect(try core.called.admission?.asksForHighPriority == true)
         core.reply(.send, priority: 10)
         #expect(try #require(core.push()).priority == 10)
     }
@@ -103,7 +103,7 @@ import Testing
         core.carry(.limited)
         core.acknowledgeSettlements()
         #expect(core.outcomes == ["u1 failed"])
-        #expect(core.settlements == ["u1 limited", "u1 final"])
+        #expect(core.settlements == ["u1 limited", "u1 notShown"])
     }
 
     @Test func aLimitThatRedisRefusesStopsNothing() {
@@ -196,8 +196,8 @@ import Testing
         #expect(core.results.first?.reason == "startBudget")
     }
 
-    @Test(arguments: [ScriptReply.Verdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
-    func aStartThatIsNotSentGivesItsDrawBack(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
+    func aStartThatIsNotSentGivesItsDrawBack(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)

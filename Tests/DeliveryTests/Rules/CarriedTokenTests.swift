@@ -8,12 +8,12 @@ import Testing
         #""token":"\#(token)","environment":"production","#
     }
 
-    private static let verdicts: [(ScriptReply.Verdict, String)] = [
+    private static let verdicts: [(StoreVerdict, String)] = [
         (.superseded, "superseded"), (.duplicate, "duplicate"), (.ended, "ended"), (.tooOld, "ended"),
     ]
 
     @Test(arguments: verdicts)
-    func whatIsHeldGoesOutWhenTheCommandThatBroughtTheTokenIsRefused(verdict: ScriptReply.Verdict, outcome: String) {
+    func whatIsHeldGoesOutWhenTheCommandThatBroughtTheTokenIsRefused(verdict: StoreVerdict, outcome: String) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
@@ -39,16 +39,20 @@ import Testing
         core.endBatch()
         core.reply(.duplicate)
         core.acknowledgeAll()
-        let view = try core.calledView
-        #expect(String(decoding: view.token, as: UTF8.self) == "abcdef0123456789")
-        #expect(view.environment == .production)
-        #expect(view.registeredAtMilliseconds == TokenTests.startMilliseconds - 70)
-        #expect(view.frequentUpdates == nil && view.shows == nil)
-        #expect(view.resultsBefore == 1)
+        let token = TokenRegistration(
+            token: Array("abcdef0123456789".utf8),
+            environment: .production,
+            registeredAtMilliseconds: TokenTests.startMilliseconds - 70
+        )
+        guard case .register(token, nil, nil) = try core.called.operation else {
+            Issue.record("\(try core.called)")
+            return
+        }
+        #expect(try core.calledView.resultsBefore == 1)
     }
 
-    @Test(arguments: [ScriptReply.Verdict.registered, .stale])
-    func aCommandForWhoseTokenNothingIsHeldIsSettled(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.registered, .stale])
+    func aCommandForWhoseTokenNothingIsHeldIsSettled(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -59,8 +63,8 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test(arguments: [ScriptReply.Verdict.unchanged, .held])
-    func nothingIsAskedForACommandThatWasTheNewest(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.unchanged, .held])
+    func nothingIsAskedForACommandThatWasTheNewest(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)

@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// Rules 3, 5 and 6 on what waits: newer states replace older ones before Redis hears of them.

@@ -1,3 +1,4 @@
+import ActivityStore
 import Delivery
 import LiveActivity
 import Testing
@@ -23,7 +24,7 @@ final class CoreHarness {
     private var nextOffsets: [UInt32: Int64] = [:]
 
     /// Made and not replied to, oldest first.
-    private(set) var calls: [RedisCall] = []
+    private(set) var calls: [StoreCall<[UInt8]>] = []
     /// Sent and not answered, oldest first.
     private(set) var pushes: [UInt32] = []
     /// Handed to the producer and not reported, oldest first.
@@ -137,7 +138,7 @@ final class CoreHarness {
 
     func acknowledgeSettlements() {
         while let position = calls.firstIndex(where: \.isSettlement) {
-            delivery.redisReplied(calls.remove(at: position), ScriptReply(.settled), now: now)
+            delivery.storeReplied(tag: calls.remove(at: position).tag, StoreReply(.settled), now: now)
             collect()
         }
     }
@@ -152,7 +153,7 @@ final class CoreHarness {
     /// Answers the oldest call, or the newest, that is not of the settle script. A `send` allows the command's own timestamp, unless
     /// told otherwise.
     func reply(
-        _ verdict: ScriptReply.Verdict,
+        _ verdict: StoreVerdict,
         number: Int64? = nil,
         token: String = token,
         environment: DeviceEnvironment = .production,
@@ -163,35 +164,27 @@ final class CoreHarness {
         budgetLeft: Int = -1,
         toNewest: Bool = false
     ) {
-        let isScriptCall = { (call: RedisCall) in !call.isSettlement }
-        let position = toNewest ? calls.lastIndex(where: isScriptCall) : calls.firstIndex(where: isScriptCall)
+        let isAwaited = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
+        let position = toNewest ? calls.lastIndex(where: isAwaited) : calls.firstIndex(where: isAwaited)
         guard let position else {
             Issue.record("no call waits for a reply")
             return
         }
         let call = calls.remove(at: position)
-        let timestamp = delivery.view(call.record).version.timestamp
-        Array(token.utf8)
-            .withUnsafeBytes { token in
-                Array(held.utf8)
-                    .withUnsafeBytes { held in
-                        delivery.redisReplied(
-                            call,
-                            ScriptReply(
-                                verdict,
-                                number: number ?? (verdict == .send ? timestamp : 0),
-                                environment: environment,
-                                registeredAtMilliseconds: registeredAtMilliseconds,
-                                token: token,
-                                heldCommand: held,
-                                priority: priority,
-                                isDemoted: isDemoted,
-                                budgetLeft: budgetLeft
-                            ),
-                            now: now
-                        )
-                    }
-            }
+        var reply = StoreReply<[UInt8]>(verdict)
+        reply.timestamp = number ?? delivery.view(call.ticket.record).version.timestamp
+        reply.waitMilliseconds = number ?? 0
+        reply.draw = number ?? 0
+        reply.registration = TokenRegistration(
+            token: Array(token.utf8),
+            environment: environment,
+            registeredAtMilliseconds: registeredAtMilliseconds
+        )
+        if !held.isEmpty { reply.heldCommand = Array(held.utf8) }
+        reply.priority = priority
+        reply.isDemoted = isDemoted
+        reply.budgetLeft = budgetLeft
+        reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
         collect()
     }
 
@@ -199,7 +192,7 @@ final class CoreHarness {
     func loseRedis(pauses: Bool = false) {
         let lost = calls
         calls.removeAll()
-        for call in lost { delivery.redisFailed(call, pauses: pauses, now: now) }
+        for call in lost { delivery.storeFailed(tag: call.tag, pauses ? .busy : .unanswered, now: now) }
         collect()
     }
 
@@ -210,7 +203,8 @@ final class CoreHarness {
             return
         }
         calls.removeFirst()
-        Array(reason.utf8).withUnsafeBytes { delivery.redisRefused(call, reason: $0, now: now) }
+        Array(reason.utf8)
+            .withUnsafeBytes { delivery.storeFailed(tag: call.tag, .refused, reason: $0, now: now) }
         collect()
     }
 
@@ -301,13 +295,13 @@ final class CoreHarness {
 
     /// Takes what the core wants done.
     private func collect() {
-        while let call = delivery.nextRedisCall(now: now) {
-            delivery.redisCallTaken()
+        while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
+            delivery.storeCallTaken()
             calls.append(call)
-            let view = delivery.view(call.record)
-            switch call.kind {
-            case .settle: settlements.append("\(view.name) \(view.settlement)")
-            case .settleDevice: settlements.append("\(view.name) \(view.settlement) (device)")
+            let view = delivery.view(call.ticket.record)
+            switch call.operation {
+            case .settle(_, let settlement, _, _): settlements.append("\(view.name) \(settlement)")
+            case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .limit: settlements.append("\(view.name) limited")
             case .refundStart: settlements.append("\(view.name) refunded")
             default: break
@@ -333,7 +327,7 @@ extension CoreHarness {
 
     /// What waits for a reply, settlements aside, as `admit u1`.
     var waiting: [String] {
-        calls.filter { !$0.isSettlement }.map { "\($0.kind) \(delivery.view($0.record).name)" }
+        calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
     }
 
     var committableOffset: Int64? { committableOffset(commands) }
@@ -344,7 +338,7 @@ extension CoreHarness {
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
     var recordsFinished: Int { delivery.recordsFinished }
-    var recordsAwaitingRedis: Int { delivery.recordsAwaitingRedis }
+    var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
     func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
     func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
@@ -354,18 +348,23 @@ extension CoreHarness {
     func outstanding(_ place: UInt32) -> Int { delivery.outstanding(place) }
     func committableOffset(_ place: UInt32) -> Int64? { delivery.committableOffset(place) }
 
-    /// The record of the oldest call, as the shell sees it that makes the call.
+    /// The oldest call.
+    var called: StoreCall<[UInt8]> {
+        get throws { try #require(calls.first) }
+    }
+
+    /// The record of the oldest call.
     var calledView: RecordView {
-        get throws { delivery.view(try #require(calls.first).record) }
+        get throws { delivery.view(try #require(calls.first).ticket.record) }
     }
 }
 
-extension RedisCall {
-    /// Of the settle script.
+extension StoreCall {
+    /// A settlement, or what only keeps records up to date.
     fileprivate var isSettlement: Bool {
-        switch kind {
-        case .settle, .settleDevice, .limit, .refundStart: true
-        case .address, .admit, .hold, .register, .unregisterActivity, .unregisterDevice: false
+        switch operation {
+        case .settle, .settleStart, .limit, .refundStart: true
+        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .unregister: false
         }
     }
 }

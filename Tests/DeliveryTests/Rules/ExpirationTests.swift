@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// Rule 2: what is past its expiration is not sent, wherever it was when it passed.
@@ -49,7 +50,7 @@ import Testing
         core.elapse(1_000)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 expired"])
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
     }
 
     @Test func aStateIsNotLostByTheExpirationThatItIsSentWithByDefault() throws {
@@ -118,7 +119,7 @@ import Testing
         core.carry(.retryNow)
         core.elapse(1_000)
         #expect(core.outcomes == ["u1 expired"])
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
         #expect(core.push() == nil)
     }
 }

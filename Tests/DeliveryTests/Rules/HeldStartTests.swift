@@ -27,10 +27,10 @@ import Testing
             #expect(core.waiting == [], "Redis still holds this one")
             core.acknowledgeSettlements()
             #expect(core.waiting == ["register \(activity)"])
-            let view = try core.calledView
-            #expect(String(decoding: view.device, as: UTF8.self) == "d" && view.followsHeldStart)
-            #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
-            #expect(view.registeredAtMilliseconds == TokenTests.startMilliseconds)
+            let call = try core.called
+            #expect(call.subject.identifier == Array("d".utf8) && call.after?.activity == Array(activity.utf8))
+            #expect(call.registration?.token == Array(CoreHarness.token.utf8))
+            #expect(call.registration?.registeredAtMilliseconds == TokenTests.startMilliseconds)
         }
         #expect(core.committableOffset(core.registrations) == 0)
         core.reply(.registered)
@@ -40,8 +40,8 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test(arguments: [ScriptReply.Verdict.duplicate, .superseded, .ended])
-    func oneThatIsNotSentIsHeldNoLonger(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended])
+    func oneThatIsNotSentIsHeldNoLonger(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -121,7 +121,7 @@ import Testing
         #expect(core.settlements == [], "the one that waits has yet to be sent")
         core.acknowledgeAll()
         #expect(core.waiting == ["register a"])
-        #expect(try core.calledView.followsHeldStart, "the next is asked for, not this one again")
+        #expect(try core.called.after != nil, "the next is asked for, not this one again")
     }
 
     /// Whatever Redis says, a record ends.

@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// What a lane holds is bounded, and what is above the bound waits where a newer state still replaces it.

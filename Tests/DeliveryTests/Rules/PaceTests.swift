@@ -143,7 +143,7 @@ import Testing
         core.elapse(1_000)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
         #expect(core.waiting == ["admit u2"])
     }
 

@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// Partitions come and go: what is let go, what is finished first, and what counts for whom (design §9).
@@ -109,7 +110,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(
-            core.settlements == ["s1 final", "s1 final (device)"],
+            core.settlements == ["s1 notShown", "s1 notShown (device)"],
             "it keeps its draw, and is over for its other records"
         )
     }

@@ -71,9 +71,6 @@ import Testing
     }
 
     private func heldCommand(of core: CoreHarness) throws -> String {
-        var writer = JSONWriter()
-        let view = try core.calledView
-        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
-        return String(decoding: writer.bytes, as: UTF8.self)
+        String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
     }
 }

@@ -206,7 +206,7 @@ private struct OutagePool {
 }
 
 extension CoreHarness {
-    fileprivate var hasCall: Bool { calls.contains { $0.kind == .admit } }
+    fileprivate var hasCall: Bool { calls.contains { $0.ticket.purpose == .admit } }
 
     /// A stream is free, and a push that was sent before may go, or not.
     @discardableResult

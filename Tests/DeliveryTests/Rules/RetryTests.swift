@@ -84,7 +84,7 @@ import Testing
         #expect(core.results.first?.attempts == 3)
         #expect(core.results.first?.status == 503)
         #expect(core.results.first?.reason == "Try3")
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
     }
 
     @Test func whatAPNsRefusesForGoodFails() {
@@ -95,7 +95,7 @@ import Testing
         core.answer(.rejected, status: 400, reason: "BadTopic")
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "BadTopic")
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
         #expect(core.invalidations.isEmpty)
     }
 
@@ -161,7 +161,7 @@ import Testing
         core.carry(.retryNow)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.settlements == ["u1 final"])
+        #expect(core.settlements == ["u1 notShown"])
         core.elapse(1_010)
         #expect(core.push() == nil)
         #expect(core.waiting == ["admit u2"])

@@ -9,10 +9,10 @@ import Testing
     @Test func theAlertOfTheHeldCommandIsTakenOver() throws {
         let core = CoreHarness()
         core.receive(.update(2))
-        #expect(try !core.calledView.carriesAlert)
+        #expect(try core.called.admission?.carriesAlert == false)
         core.reply(.alertHeld, held: .alert(1))
         #expect(core.waiting == ["admit u2"])
-        #expect(try core.calledView.carriesAlert && core.calledView.asksForHighPriority)
+        #expect(try core.called.admission?.carriesAlert == true && core.called.admission?.asksForHighPriority == true)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
         core.answer(.accepted)
@@ -24,8 +24,10 @@ import Testing
         let long = String(repeating: "x", count: 3_990)
         core.receive(.update(2, beside: #""payload":{"x":"\#(long)"},"#))
         core.reply(.alertHeld, held: .alert(1))
-        #expect(try core.calledView.carriesAlert)
-        #expect(try !core.calledView.mayUseReserve && !core.calledView.asksForHighPriority)
+        #expect(try core.called.admission?.carriesAlert == true)
+        #expect(
+            try core.called.admission?.mayUseReserve == false && core.called.admission?.asksForHighPriority == false
+        )
         core.carry()
         #expect(core.results.first?.outcome == "accepted")
         #expect(core.results.first?.reason == "alertDidNotFit")
@@ -37,7 +39,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
         #expect(core.waiting == ["admit u2"])
-        #expect(try core.calledView.carriesAlert)
+        #expect(try core.called.admission?.carriesAlert == true)
     }
 
     @Test func aScriptThatNamesAHeldAlertTwiceIsNotAskedForEver() {
@@ -143,7 +145,7 @@ import Testing
         core.receive(.alert(2))
         core.reply(.overtaken)
         core.receive(.update(1))
-        #expect(try !core.calledView.carriesAlert)
+        #expect(try core.called.admission?.carriesAlert == false)
         core.reply(.superseded)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(10_010)
@@ -212,7 +214,7 @@ import Testing
         core.beginRevoking(core.commands)
         core.reply(.unchanged)
         #expect(core.waiting == ["admit u2"])
-        #expect(try core.calledView.carriesAlert)
+        #expect(try core.called.admission?.carriesAlert == true)
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u2 accepted"])
@@ -264,7 +266,7 @@ import Testing
         core.acknowledgeSettlements()
         core.elapse(1_010)
         #expect(core.outcomes.first == "u2 superseded")
-        #expect(!core.settlements.contains("u2 final"))
+        #expect(!core.settlements.contains("u2 notShown"))
         core.carry()
         #expect(core.settlements.last == "u4 accepted")
     }

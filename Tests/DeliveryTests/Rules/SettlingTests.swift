@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// The end of a command: its result and its settlement, what happens when Kafka or Redis fails, and its offset.
@@ -116,7 +117,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.loseRedis(pauses: true)
-        core.delivery.redisCallPostponed()
+        core.delivery.storeCallPostponed()
         core.elapse(100)
         #expect(core.waiting == ["admit b.u1", "admit u1"])
     }
@@ -164,14 +165,13 @@ import Testing
     // MARK: - Numbers that go out with a request and come back
 
     @Test func aCallIsKnownByItsNumber() {
-        let kinds: [RedisCall.Kind] = [
-            .address, .admit, .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice,
-        ]
-        for kind in kinds {
-            let call = RedisCall(kind: kind, application: 0xABCD, record: 0xFEDC_BA98)
-            #expect(RedisCall(tag: call.tag) == call)
+        for purpose in StoreTicket.Purpose.allCases {
+            let tag = UInt64(purpose.rawValue) << 48 | 0xABCD << 32 | 0xFEDC_BA98
+            let ticket = StoreTicket(tag: tag)
+            #expect(ticket?.tag == tag && ticket?.purpose == purpose)
+            #expect(ticket?.application == 0xABCD && ticket?.record == 0xFEDC_BA98)
         }
-        #expect(RedisCall(tag: 0xFF << 48) == nil)
+        #expect(StoreTicket(tag: 0xFF << 48) == nil)
     }
 
     @Test func aProductionIsKnownByItsNumber() {

@@ -37,8 +37,8 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test(arguments: [(ScriptReply.Verdict.superseded, "superseded"), (.duplicate, "duplicate")])
-    func anotherWorkerWasFasterThanTheHold(verdict: ScriptReply.Verdict, outcome: String) {
+    @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
+    func anotherWorkerWasFasterThanTheHold(verdict: StoreVerdict, outcome: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -87,8 +87,8 @@ import Testing
 
     // MARK: - Registering
 
-    @Test(arguments: [ScriptReply.Verdict.registered, .stale])
-    func aRegistrationHasNoResultAndIsSettledWithItsReply(verdict: ScriptReply.Verdict) {
+    @Test(arguments: [StoreVerdict.registered, .stale])
+    func aRegistrationHasNoResultAndIsSettledWithItsReply(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
         #expect(core.waiting == ["register a"])
@@ -147,11 +147,12 @@ import Testing
         let record = CommandText.update(1, beside: #""token":"ABCDEF0123456789","environment":"sandbox","#)
         core.receiveOne(record, partition: core.commands, recordMilliseconds: Self.startMilliseconds - 70)
         core.endBatch()
-        let view = try core.calledView
-        #expect(view.suppliesToken)
-        #expect(String(decoding: view.token, as: UTF8.self) == "abcdef0123456789")
-        #expect(view.environment == .sandbox)
-        #expect(view.registeredAtMilliseconds == Self.startMilliseconds - 70)
+        let token = TokenRegistration(
+            token: Array("abcdef0123456789".utf8),
+            environment: .sandbox,
+            registeredAtMilliseconds: Self.startMilliseconds - 70
+        )
+        #expect(try core.called.registration == token)
     }
 
     // MARK: - Unregistering
@@ -159,11 +160,11 @@ import Testing
     @Test func aTombstoneUnregistersInEachApp() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"])
         core.unregister(key: "a")
-        let expected: [RedisCall.Kind] = [
+        let expected: [StoreTicket.Purpose] = [
             .unregisterActivity, .unregisterDevice, .unregisterActivity, .unregisterDevice,
         ]
-        #expect(core.calls.map(\.kind) == expected)
-        #expect(core.calls.map(\.application) == [0, 0, 1, 1])
+        #expect(core.calls.map(\.ticket.purpose) == expected)
+        #expect(core.calls.map(\.ticket.application) == [0, 0, 1, 1])
         for _ in 0..<3 { core.reply(.unregistered) }
         #expect(core.committableOffset(core.registrations) == 0)
         core.reply(.stale)
@@ -192,8 +193,7 @@ import Testing
                 )
             ]
         )
-        let view = try core.calledView
-        #expect(view.retiresToken && !view.retiresTokenUnconditionally)
+        #expect(try core.called.retirement?.invalidAtMilliseconds == Self.startMilliseconds + 1)
         core.report(.acknowledged, on: .result)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 0, "the invalidation is not acknowledged")
@@ -210,7 +210,7 @@ import Testing
         core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.invalidations.isEmpty)
-        #expect(try !core.calledView.retiresToken)
+        #expect(try core.called.retirement == nil)
     }
 
     @Test func aTokenThatIsDeadWithoutATimeIsInvalidatedAsOfNow() throws {
@@ -222,7 +222,8 @@ import Testing
         core.answer(.tokenDead, status: 400, reason: "BadDeviceToken")
         #expect(core.outcomes == ["u1 unregistered"])
         #expect(core.invalidations.map(\.invalidAtMilliseconds) == [Self.startMilliseconds + 30])
-        #expect(try core.calledView.retiresTokenUnconditionally)
+        let retirement = try #require(try core.called.retirement)
+        #expect(retirement.invalidAtMilliseconds == nil)
     }
 
     @Test func aDeadPushToStartTokenNamesItsDevice() {
@@ -234,6 +235,6 @@ import Testing
         core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds + 1)
         #expect(core.outcomes == ["s1 unregistered"])
         #expect(core.invalidations.map(\.device) == ["d"])
-        #expect(core.settlements == ["s1 final", "s1 final (device)"])
+        #expect(core.settlements == ["s1 notShown", "s1 notShown (device)"])
     }
 }

@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// Rule 1 of what a command comes to: what is wrong is `invalid`, goes to the dead letters as it came, and stops nothing.

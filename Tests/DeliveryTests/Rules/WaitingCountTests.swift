@@ -8,13 +8,13 @@ import Testing
         let core = CoreHarness()
         let pool = PoolIndex(application: 0, environment: .production)
         core.receive(.update(1))
-        #expect(core.recordsAwaitingRedis == 1 && core.recordsFinished == 0)
+        #expect(core.recordsAwaitingStore == 1 && core.recordsFinished == 0)
         core.reply(.send)
-        #expect(core.recordsAwaitingRedis == 0 && core.pushesWaiting(pool) == 1)
+        #expect(core.recordsAwaitingStore == 0 && core.pushesWaiting(pool) == 1)
         core.push()
         #expect(core.pushesWaiting(pool) == 0 && core.recordsFinished == 0)
         core.answer(.accepted)
-        #expect(core.recordsFinished == 1 && core.recordsAwaitingRedis == 0)
+        #expect(core.recordsFinished == 1 && core.recordsAwaitingStore == 0)
         core.acknowledgeAll()
         #expect(core.recordsFinished == 0 && core.recordsHeld == 0)
     }
@@ -22,12 +22,12 @@ import Testing
     @Test func tombstonesAndRefusalsAreCountedOut() {
         let core = CoreHarness()
         core.unregister(key: "a")
-        #expect(core.recordsAwaitingRedis == 1)
+        #expect(core.recordsAwaitingStore == 1)
         while !core.calls.isEmpty { core.reply(.unregistered) }
-        #expect(core.recordsAwaitingRedis == 0 && core.recordsHeld == 0)
+        #expect(core.recordsAwaitingStore == 0 && core.recordsHeld == 0)
         core.receive(.update(1))
         core.refuse("no")
-        #expect(core.recordsAwaitingRedis == 0 && core.recordsFinished == 1)
+        #expect(core.recordsAwaitingStore == 0 && core.recordsFinished == 1)
         core.acknowledgeAll()
         #expect(core.recordsFinished == 0)
     }

@@ -37,7 +37,7 @@ final class SimulatedWorker {
     let clockSkew: Int64
     var assigned: [SimulatedLog.Place: Assigned] = [:]
     /// In the order in which they were sent: a connection keeps it.
-    var redisCalls: [(dueMilliseconds: Int64, call: RedisCall)] = []
+    var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
     var connectionsMade: UInt32 = 0
@@ -51,7 +51,7 @@ final class SimulatedWorker {
         self.clockSkew = clockSkew
         var configuration = DeliveryConfiguration(
             applications: [
-                .init(bundleIdentifier: Array(SimulatedRedis.application.utf8), hasProduction: true, hasSandbox: false)
+                .init(bundleIdentifier: Array(Simulation.application.utf8), hasProduction: true, hasSandbox: false)
             ],
             seed: seed
         )
@@ -76,15 +76,15 @@ final class SimulatedWorker {
     /// The next time at which something of this worker is due.
     var nextDueMilliseconds: Int64 {
         var due = delivery.nextDueMilliseconds ?? .max
-        if let first = redisCalls.first { due = min(due, first.dueMilliseconds) }
+        if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }
         for production in productions { due = min(due, production.dueMilliseconds) }
         return due
     }
 
     var isIdle: Bool {
-        let counted = delivery.recordsFinished + delivery.recordsAwaitingRedis
+        let counted = delivery.recordsFinished + delivery.recordsAwaitingStore
         precondition(counted <= delivery.recordsHeld, "more records wait for something than there are")
-        return delivery.recordsHeld == 0 && redisCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+        return delivery.recordsHeld == 0 && storeCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

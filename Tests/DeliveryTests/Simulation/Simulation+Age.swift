@@ -25,17 +25,18 @@ extension Simulation {
     }
 
     /// Redis gave its word on a call. An activity is born when Redis hears of it, or when its start is allowed.
-    func noteAge(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply, of activity: String) {
-        let isOfActivity = call.kind == .admit || call.kind == .register && view.attributesType.isEmpty
+    func noteAge(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>, of activity: String) {
+        let isOfActivity =
+            call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
         guard isOfActivity, !wasWiped else { return }
-        if view.isStart, call.kind == .admit {
+        if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !startsAllowed.contains(activity) { heardOf[activity] = now }
             if reply.verdict == .send { startsAllowed.insert(activity) }
             return
         }
         let born = heardOf[activity] ?? now
         heardOf[activity] = born
-        let isUpdate = call.kind == .admit && view.event == .update
+        let isUpdate = call.ticket.purpose == .admit && view.event == .update
         if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax + Self.roundingMilliseconds {
             violations.append("\(activity): \(view.version) admitted \(now - born) ms after it was born")
         }

@@ -1,6 +1,5 @@
 import Delivery
 import LiveActivity
-import ScriptModel
 
 /// The laws, read off the world when all is quiet.
 extension Simulation {
@@ -45,20 +44,22 @@ extension Simulation {
     }
 
     /// Once a tombstone's call is answered, nothing is admitted to the token that it took away, unless the token comes again later.
-    func checkUnregistered(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
+    func checkUnregistered(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let at = view.registeredAtMilliseconds
-        if call.kind == .unregisterActivity, reply.verdict == .unregistered {
+        if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
             for (token, owner) in tokens where owner == activity && tokensGivenAt[token] ?? 0 <= at {
                 unregisteredTokens[token] = at
             }
         }
-        let isUpdate = call.kind == .admit && !view.isStart
-        if isUpdate && view.suppliesToken || call.kind == .register && reply.verdict == .registered {
+        let isUpdate = call.ticket.purpose == .admit && !view.isStart
+        if isUpdate && call.admission?.registration != nil
+            || call.ticket.purpose == .register && reply.verdict == .registered
+        {
             let token = String(decoding: view.token, as: UTF8.self)
             if let since = unregisteredTokens[token], at >= since { unregisteredTokens[token] = nil }
         }
-        if isUpdate, reply.verdict == .send, let token = reply.token,
+        if isUpdate, reply.verdict == .send, let token = reply.registration,
             unregisteredTokens[String(decoding: token.token, as: UTF8.self)] != nil
         {
             violations.append("\(activity): admitted to a token that was unregistered")

@@ -141,7 +141,8 @@ extension Simulation {
         case .retryNow, .retryLater, .limited: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
-        case .accepted, .tokenDead, .rejected: violations.append("\(name): sent again after \(told.disposition)")
+        case .accepted, .tokenDead, .tokenSuspect, .rejected:
+            violations.append("\(name): sent again after \(told.disposition)")
         }
         if view.avoidedConnection != told.connection {
             violations.append("\(name): avoids \(view.avoidedConnection), not \(told.connection)")

@@ -1,6 +1,6 @@
+import ActivityStore
 import Delivery
 import LiveActivity
-import ScriptModel
 
 extension Simulation {
     func injectFaults() {
@@ -12,7 +12,7 @@ extension Simulation {
         if swarm.timeJump > 0, random.chance(swarm.timeJump) { now += Int64(random.number(1...600_000)) }
         if swarm.wipesRedis, !wasWiped, random.chance(100) {
             wasWiped = true
-            redis.model.flushAll()
+            store.flushAll()
             unregisteredTokens = [:]
         }
     }
@@ -74,7 +74,7 @@ extension Simulation {
     /// SIGKILL: what was under way is decided by chance, and another process takes over from the committed offsets.
     private func crash(_ number: Int) {
         guard let worker = workers[number] else { return }
-        for entry in worker.redisCalls where random.chance(500) {
+        for entry in worker.storeCalls where random.chance(500) {
             perform(entry.call, worker)
         }
         for entry in worker.pushes where random.chance(500) {

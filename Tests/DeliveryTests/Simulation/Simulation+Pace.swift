@@ -4,10 +4,10 @@ import LiveActivity
 /// The laws of pace, budget and alerts.
 extension Simulation {
     /// Redis gave its word on a call, whether or not the reply arrives.
-    func noteVerdict(_ call: RedisCall, _ view: RecordView, _ reply: SimulatedRedis.Reply) {
+    func noteVerdict(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         noteAge(call, view, reply, of: activity)
-        switch (call.kind, reply.verdict) {
+        switch (call.ticket.purpose, reply.verdict) {
         case (.address, .address):
             pace.lastStartDraws[activity] = now
         case (.admit, .overtaken):
@@ -24,7 +24,11 @@ extension Simulation {
             checkSpacing(&pace.lastVerdicts, of: activity, .init(at: now, version: view.version))
             let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
             guard reply.priority == 10, !isDrawn else { return }
-            let draw = SimulatedPace.Draw(at: now, version: view.version, mayUseReserve: view.mayUseReserve)
+            let draw = SimulatedPace.Draw(
+                at: now,
+                version: view.version,
+                mayUseReserve: call.admission?.mayUseReserve ?? false
+            )
             pace.draws[activity, default: []].append(draw)
         default: return
         }

@@ -100,7 +100,7 @@ extension Simulation {
             alerts[activity, default: []].append(Int(sequence))
         }
         let value = """
-            {"app":"\(SimulatedRedis.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
+            {"app":"\(Simulation.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
             \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
             "aps":{"event":"\(event.name)","timestamp":\(time / 1_000),\(event == .start ? start : "")\
             "content-state":{"content":\(content)}\(alert)}}
@@ -140,7 +140,7 @@ extension Simulation {
                     startTokens[token] = device
                     nextRegistration += 1
                     let value = """
-                        {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(registeredAt()),\
+                        {"app":"\(Simulation.application)","environment":"production","registeredAt":\(registeredAt()),\
                         "device":"\(device)","attributesType":"Match","token":"\(token)"}
                         """
                     _ = log.append(topic: 1, key: device, value: value, at: now)
@@ -153,7 +153,7 @@ extension Simulation {
         guard let phone = giveToken(activity), let token = phone.token else { return }
         forsaken.remove(activity)
         let value = """
-            {"app":"\(SimulatedRedis.application)","environment":"production","registeredAt":\(phone.registeredAt),\
+            {"app":"\(Simulation.application)","environment":"production","registeredAt":\(phone.registeredAt),\
             "frequentUpdates":\(frequent.contains(activity)),"activity":"\(activity)","token":"\(token)"}
             """
         _ = log.append(topic: 1, key: activity, value: value, at: now)

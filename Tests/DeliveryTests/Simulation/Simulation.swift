@@ -1,6 +1,6 @@
+import ActivityStore
 import Delivery
 import LiveActivity
-import ScriptModel
 
 /// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed, one run.
 final class Simulation {
@@ -14,7 +14,9 @@ final class Simulation {
     var now: Int64 = 1_790_000_000_000
     let faultsUntil: Int64
     var log: SimulatedLog
-    var redis: SimulatedRedis
+    static let application = "com.example.match"
+    /// The model in place of Redis.
+    var store: StoreModel
     var workers: [SimulatedWorker?] = []
     var owners: [SimulatedLog.Place: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
@@ -29,7 +31,7 @@ final class Simulation {
     /// By command.
     var versions: [String: Version] = [:]
     /// What Redis has said in this run.
-    private(set) var verdicts: Set<ScriptReply.Verdict> = []
+    private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
     /// By command: how many records of it were written.
     var appended: [String: Int] = [:]
@@ -72,8 +74,8 @@ final class Simulation {
         swarm.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
         self.swarm = swarm
         log = SimulatedLog(partitions: swarm.partitions)
-        redis = SimulatedRedis(policies: [swarm.policy], nowMilliseconds: now)
-        redis.model.heldStartsMax = swarm.heldStartsMax
+        store = StoreModel(nowMilliseconds: now)
+        store.heldStartsMax = swarm.heldStartsMax
         faultsUntil =
             now + (swarm.livesLong ? Self.longLifeMilliseconds : Int64(swarm.commandGap * swarm.commandsPerActivity))
             + 4_000
@@ -125,14 +127,14 @@ final class Simulation {
         if swarm.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = script.map(\.at).min() ?? faultsUntil
             now = max(now + 1, due)
-            redis.model.nowMilliseconds = now
+            store.nowMilliseconds = now
             return
         }
         for event in script { due = min(due, event.at) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
         now = max(now + 1, min(due, now + 10_000))
-        redis.model.nowMilliseconds = now
+        store.nowMilliseconds = now
     }
 
     private var hasUnreadRecords: Bool {
@@ -208,11 +210,11 @@ final class Simulation {
 
     private func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
-        while let call = worker.delivery.nextRedisCall(now: moment) {
-            worker.delivery.redisCallTaken()
-            let earliest = worker.redisCalls.last?.dueMilliseconds ?? now
+        while let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } }) {
+            worker.delivery.storeCallTaken()
+            let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
-            worker.redisCalls.append((due, call))
+            worker.storeCalls.append((due, call))
         }
         if let connections = swarm.connections {
             performPushes(worker, connections)
@@ -242,19 +244,21 @@ final class Simulation {
     // MARK: - Replies
 
     private func deliverReplies(_ worker: SimulatedWorker) {
-        while let first = worker.redisCalls.first, first.dueMilliseconds <= now {
+        while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
             if now < faultsUntil, random.chance(swarm.redisLoss) { return loseConnection(of: worker) }
-            worker.redisCalls.removeFirst()
+            worker.storeCalls.removeFirst()
             let reply = perform(first.call, worker)
             note(first.call, reply, worker)
-            reply.with { worker.delivery.redisReplied(first.call, $0, now: worker.moment(now)) }
+            reply.withBorrowedBytes {
+                worker.delivery.storeReplied(tag: first.call.tag, $0, now: worker.moment(now))
+            }
         }
     }
 
     /// Redis performs a call, whether or not its reply will arrive.
-    @discardableResult func perform(_ call: RedisCall, _ worker: SimulatedWorker) -> SimulatedRedis.Reply {
-        let view = worker.delivery.view(call.record)
-        let reply = redis.perform(call, view)
+    @discardableResult func perform(_ call: StoreCall<[UInt8]>, _ worker: SimulatedWorker) -> StoreReply<[UInt8]> {
+        let view = worker.delivery.view(call.ticket.record)
+        let reply = call.withBorrowedBytes { store.perform($0) }
         checkUnregistered(call, view, reply)
         noteVerdict(call, view, reply)
         return reply
@@ -262,14 +266,15 @@ final class Simulation {
 
     /// Of what was under way the first few were performed and their replies lost; the rest never arrived.
     private func loseConnection(of worker: SimulatedWorker) {
-        let lost = worker.redisCalls
-        worker.redisCalls.removeAll()
+        let lost = worker.storeCalls
+        worker.storeCalls.removeAll()
         let performed = random.number(0...lost.count)
         for (position, entry) in lost.enumerated() where position < performed {
             perform(entry.call, worker)
         }
         for entry in lost {
-            worker.delivery.redisFailed(entry.call, pauses: random.chance(300), now: worker.moment(now))
+            let failure = random.chance(300) ? StoreFailure.busy : .unanswered
+            worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }
 
@@ -340,11 +345,11 @@ final class Simulation {
         }
     }
 
-    private func note(_ call: RedisCall, _ reply: SimulatedRedis.Reply, _ worker: SimulatedWorker) {
+    private func note(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>, _ worker: SimulatedWorker) {
         verdicts.insert(reply.verdict)
         guard let trace else { return }
-        let view = worker.delivery.view(call.record)
-        trace("\(now % 1_000_000) \(identifier(view)) \(call.kind) \(view.settlement) \(reply.verdict) \(reply.number)")
+        let view = worker.delivery.view(call.ticket.record)
+        trace("\(now % 1_000_000) \(identifier(view)) \(call.operation) \(reply.verdict) \(reply.timestamp)")
     }
 
     func identifier(_ view: RecordView) -> String { String(decoding: view.commandIdentifier, as: UTF8.self) }

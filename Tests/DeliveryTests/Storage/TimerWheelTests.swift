@@ -1,3 +1,4 @@
+import LiveActivity
 import Testing
 
 @testable import Delivery

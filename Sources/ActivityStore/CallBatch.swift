@@ -1,0 +1,201 @@
+import LiveActivity
+import Redis
+
+/// Updates, ends and settlements of activities that are collected for one command: a key for each, one argument with all calls, and the
+/// paces that they name.
+///
+/// | bytes | of an update or an end | of a settlement |
+/// | --- | --- | --- |
+/// | 1–13 | its version, as ``StoredVersion`` writes it | likewise; zeros without one |
+/// | 14 | its pace: the number of the argument | likewise, of a 429; else 0 |
+/// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
+/// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
+/// | 21–26 | the digest, see ``StoredDigest`` | likewise |
+/// | 27–28 | with a token: the count of its bytes | likewise |
+/// | 29–34 | when it was registered, milliseconds | before when it must have been registered |
+/// | 35 | its ``TokenForm`` | likewise |
+/// | 36– | the token | likewise |
+///
+/// The memory is made once.
+struct CallBatch: ~Copyable {
+    static let callsMax = RedisConnection.callsPerCommandMax
+    /// Different paces in one command.
+    static let pacesMax = 8
+    private static let keyBytesMax = StoreKey.bytesMax + CommandWriter.argumentOverheadBytes
+    private static let firstPaceNumber: UInt8 = 2
+    /// The longest admission or settlement.
+    private static let callBytesMax =
+        StoredVersion.bytes + 2 + StoredRecord.secondsBytes + StoredDigest.bytes + 2
+        + StoredRecord.millisecondsBytes + TokenText.bytesMax
+
+    let capacity: Int
+    private(set) var count = 0
+    private let keys: UnsafeMutableRawBufferPointer
+    private var keyByteCount = 0
+    /// Of the keys that are in the batch.
+    private let fingerprints: UnsafeMutableBufferPointer<UInt64>
+    private let arguments: UnsafeMutableRawBufferPointer
+    private var argumentByteCount = 0
+    private let paces: UnsafeMutableBufferPointer<Policy.Pace>
+    private var paceCount = 0
+    /// Where the pace of the last call is: most often the next call has the same.
+    private var lastPace = 0
+
+    init(capacity: Int) {
+        precondition((1...Self.callsMax).contains(capacity))
+        self.capacity = capacity
+        keys = .allocate(byteCount: capacity * Self.keyBytesMax, alignment: 1)
+        fingerprints = .allocate(capacity: capacity)
+        arguments = .allocate(
+            byteCount: capacity * Self.callBytesMax + CommandWriter.argumentOverheadBytes,
+            alignment: 1
+        )
+        paces = .allocate(capacity: Self.pacesMax)
+    }
+
+    deinit {
+        keys.deallocate()
+        fingerprints.deallocate()
+        arguments.deallocate()
+        paces.deallocate()
+    }
+
+    /// Whether there is room for a call with this pace; if not, `write` and `removeAll` make room.
+    func takes(_ pace: Policy.Pace) -> Bool {
+        count < capacity && (paceCount < Self.pacesMax || position(of: pace) != nil)
+    }
+
+    /// Adds an update or an end, for whose pace there is room.
+    mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
+        let paceNumber = number(of: admission.pace)
+        let bits = CallBits.of(admission) | appendKey(key)
+        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        writer.call(bits, paceNumber: paceNumber, admission.version, admission.digest)
+        if let registration = admission.registration {
+            let time = StoredTime.stored(registration.registeredAtMilliseconds)
+            writer.token(registration.token, registration.environment, milliseconds: time)
+        }
+        argumentByteCount = writer.count
+    }
+
+    /// Adds a settlement.
+    ///
+    /// - Parameter pace: of a 429; there is room for it.
+    mutating func append(
+        _ key: UnsafeRawBufferPointer,
+        _ number: SettlementNumber,
+        _ version: Version,
+        digest: UInt64,
+        pace: Policy.Pace?,
+        _ retirement: TokenRetirement<UnsafeRawBufferPointer>?
+    ) {
+        let paceNumber = pace.map { self.number(of: $0) } ?? 0
+        let again = appendKey(key)
+        let bits = number.rawValue | CallBits.settles | (retirement == nil ? 0 : CallBits.tokenFollows) | again
+        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        writer.call(bits, paceNumber: paceNumber, version, digest)
+        if let retirement {
+            // Without a time the token is retired whenever it was registered: before a time that no registration has.
+            let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
+            writer.token(retirement.token, retirement.environment, milliseconds: before)
+        }
+        argumentByteCount = writer.count
+    }
+
+    /// - Returns: ``CallBits/isAgain`` if the key may already be in the batch. No false negatives; a rare false positive costs one
+    ///   extra read.
+    private mutating func appendKey(_ key: UnsafeRawBufferPointer) -> UInt8 {
+        precondition(count < capacity, "a batch has room for a call that is appended")
+        var writer = CommandWriter(keys, continuingAt: keyByteCount)
+        writer.argument(key)
+        keyByteCount = writer.count
+        let fingerprint = KeyFingerprint(key).value
+        let isAgain = fingerprints[..<count].contains(fingerprint)
+        fingerprints.initializeElement(at: count, to: fingerprint)
+        count += 1
+        return isAgain ? CallBits.isAgain : 0
+    }
+
+    /// What `write` needs beside the prefix, at most.
+    var commandBytesMax: Int {
+        keyByteCount + argumentByteCount + paceCount * StoredPace.bytes
+            + (paceCount + 3) * CommandWriter.argumentOverheadBytes
+    }
+
+    /// Writes the command, and returns its length.
+    func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
+        let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
+        var writer = CommandWriter(room, argumentCount: argumentCount)
+        writer.verbatim(prefix)
+        writer.argument(number: count)
+        writer.verbatim(UnsafeRawBufferPointer(rebasing: keys[..<keyByteCount]))
+        writer.argument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+        for pace in paces[..<paceCount] {
+            writer.argument(count: StoredPace.bytes) {
+                $0.bytes(StoredPace.bytes) { StoredPace.write(pace, to: $0) }
+            }
+        }
+        return writer.count
+    }
+
+    mutating func removeAll() {
+        count = 0
+        keyByteCount = 0
+        argumentByteCount = 0
+        paceCount = 0
+        lastPace = 0
+    }
+
+    // MARK: - Paces
+
+    private func position(of pace: Policy.Pace) -> Int? {
+        if lastPace < paceCount, paces[lastPace] == pace { return lastPace }
+        return paces[..<paceCount].firstIndex(of: pace)
+    }
+
+    /// The number of the argument that holds the pace.
+    private mutating func number(of pace: Policy.Pace) -> UInt8 {
+        precondition(takes(pace), "a batch has room for a call that is appended")
+        if let known = position(of: pace) {
+            lastPace = known
+        } else {
+            paces.initializeElement(at: paceCount, to: pace)
+            lastPace = paceCount
+            paceCount += 1
+        }
+        return Self.firstPaceNumber + UInt8(lastPace)
+    }
+}
+
+/// What a call of a batch asks, beside its numbers.
+enum CallBits {
+    static let isHigh: UInt8 = 1
+    static let mayUseReserve: UInt8 = 2
+    static let carriesAlert: UInt8 = 4
+    static let isEnd: UInt8 = 8
+    /// A token follows the call: to be registered, or retired by a settlement.
+    static let tokenFollows: UInt8 = 16
+    /// It is a settlement; the lower bits are a ``SettlementNumber``.
+    static let settles: UInt8 = 32
+    /// The key may already be in the command, so the script reads its value again.
+    static let isAgain: UInt8 = 64
+
+    static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
+        (admission.asksForHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
+            | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
+            | (admission.registration == nil ? 0 : tokenFollows)
+    }
+}
+
+/// What a settlement says, as the script reads it.
+enum SettlementNumber: UInt8 {
+    case accepted, notShown, unknown, limited
+
+    init(_ settlement: Settlement) {
+        switch settlement {
+        case .accepted: self = .accepted
+        case .notShown: self = .notShown
+        case .unknown: self = .unknown
+        }
+    }
+}

@@ -1,0 +1,165 @@
+import LiveActivity
+import Redis
+
+/// Arguments of the scripts.
+extension CommandWriter {
+    mutating func argument(_ bucket: Policy.Bucket) {
+        argument(count: StoredBucket.bytes) { $0.bytes(StoredBucket.bytes) { StoredBucket.write(bucket, to: $0) } }
+    }
+
+    /// A version in digits, as a device's hash has it.
+    mutating func textArgument(_ version: Version) {
+        argument(count: StoredVersion.textBytes) { $0.text(version) }
+    }
+
+    /// A version as an activity's record has it.
+    mutating func argument(_ version: Version) {
+        argument(count: StoredVersion.bytes) { $0.stored(version) }
+    }
+
+    /// A claim, which is only compared.
+    mutating func argument(claim: UInt64) {
+        argument(count: 8) { $0.number(claim, bytes: 8) }
+    }
+
+    /// A time in the digits that all stored times have, so that they compare as text.
+    mutating func argument(milliseconds: Int64) {
+        argument(count: StoredTime.digits) {
+            $0.bytes(StoredTime.digits) { StoredTime.write(milliseconds, to: $0) }
+        }
+    }
+
+    /// The suffix of a device's fields.
+    mutating func argument(attributesType: UnsafeRawBufferPointer) {
+        argument(count: attributesType.count + 1) {
+            $0.byte(UInt8(ascii: ":"))
+            $0.verbatim(attributesType)
+        }
+    }
+
+    /// A registration for an activity's record: its time, the token's form and the token, one argument.
+    mutating func argument(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
+        Self.withForm(registration.token, registration.environment) { form, token in
+            argument(count: StoredRecord.millisecondsBytes + 1 + token.count) {
+                $0.number(
+                    StoredTime.stored(registration.registeredAtMilliseconds),
+                    bytes: StoredRecord.millisecondsBytes
+                )
+                $0.byte(form.rawValue)
+                $0.verbatim(token)
+            }
+        }
+    }
+
+    /// A registration as a device's fields `t` and `u` have it: two arguments.
+    mutating func deviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
+        deviceArguments(
+            registration.token,
+            registration.environment,
+            registeredAt: registration.registeredAtMilliseconds
+        )
+    }
+
+    /// A token as a device's fields `t` and `u` have it behind the registration's time, and the time before which it must have been
+    /// registered: three arguments.
+    mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
+        deviceArguments(retirement.token, retirement.environment, registeredAt: nil)
+        if let before = retirement.invalidAtMilliseconds { argument(milliseconds: before) } else { emptyArgument() }
+    }
+
+    /// How a start ended that waited for a device's token.
+    mutating func argument(_ settlement: Settlement, _ version: Version) {
+        argument(count: 1 + StoredVersion.textBytes) {
+            $0.byte(settlement.letter)
+            $0.text(version)
+        }
+    }
+
+    static let refundArgumentBytes = 1 + StoredBucket.bytes + StoredTime.digits
+
+    /// A draw that is refunded.
+    mutating func refundArgument(_ bucket: Policy.Bucket, draw: Int64) {
+        argument(count: Self.refundArgumentBytes) {
+            $0.byte(UInt8(ascii: "g"))
+            $0.bytes(StoredBucket.bytes) { StoredBucket.write(bucket, to: $0) }
+            $0.bytes(StoredTime.digits) { StoredTime.write(draw, to: $0) }
+        }
+    }
+
+    // MARK: - Parts of an argument
+
+    /// What every call of a batch begins with; see ``CallBatch``.
+    mutating func call(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
+        stored(version)
+        byte(paceNumber)
+        byte(bits)
+        number(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes)
+        number(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
+    }
+
+    /// The token of a call of a batch.
+    mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
+        Self.withForm(token, environment) { form, token in
+            number(UInt64(token.count), bytes: 2)
+            number(milliseconds, bytes: StoredRecord.millisecondsBytes)
+            byte(form.rawValue)
+            verbatim(token)
+        }
+    }
+
+    private mutating func stored(_ version: Version) {
+        bytes(StoredVersion.bytes) { StoredVersion.write(version, to: $0) }
+    }
+
+    private mutating func text(_ version: Version) {
+        bytes(StoredVersion.textBytes) { StoredVersion.writeText(version, to: $0) }
+    }
+
+    private mutating func number(_ value: UInt64, bytes count: Int) {
+        bytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
+    }
+
+    private mutating func deviceArguments(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: DeviceEnvironment,
+        registeredAt: Int64?
+    ) {
+        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digits, alignment: 1) { memory in
+            // Memory of a positive size has an address.
+            let start = memory.baseAddress.unsafelyUnwrapped
+            let timeBytes = registeredAt == nil ? 0 : StoredTime.digits
+            if let registeredAt { StoredTime.write(registeredAt, to: start) }
+            let length = timeBytes + TokenText.encode(token, environment, to: start + timeBytes)
+            let headCount = min(length, timeBytes + TokenText.headBytesMax)
+            argument(UnsafeRawBufferPointer(rebasing: memory[..<headCount]))
+            argument(UnsafeRawBufferPointer(rebasing: memory[headCount..<length]))
+        }
+    }
+
+    private static func withForm(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: DeviceEnvironment,
+        _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
+    ) {
+        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax, alignment: 1) { memory in
+            // Memory of a positive size has an address.
+            let (form, length) = TokenText.encodeBytes(
+                of: token,
+                environment,
+                to: memory.baseAddress.unsafelyUnwrapped
+            )
+            body(form, UnsafeRawBufferPointer(rebasing: memory[..<length]))
+        }
+    }
+}
+
+extension Settlement {
+    /// As the script `settle` reads it.
+    fileprivate var letter: UInt8 {
+        switch self {
+        case .accepted: UInt8(ascii: "a")
+        case .notShown: UInt8(ascii: "f")
+        case .unknown: UInt8(ascii: "u")
+        }
+    }
+}

@@ -1,0 +1,167 @@
+public import LiveActivity
+
+/// What an activity's value says. Times are UNIX milliseconds by the server's clock. For people: it allocates.
+public struct ActivityInspection: Sendable, Equatable {
+    /// How far the newest admitted version has come.
+    public enum State: String, Sendable, CaseIterable {
+        /// It waits for its pace or for a token, and is with a worker.
+        case waiting
+        /// It was given to a worker to be sent; the answer is not known here.
+        case sending
+        /// The same for a start.
+        case startSending
+        /// It is kept here until a token registers.
+        case held
+        case settled
+        /// Settled, and the activity goes on showing what it showed.
+        case notShown
+    }
+
+    public struct Newest: Sendable, Equatable {
+        public var version: Version
+        public var isEnd: Bool
+        public var state: State
+    }
+
+    public struct Sent: Sendable, Equatable {
+        /// The last assigned `aps.timestamp`, UNIX seconds.
+        public var timestamp: Int64
+        public var atMilliseconds: Int64
+    }
+
+    public struct Held: Sendable, Equatable {
+        /// Below the newest if that one has taken its alert to carry, and is not settled.
+        public var version: Version
+        public var command: [UInt8]
+        public var carriesAlert: Bool
+    }
+
+    public private(set) var token: InspectedToken?
+    /// When ``token`` was registered; without one, when the last was unregistered or retired; nil: there was none.
+    public private(set) var registeredAtMilliseconds: Int64?
+    public private(set) var allowsFrequentUpdates = false
+    public private(set) var newest: Newest?
+    /// The last send verdict.
+    public private(set) var sent: Sent?
+    /// Of what is shown, 48 bits; nil while that is not known.
+    public private(set) var shownDigest: UInt64?
+    public private(set) var held: Held?
+    /// The last second of the eight hours after its birth: then only its end is sent.
+    public private(set) var updatesUntilMilliseconds: Int64?
+    /// When the bucket of priority 10 will be full.
+    private var fullAtMilliseconds: Int64 = 0
+    private var doublings: Int64 = 0
+    private var limitedAtMilliseconds: Int64?
+
+    /// - Parameter value: what GET answers; empty if there is nothing.
+    public init(value: [UInt8]) throws(InspectionError) {
+        if value.isEmpty { return }
+        var record = InspectedField(name: "record", bytes: value[...])
+        let lifeEndSeconds = Int64(try record.number(bytes: 4))
+        if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
+        let tokenCount = Int(try record.number(bytes: 2))
+        let kind = try record.byte()
+        allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
+        let letter = try takeNewest(&record)
+        registeredAtMilliseconds = try record.recordMilliseconds()
+        token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
+        if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
+        try takeRarerParts(&record, kind)
+        try takeHeld(record.named("held"), letter)
+    }
+
+    /// Takes the record's bytes 8 to 44.
+    ///
+    /// - Returns: the state's letter, in lower case.
+    private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
+        let digest = try record.number(bytes: StoredDigest.bytes)
+        if digest > 0 { shownDigest = digest }
+        let stateByte = try record.byte()
+        let sentAt = try record.recordMilliseconds()
+        let timestamp = try record.recordSeconds()
+        let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+        fullAtMilliseconds = try record.recordMilliseconds()
+        let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
+        var elsewhere = try record.part(record.name, count: StoredRecord.secondsBytes)
+        if sentAt > 0 {
+            let assigned = isOwnTimestamp ? timestamp : try elsewhere.recordSeconds()
+            sent = Sent(timestamp: assigned, atMilliseconds: sentAt)
+        }
+        let byte = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
+        let letter = byte | 0x20
+        if byte != UInt8(ascii: "n") {
+            guard let state = State(letter: letter) else { throw record.error }
+            newest = Newest(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
+        }
+        return letter
+    }
+
+    /// Takes what is written of a 429 and of a start.
+    private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
+        if kind & StoredRecord.Flag.limited != 0 {
+            record = record.named("limit")
+            doublings = Int64(try record.byte())
+            limitedAtMilliseconds = try record.recordMilliseconds()
+        }
+        if kind & StoredRecord.Flag.started != 0 {
+            let claimBytes = kind & StoredRecord.Flag.claimed == 0 ? 0 : 14
+            _ = try record.part("start", count: StoredVersion.bytes + claimBytes)
+        }
+    }
+
+    private mutating func takeHeld(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
+        var part = part
+        let carriesAlert =
+            [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
+        if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
+            held = Held(version: try part.version(), command: part.rest, carriesAlert: carriesAlert)
+            if part.rest.isEmpty { throw part.error }
+        } else if !part.rest.isEmpty {
+            throw part.error
+        }
+    }
+
+    // MARK: - By a policy's numbers
+
+    /// Doublings of the spacing that are in force.
+    public func stretchLevel(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
+        guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
+        let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
+        return Int(clamping: max(0, doublings &- recovered))
+    }
+
+    /// The spacing in force.
+    public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
+        let level = stretchLevel(numbers, nowMilliseconds: now)
+        // More than 22 doublings of a millisecond pass the longest spacing.
+        let stretched = level == 0 ? 0 : numbers.spacingMilliseconds << min(level, 22)
+        return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))
+    }
+
+    /// When the next push may go; nil: at once.
+    public func waitUntilMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
+        guard let sent, sent.atMilliseconds <= now else { return nil }
+        let until = sent.atMilliseconds &+ spacingMilliseconds(numbers, nowMilliseconds: now)
+        return until > now ? until : nil
+    }
+
+    /// The bucket of priority 10 that counts now.
+    public func budget(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
+        let bucket = allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
+        return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
+    }
+}
+
+extension ActivityInspection.State {
+    fileprivate init?(letter: UInt8) {
+        switch letter {
+        case UInt8(ascii: "w"), UInt8(ascii: "x"): self = .waiting
+        case UInt8(ascii: "a"), UInt8(ascii: "k"), UInt8(ascii: "l"), UInt8(ascii: "y"): self = .sending
+        case UInt8(ascii: "b"): self = .startSending
+        case UInt8(ascii: "h"), UInt8(ascii: "i"): self = .held
+        case UInt8(ascii: "s"): self = .settled
+        case UInt8(ascii: "f"): self = .notShown
+        default: return nil
+        }
+    }
+}

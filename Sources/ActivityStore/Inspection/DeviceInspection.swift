@@ -1,0 +1,54 @@
+public import LiveActivity
+
+/// What a device's hash says: its push-to-start tokens and the starts that wait for them.
+public struct DeviceInspection: Sendable, Equatable {
+    public struct Slot: Sendable, Equatable {
+        public var attributesType: String
+        public var token: InspectedToken?
+        /// As in ``ActivityInspection``.
+        public var registeredAtMilliseconds: Int64?
+        /// The starts that wait for a token, oldest first.
+        public var held: [HeldStart] = []
+    }
+
+    public struct HeldStart: Sendable, Equatable {
+        public var activity: [UInt8]
+        public var version: Version
+        public var command: [UInt8]
+    }
+
+    /// By attributes type, in its order.
+    public private(set) var slots: [Slot] = []
+    private var fullAtMilliseconds: Int64 = 0
+
+    /// - Parameter fields: what HGETALL answers, in pairs. Unknown ones are left aside.
+    public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
+        let hash = InspectedHash(fields)
+        if var record = hash.reader("s") { fullAtMilliseconds = try record.milliseconds() }
+        for type in hash.attributesTypes() {
+            var slot = Slot(attributesType: type)
+            (slot.registeredAtMilliseconds, slot.token) = try hash.token(suffix: ":\(type)")
+            if let record = hash.reader("w:\(type)") { slot.held = try Self.starts(record) }
+            slots.append(slot)
+        }
+    }
+
+    private static func starts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
+        var (field, starts) = (field, [HeldStart]())
+        while !field.rest.isEmpty {
+            guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
+            let activityCount = Int(try field.number(bytes: 2))
+            let commandCount = Int(try field.number(bytes: 4))
+            let version = try field.version()
+            let activity = try field.part(field.name, count: activityCount).rest
+            let command = try field.part(field.name, count: commandCount).rest
+            starts.append(HeldStart(activity: activity, version: version, command: command))
+        }
+        return starts
+    }
+
+    /// The bucket of starts.
+    public func startBudget(_ numbers: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
+        InspectedBudget(numbers, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
+    }
+}

@@ -1,0 +1,155 @@
+public import LiveActivity
+import Redis
+
+/// A field of a device's hash, or a part of an activity's value, that does not hold what the scripts write.
+public struct InspectionError: Error, Equatable, CustomStringConvertible {
+    public var field: String
+
+    public var description: String { "the field '\(field)' does not hold what Causeway writes" }
+}
+
+/// A token as it stands in a hash. Not for logs.
+public struct InspectedToken: Sendable, Equatable {
+    /// As it was registered.
+    public var token: [UInt8]
+    public var environment: DeviceEnvironment
+
+    init(token: [UInt8], environment: DeviceEnvironment) {
+        self.token = token
+        self.environment = environment
+    }
+
+    /// The token of an activity's value, beside the number of its form; nil if there is none.
+    init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
+        let stored = part.rest
+        if form == 0 && stored.isEmpty { return nil }
+        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+        let decoded = memory.withUnsafeMutableBytes { memory in
+            stored.withUnsafeBytes { stored in
+                memory.baseAddress.flatMap { start in
+                    TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
+                }
+            }
+        }
+        guard let decoded else { throw part.error }
+        self.init(token: Array(memory[..<decoded.count]), environment: decoded.environment)
+    }
+}
+
+/// What is left of a bucket.
+public struct InspectedBudget: Sendable, Equatable {
+    /// Pushes that could be drawn now, the reserve included.
+    public let left: Int
+    public let numbers: Policy.Bucket
+    /// When it will be full; nil: it is.
+    public let fullAtMilliseconds: Int64?
+
+    init(_ numbers: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
+        self.numbers = numbers
+        // Both have at most 13 digits, or the clock's 63 bits.
+        let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
+        let interval = numbers.intervalMilliseconds
+        let pushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
+        left = max(0, numbers.pushes &- Int(clamping: pushes))
+        self.fullAtMilliseconds = missing > 0 ? fullAtMilliseconds : nil
+    }
+}
+
+/// The fields of a hash by their names; an empty one counts as absent.
+struct InspectedHash {
+    private let fields: [String: [UInt8]]
+
+    init(_ fields: [(field: [UInt8], value: [UInt8])]) {
+        var byName: [String: [UInt8]] = [:]
+        for (field, value) in fields where !value.isEmpty { byName[String(decoding: field, as: UTF8.self)] = value }
+        self.fields = byName
+    }
+
+    func reader(_ field: String) -> InspectedField? {
+        fields[field].map { InspectedField(name: field, bytes: $0[...]) }
+    }
+
+    /// What stands in a device's `t` and `u`.
+    func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
+        guard var record = reader("t\(suffix)") else { return (nil, nil) }
+        let registeredAt = try record.milliseconds()
+        let stored = record.rest + (fields["u\(suffix)"] ?? [])
+        if record.rest.isEmpty { return (registeredAt, nil) }
+        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+        let decoded = memory.withUnsafeMutableBytes { memory in
+            stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
+        }
+        guard let decoded else { throw record.error }
+        return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
+    }
+
+    /// Of a device's hash: what follows the colon of a field's name.
+    func attributesTypes() -> [String] {
+        Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
+            .sorted()
+    }
+}
+
+/// Takes a value apart from its beginning.
+struct InspectedField {
+    let name: String
+    private var bytes: ArraySlice<UInt8>
+
+    init(name: String, bytes: ArraySlice<UInt8>) {
+        self.name = name
+        self.bytes = bytes
+    }
+
+    var rest: [UInt8] { Array(bytes) }
+    var error: InspectionError { InspectionError(field: name) }
+
+    /// The rest, as a part by a name of its own.
+    func named(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
+
+    /// Takes a part of so many bytes.
+    mutating func part(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
+        let part = InspectedField(name: name, bytes: bytes.prefix(count))
+        guard part.bytes.count == count else { throw part.error }
+        bytes = bytes.dropFirst(count)
+        return part
+    }
+
+    mutating func byte() throws(InspectionError) -> UInt8 {
+        guard let byte = bytes.popFirst() else { throw error }
+        return byte
+    }
+
+    mutating func number(digits: Int) throws(InspectionError) -> UInt64 {
+        let text = bytes.prefix(digits)
+        bytes = bytes.dropFirst(digits)
+        guard text.count == digits, let number = text.withUnsafeBytes({ Decimal.parse($0) }) else { throw error }
+        return number
+    }
+
+    /// A binary one.
+    mutating func number(bytes count: Int) throws(InspectionError) -> UInt64 {
+        let number = bytes.prefix(count)
+        bytes = bytes.dropFirst(count)
+        guard number.count == count else { throw error }
+        return LittleEndian.read(number)
+    }
+
+    mutating func recordMilliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try number(bytes: StoredRecord.millisecondsBytes))
+    }
+
+    mutating func recordSeconds() throws(InspectionError) -> Int64 {
+        let seconds = Int64(try number(bytes: StoredRecord.secondsBytes))
+        guard seconds <= Limits.timestampMost else { throw error }
+        return seconds
+    }
+
+    mutating func milliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try number(digits: StoredTime.digits))
+    }
+
+    mutating func version() throws(InspectionError) -> Version {
+        let timestamp = Int64(try number(digits: StoredVersion.timestampDigits))
+        return Version(timestamp: timestamp, sequence: try number(digits: Decimal.digitsMax))
+    }
+}

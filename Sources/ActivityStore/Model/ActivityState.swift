@@ -1,0 +1,309 @@
+import LiveActivity
+
+/// The hash of an activity.
+public struct ActivityState: Hashable, Sendable, ExpiringState {
+    /// What has become of the newest version.
+    public enum Standing: Sendable {
+        case waits
+        case assigned
+        case startAssigned
+        case held
+        case settled
+        case notShown
+
+        var isSettled: Bool { self == .settled || self == .notShown }
+    }
+
+    public struct Held: Hashable, Sendable {
+        /// The newest; or an older one, if its alert still has to be carried by the newest.
+        public var version: Version
+        public var isEnd: Bool
+        public var command: [UInt8]
+        public var carriesAlert: Bool
+    }
+
+    public struct Start: Hashable, Sendable {
+        public var version: Version
+        public var isSettled: Bool
+        public var timestamp: Int64
+        /// Of the record that was given the send verdict; nil once the start was accepted, and so is not asked for again.
+        public var claim: UInt64?
+    }
+
+    public internal(set) var version: Version?
+    public internal(set) var standing = Standing.waits
+    /// The newest version is an end.
+    public internal(set) var ended = false
+    /// The newest version has drawn on the bucket.
+    public internal(set) var hasDrawn = false
+    public internal(set) var lastTimestamp: Int64 = 0
+    /// The time of the last send verdict; 0: none yet.
+    public internal(set) var lastSendMilliseconds: Int64 = 0
+    public internal(set) var digest: UInt64?
+    public internal(set) var token: TokenRegistration<[UInt8]>?
+    public internal(set) var registeredAtMilliseconds: Int64?
+    public internal(set) var held: Held?
+    public internal(set) var start: Start?
+    public internal(set) var pace: ActivityPace?
+    public internal(set) var expiresAtMilliseconds: Int64?
+
+    /// The newest version itself is held.
+    public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
+
+    mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        var lifetime = Lifetime.unchanged
+        if let registration = call.registration, takes(registration) {
+            lifetime = .renewed
+            bear(at: now)
+        }
+        if let verdict = refusal(call) { return (StoreReply<[UInt8]>(verdict), lifetime) }
+        if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
+
+        let same = version == call.version && ended == call.isEnd
+        if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
+            var reply = StoreReply<[UInt8]>(.alertHeld)
+            reply.heldCommand = held.command
+            return (reply, lifetime)
+        }
+        bear(at: now)
+        if !call.isEnd, digest == Self.compared(call.digest) {
+            held = nil
+            advance(to: call, .settled)
+            return (StoreReply(.unchanged), .renewed)
+        }
+        guard let token else {
+            if same && !holdsNewest { return (StoreReply(.noToken), lifetime) }
+            let verdict: StoreVerdict = same ? .held : .noToken
+            advance(to: call, same ? .held : .waits)
+            return (StoreReply<[UInt8]>(verdict), .renewed)
+        }
+        let since = now - lastSendMilliseconds
+        let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
+        if since >= 0 && wait > 0 {
+            if !same {
+                advance(to: call, .waits)
+                lifetime = .renewed
+            }
+            var reply = StoreReply<[UInt8]>(.wait)
+            reply.waitMilliseconds = wait
+            return (reply, lifetime)
+        }
+        if !same || standing != .assigned { assignTimestamp(call.version) }
+        let heldBefore = held
+        advance(to: call, .assigned)
+        if held != heldBefore { lifetime = .renewed }
+        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { lifetime = .renewed }
+        lastSendMilliseconds = now
+        digest = nil
+        var reply = StoreReply<[UInt8]>(.send)
+        reply.timestamp = lastTimestamp
+        reply.registration = token
+        draw(call, now: now, into: &reply)
+        return (reply, lifetime)
+    }
+
+    /// Why an update or an end goes no further; nil: it is the newest, or the newest come again.
+    private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
+        guard let newest = version else { return nil }
+        if ended {
+            if call.isEnd {
+                if newest == call.version { return standing.isSettled ? .duplicate : nil }
+                return standing == .notShown && newest < call.version ? nil : .ended
+            }
+            return isOvertaken(call, by: newest) ? .overtaken : .ended
+        }
+        if call.isEnd { return nil }
+        if newest == call.version { return standing.isSettled || standing == .startAssigned ? .duplicate : nil }
+        if newest < call.version { return nil }
+        return isOvertaken(call, by: newest) ? .overtaken : .superseded
+    }
+
+    /// A start's alert is its own, and takes none from the life before.
+    private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
+        call.carriesAlert && call.version < newest && !standing.isSettled && standing != .startAssigned
+    }
+
+    private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
+        guard let pace else { return }
+        let bucket = pace.bucket(call.pace)
+        var left = bucket.left(fullAt: pace.fullAtMilliseconds, now: now)
+        reply.priority = 5
+        if call.asksForHighPriority {
+            if hasDrawn {
+                reply.priority = 10
+            } else if left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
+                reply.priority = 10
+                left -= 1
+                hasDrawn = true
+                self.pace?.fullAtMilliseconds = bucket.drawn(fullAt: pace.fullAtMilliseconds, now: now)
+            } else {
+                reply.isDemoted = true
+            }
+        }
+        reply.budgetLeft = left
+    }
+
+    mutating func start(_ version: Version, claim: UInt64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        if let start {
+            if start.version == version { return (startAgain(start, claim: claim), .unchanged) }
+            if start.version > version { return (StoreReply(.superseded), .unchanged) }
+        }
+        if let newest = self.version, newest >= version {
+            if newest == version && standing.isSettled && !ended { return (StoreReply(.duplicate), .unchanged) }
+            if ended || token != nil || lastTimestamp >= version.timestamp {
+                return (StoreReply(.superseded), .unchanged)
+            }
+        } else {
+            held = nil
+            token = nil
+            standing = .startAssigned
+            self.version = version
+            ended = false
+        }
+        assignTimestamp(version)
+        lastSendMilliseconds = now
+        digest = nil
+        hasDrawn = false
+        pace = ActivityPace(bornAtMilliseconds: now)
+        let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
+        self.start = start
+        return (startVerdict(start), .renewed)
+    }
+
+    /// The start that was given a send verdict comes again: to the record that has it, since the reply was lost, or to another.
+    private func startAgain(_ start: Start, claim: UInt64) -> StoreReply<[UInt8]> {
+        guard start.claim == claim else { return StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown) }
+        if ended || token != nil && standing != .startAssigned { return StoreReply(.superseded) }
+        return startVerdict(start)
+    }
+
+    private func startVerdict(_ start: Start) -> StoreReply<[UInt8]> {
+        var reply = StoreReply<[UInt8]>(.send)
+        reply.timestamp = start.timestamp
+        return reply
+    }
+
+    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        if standing.isSettled { return (StoreReply(.duplicate), .unchanged) }
+        if token != nil { return (StoreReply(.retry), .unchanged) }
+        standing = .held
+        held = Held(version: version, isEnd: ended, command: command, carriesAlert: carriesAlert)
+        return (StoreReply(.held), .renewed)
+    }
+
+    mutating func register(
+        _ registration: TokenRegistration<[UInt8]>,
+        frequentUpdates: Bool?,
+        shows: Version?,
+        now: Int64
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard takes(registration) else { return (StoreReply(.stale), .unchanged) }
+        bear(at: now)
+        if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
+        var reply = StoreReply<[UInt8]>(.registered)
+        guard let held, holdsNewest else { return (reply, .renewed) }
+        if let shows, shows >= held.version {
+            if standing == .held { standing = .settled }
+            self.held = nil
+        } else {
+            reply.heldCommand = held.command
+        }
+        return (reply, .renewed)
+    }
+
+    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard at >= registeredAtMilliseconds ?? 0 else { return (StoreReply(.stale), .unchanged) }
+        token = nil
+        registeredAtMilliseconds = at
+        return (StoreReply(.unregistered), .renewed)
+    }
+
+    /// A change of what is kept beside the record renews the lifetime.
+    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        switch operation {
+        case .limit(_, let numbers):
+            let counts = pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
+            return (StoreReply(.settled), counts ? .renewed : .unchanged)
+        case .settle(let version, let settlement, let digest, let retirement):
+            let lifetime = settle(version, settlement, digest: digest)
+            guard let retirement, retire(by: retirement) else { return (StoreReply(.settled), lifetime) }
+            var reply = StoreReply<[UInt8]>(.settled)
+            reply.retiredToken = true
+            return (reply, .renewed)
+        default:
+            preconditionFailure("no settlement")
+        }
+    }
+
+    private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> Lifetime {
+        var lifetime = Lifetime.unchanged
+        let heldBefore = held
+        if self.version == version { settleNewest(settlement, digest: digest) }
+        if let start, start.version == version, start.claim != nil {
+            lifetime = .renewed
+            self.start?.isSettled = true
+            if settlement == .accepted { self.start?.claim = nil }
+        }
+        return held == heldBefore ? lifetime : .renewed
+    }
+
+    /// The time of registration is raised by one, so that the same registration, delivered again, is stale.
+    private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
+        guard let token, token.isRetired(by: retirement) else { return false }
+        self.token = nil
+        registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
+        return true
+    }
+
+    /// Of a digest 48 bits are kept, and 0 is none.
+    private static func compared(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
+
+    private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
+        if settlement == .accepted {
+            held = nil
+            standing = .settled
+            self.digest = Self.compared(digest)
+        } else if !standing.isSettled {
+            held = nil
+            standing = settlement == .notShown ? .notShown : .settled
+        }
+    }
+
+    /// The activity's life is counted from the first that is heard of it.
+    private mutating func bear(at now: Int64) {
+        if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
+    }
+
+    private mutating func takes(_ registration: TokenRegistration<[UInt8]>) -> Bool {
+        guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
+        token = registration
+        registeredAtMilliseconds = registration.registeredAtMilliseconds
+        return true
+    }
+
+    /// The command is the newest now. What an older one left is over, but for an alert.
+    private mutating func advance(to call: StateAdmission<[UInt8]>, _ standing: Standing) {
+        if version != call.version || ended != call.isEnd {
+            if let held, !held.carriesAlert { self.held = nil }
+            hasDrawn = false
+        }
+        version = call.version
+        ended = call.isEnd
+        self.standing = standing
+    }
+
+    /// The version's own timestamp, raised where needed to one above the last.
+    private mutating func assignTimestamp(_ version: Version) {
+        let above = min(lastTimestamp + 1, Limits.timestampMost)
+        lastTimestamp =
+            version.timestamp > lastTimestamp ? version.timestamp : above
+    }
+}
+
+extension TokenRegistration<[UInt8]> {
+    func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {
+        token == retirement.token && environment == retirement.environment
+            && retirement.invalidAtMilliseconds.map { registeredAtMilliseconds < $0 } ?? true
+    }
+}

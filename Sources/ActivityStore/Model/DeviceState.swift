@@ -1,0 +1,138 @@
+import LiveActivity
+
+/// The hash of a device: its push-to-start tokens, and the starts that wait for each.
+public struct DeviceState: Hashable, Sendable, ExpiringState {
+    public struct Slot: Hashable, Sendable {
+        public internal(set) var token: TokenRegistration<[UInt8]>?
+        public internal(set) var registeredAtMilliseconds: Int64?
+        /// Oldest version first, one an activity.
+        public internal(set) var held: [Start] = []
+    }
+
+    public struct Start: Hashable, Sendable {
+        public var activity: [UInt8]
+        public var version: Version
+        public var command: [UInt8]
+    }
+
+    /// By attributes type.
+    public internal(set) var slots: [String: Slot] = [:]
+    /// When the bucket of starts will be full again; full since then if that is past.
+    public internal(set) var fullAtMilliseconds: Int64 = 0
+    /// All that was ever given back into it; nil: nothing was.
+    public internal(set) var givenBackMilliseconds: Int64?
+    public internal(set) var expiresAtMilliseconds: Int64?
+
+    var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
+
+    mutating func hold(
+        _ start: HeldStart<[UInt8]>,
+        _ command: [UInt8],
+        startsMax: Int
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
+        let type = String(decoding: start.attributesType, as: UTF8.self)
+        let slot = slots[type, default: Slot()]
+        let others = slot.held.filter { $0.activity != start.activity }
+        if slot.held.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
+            return (StoreReply(.superseded), .unchanged)
+        }
+        if slot.token != nil { return (StoreReply(.retry), .unchanged) }
+        if others.count >= startsMax { return (StoreReply(.full), .unchanged) }
+        let new = Start(activity: start.activity, version: start.version, command: command)
+        let older = others.filter { $0.version <= start.version }
+        slots[type, default: Slot()].held = older + [new] + others.filter { $0.version > start.version }
+        return (StoreReply(.held), .renewed)
+    }
+
+    mutating func register(
+        _ type: String,
+        _ registration: TokenRegistration<[UInt8]>,
+        after: HeldStart<[UInt8]>?
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard takes(type, registration) else { return (StoreReply(.stale), .unchanged) }
+        var reply = StoreReply<[UInt8]>(.registered)
+        reply.heldCommand = next(slots[type]?.held ?? [], after: after)?.command
+        return (reply, .renewed)
+    }
+
+    /// After a start that is over, too: then it is the first that is not older.
+    private func next(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
+        guard let after else { return held.first }
+        let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
+        guard let place else { return held.first { $0.version >= after.version } }
+        return held.dropFirst(place + 1).first
+    }
+
+    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        if types.isEmpty { return (StoreReply(.unregistered), .unchanged) }
+        let due = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
+        if due.isEmpty { return (StoreReply(.stale), .unchanged) }
+        for type in due {
+            slots[type, default: Slot()].token = nil
+            slots[type, default: Slot()].registeredAtMilliseconds = at
+        }
+        return (StoreReply(.unregistered), .renewed)
+    }
+
+    mutating func address(
+        _ type: String,
+        _ bucket: Policy.Bucket,
+        _ registration: TokenRegistration<[UInt8]>?,
+        now: Int64
+    )
+        -> (StoreReply<[UInt8]>, Lifetime)
+    {
+        var lifetime = Lifetime.unchanged
+        if let registration, takes(type, registration) { lifetime = .renewed }
+        guard let token = slots[type]?.token else { return (StoreReply(.noToken), lifetime) }
+        if bucket.left(fullAt: fullAtMilliseconds, now: now) == 0 {
+            var reply = StoreReply<[UInt8]>(.wait)
+            reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
+            return (reply, lifetime)
+        }
+        fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
+        var reply = StoreReply<[UInt8]>(.address)
+        reply.registration = token
+        reply.draw = min(
+            fullAtMilliseconds + (givenBackMilliseconds ?? 0),
+            StoredTime.millisecondsMax
+        )
+        return (reply, .renewed)
+    }
+
+    /// As far as the draw has not been refilled.
+    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        let given = givenBackMilliseconds ?? 0
+        let back = min(bucket.intervalMilliseconds, draw - given - now)
+        if fullAtMilliseconds > 0, back > 0 {
+            fullAtMilliseconds = max(0, fullAtMilliseconds - back)
+            givenBackMilliseconds = min(given + back, StoredTime.millisecondsMax)
+        }
+        return (StoreReply(.settled), .unchanged)
+    }
+
+    /// It leaves the device's lifetime as it is.
+    mutating func settle(
+        _ start: HeldStart<[UInt8]>,
+        _ retirement: TokenRetirement<[UInt8]>?
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
+        var reply = StoreReply<[UInt8]>(.settled)
+        let type = String(decoding: start.attributesType, as: UTF8.self)
+        guard var slot = slots[type] else { return (reply, .unchanged) }
+        slot.held.removeAll { $0.version == start.version && $0.activity == start.activity }
+        if let retirement, let token = slot.token, token.isRetired(by: retirement) {
+            slot.token = nil
+            slot.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
+            reply.retiredToken = true
+        }
+        slots[type] = slot
+        return (reply, .unchanged)
+    }
+
+    private mutating func takes(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
+        guard registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0 else { return false }
+        slots[type, default: Slot()].token = registration
+        slots[type, default: Slot()].registeredAtMilliseconds = registration.registeredAtMilliseconds
+        return true
+    }
+}

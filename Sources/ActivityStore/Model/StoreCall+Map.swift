@@ -1,0 +1,143 @@
+public import LiveActivity
+
+extension StoreCall {
+    /// The same call with other bytes: borrowed bytes are copied to keep the call, owned bytes are lent to make it.
+    public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
+        StoreCall<Other>(
+            tag: tag,
+            subject: StoreSubject(
+                app: transform(subject.app),
+                kind: subject.kind,
+                identifier: transform(subject.identifier)
+            ),
+            operation: operation.map(transform)
+        )
+    }
+}
+
+extension StoreCall.Operation {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other>.Operation {
+        switch self {
+        case .admit(let admission): .admit(admission.map(transform))
+        case .admitStart(let version, let claim): .admitStart(version: version, claim: claim)
+        case .hold(let version, let command, let carriesAlert):
+            .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
+        case .register(let registration, let frequentUpdates, let shows):
+            .register(registration.map(transform), frequentUpdates: frequentUpdates, shows: shows)
+        case .settle(let version, let settlement, let digest, let retirement):
+            .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform))
+        case .limit(let version, let pace): .limit(version: version, pace: pace)
+        case .address(let type, let startBudget, let registration):
+            .address(
+                attributesType: transform(type),
+                startBudget: startBudget,
+                registration: registration?.map(transform)
+            )
+        case .holdStart(let start, let command): .holdStart(start.map(transform), command: transform(command))
+        case .registerDevice(let type, let registration, let after):
+            .registerDevice(
+                attributesType: transform(type),
+                registration.map(transform),
+                after: after?.map(transform)
+            )
+        case .settleStart(let start, let settlement, let retirement):
+            .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
+        case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
+        case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
+        }
+    }
+}
+
+extension StateAdmission {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> StateAdmission<Other> {
+        StateAdmission<Other>(
+            isEnd: isEnd,
+            version: version,
+            digest: digest,
+            pace: pace,
+            asksForHighPriority: asksForHighPriority,
+            mayUseReserve: mayUseReserve,
+            carriesAlert: carriesAlert,
+            registration: registration?.map(transform)
+        )
+    }
+}
+
+extension TokenRegistration {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> TokenRegistration<Other> {
+        TokenRegistration<Other>(
+            token: transform(token),
+            environment: environment,
+            registeredAtMilliseconds: registeredAtMilliseconds
+        )
+    }
+}
+
+extension TokenRetirement {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> TokenRetirement<Other> {
+        TokenRetirement<Other>(
+            token: transform(token),
+            environment: environment,
+            invalidAtMilliseconds: invalidAtMilliseconds
+        )
+    }
+}
+
+extension HeldStart {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> HeldStart<Other> {
+        HeldStart<Other>(
+            attributesType: transform(attributesType),
+            activity: transform(activity),
+            version: version
+        )
+    }
+}
+
+extension StoreReply {
+    /// The same reply with other bytes.
+    public func map<Other>(_ transform: (Bytes) -> Other) -> StoreReply<Other> {
+        var reply = StoreReply<Other>(verdict)
+        reply.waitMilliseconds = waitMilliseconds
+        reply.timestamp = timestamp
+        reply.registration = registration?.map(transform)
+        reply.draw = draw
+        reply.priority = priority
+        reply.isDemoted = isDemoted
+        reply.budgetLeft = budgetLeft
+        reply.heldCommand = heldCommand.map(transform)
+        reply.retiredToken = retiredToken
+        return reply
+    }
+}
+
+extension StoreCall<[UInt8]> {
+    /// The call with bytes that are valid during `body`.
+    public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
+        let memory = LentBytes()
+        return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
+    }
+}
+
+extension StoreReply<[UInt8]> {
+    /// The reply with bytes that are valid during `body`.
+    public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
+        let memory = LentBytes()
+        return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
+    }
+}
+
+/// Copies that live as long as this does.
+private final class LentBytes {
+    private var copies: [UnsafeMutableRawBufferPointer] = []
+
+    deinit {
+        for copy in copies { copy.deallocate() }
+    }
+
+    func lend(_ bytes: [UInt8]) -> UnsafeRawBufferPointer {
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+        copy.copyBytes(from: bytes)
+        copies.append(copy)
+        return UnsafeRawBufferPointer(copy)
+    }
+}

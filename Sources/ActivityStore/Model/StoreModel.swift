@@ -1,0 +1,121 @@
+public import LiveActivity
+
+/// The scripts over a dictionary: the same replies and the same contents as on a server.
+///
+/// The simulation runs the model in place of Redis; a differential test compares it with a real server.
+public struct StoreModel: Sendable {
+    /// The server's clock, UNIX milliseconds; the model's owner moves it.
+    public var nowMilliseconds: Int64
+    /// Starts that are held for one token; the scripts have ``StoreLimits/heldStartsMax``.
+    public var heldStartsMax = StoreLimits.heldStartsMax
+    /// By ``key(_:)``; activities and devices are kept apart.
+    public internal(set) var activities: [String: ActivityState] = [:]
+    public internal(set) var devices: [String: DeviceState] = [:]
+
+    public init(nowMilliseconds: Int64) {
+        self.nowMilliseconds = nowMilliseconds
+    }
+
+    /// What names a subject in the model.
+    public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
+        "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
+    }
+
+    public mutating func perform(_ call: StoreCall<UnsafeRawBufferPointer>) -> StoreReply<[UInt8]> {
+        perform(call.map { Array($0) })
+    }
+
+    public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
+        let key = Self.key(call.subject)
+        switch call.subject.kind {
+        case .activity: return performOnActivity(key, call.operation)
+        case .device: return performOnDevice(key, call.operation)
+        }
+    }
+
+    /// FLUSHALL: the server has forgotten everything.
+    public mutating func flushAll() {
+        activities.removeAll()
+        devices.removeAll()
+    }
+
+    private mutating func performOnActivity(
+        _ key: String,
+        _ operation: StoreCall<[UInt8]>.Operation
+    ) -> StoreReply<[UInt8]> {
+        var activity = live(&activities, key) ?? ActivityState()
+        let now = nowMilliseconds
+        let reply: StoreReply<[UInt8]>
+        let lifetime: Lifetime
+        switch operation {
+        case .admit(let admission): (reply, lifetime) = activity.command(admission, now: now)
+        case .admitStart(let version, let claim): (reply, lifetime) = activity.start(version, claim: claim, now: now)
+        case .hold(let version, let command, let carriesAlert):
+            (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
+        case .register(let registration, let frequentUpdates, let shows):
+            (reply, lifetime) = activity.register(
+                registration,
+                frequentUpdates: frequentUpdates,
+                shows: shows,
+                now: now
+            )
+        case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
+        case .settle, .limit:
+            // A settlement never makes an activity.
+            guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
+            (reply, lifetime) = activity.settle(operation, now: now)
+        case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
+            preconditionFailure("an operation on a device")
+        }
+        if lifetime == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
+        if activity.expiresAtMilliseconds != nil { activities[key] = activity }
+        return reply
+    }
+
+    private mutating func performOnDevice(
+        _ key: String,
+        _ operation: StoreCall<[UInt8]>.Operation
+    ) -> StoreReply<[UInt8]> {
+        var device = live(&devices, key) ?? DeviceState()
+        let now = nowMilliseconds
+        let reply: StoreReply<[UInt8]>
+        let lifetime: Lifetime
+        switch operation {
+        case .address(let type, let startBudget, let registration):
+            (reply, lifetime) = device.address(text(type), startBudget, registration, now: now)
+        case .holdStart(let start, let command):
+            (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
+        case .registerDevice(let type, let registration, let after):
+            (reply, lifetime) = device.register(text(type), registration, after: after)
+        case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
+        case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
+        case .refundStart(let startBudget, let draw):
+            (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
+        case .admit, .admitStart, .hold, .register, .settle, .limit:
+            preconditionFailure("an operation on an activity")
+        }
+        if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }
+        if device.expiresAtMilliseconds != nil { devices[key] = device }
+        return reply
+    }
+
+    private func live<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
+        guard let state = states[key] else { return nil }
+        if let expiry = state.expiresAtMilliseconds, expiry > nowMilliseconds { return state }
+        states[key] = nil
+        return nil
+    }
+}
+
+/// Whether an operation renewed the subject's time to live.
+enum Lifetime {
+    case unchanged
+    case renewed
+}
+
+protocol ExpiringState {
+    /// Nil: nothing is kept of the subject.
+    var expiresAtMilliseconds: Int64? { get set }
+}
+
+private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }

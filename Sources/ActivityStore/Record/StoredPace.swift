@@ -1,0 +1,56 @@
+import LiveActivity
+
+/// A bucket as the scripts read it: the interval in three bytes, pushes and reserve in two each.
+enum StoredBucket {
+    static let bytes = 7
+    private static let intervalMillisecondsMax: Int64 = 3_600_000
+
+    /// A number out of range counts as the nearer end of its range.
+    static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
+        let pushes = pushes(bucket)
+        let reserved = min(max(0, bucket.reservedForAlerts), pushes)
+        LittleEndian.write(UInt64(intervalMilliseconds(bucket)), bytes: 3, to: destination)
+        LittleEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
+        LittleEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
+    }
+
+    static func pushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMost) }
+
+    static func intervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
+        min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
+    }
+
+    /// Whole pushes that a bucket has which will be full at a time.
+    static func left(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
+        let pushes = pushes(bucket)
+        guard fullAtMilliseconds > nowMilliseconds else { return pushes }
+        let interval = UInt64(intervalMilliseconds(bucket))
+        let missing = (fullAtMilliseconds - nowMilliseconds - 1) / interval + 1
+        return missing < UInt64(pushes) ? pushes - Int(missing) : 0
+    }
+}
+
+/// A pace as the scripts read it.
+///
+/// The spacing and the bucket, the spacing again and the frequent bucket, so that what one admission needs lies together; then the
+/// longest spacing and the time of recovery. Times take three bytes each.
+enum StoredPace {
+    static let bytes = 26
+    private static let timeBytes = 3
+    private static let millisecondsMax: Int64 = 3_600_000
+
+    /// A number out of range counts as the nearer end of its range.
+    static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
+        func time(_ milliseconds: Int64, least: Int64, at position: Int) {
+            let stored = UInt64(min(max(least, milliseconds), millisecondsMax))
+            LittleEndian.write(stored, bytes: timeBytes, to: destination + position)
+        }
+        let part = timeBytes + StoredBucket.bytes
+        time(pace.spacingMilliseconds, least: 0, at: 0)
+        StoredBucket.write(pace.budget, to: destination + timeBytes)
+        time(pace.spacingMilliseconds, least: 0, at: part)
+        StoredBucket.write(pace.frequentBudget, to: destination + part + timeBytes)
+        time(pace.throttledSpacingMaxMilliseconds, least: 0, at: 2 * part)
+        time(pace.throttleRecoveryMilliseconds, least: 1, at: 2 * part + timeBytes)
+    }
+}

@@ -1,0 +1,141 @@
+import LiveActivity
+import Redis
+
+/// How a token stands in a device's hash: a letter that says its environment and form, then the token. In an activity's record the
+/// form is a number beside it.
+///
+/// Tokens are opaque, but all that Apple is known to issue come as lower-case hexadecimal digits: those are packed two to
+/// a byte, which makes the difference of a fifth of a hash.
+enum TokenText {
+    /// What stands of it in the field `t`, behind the registration's time; the rest is in `u`. Values up to 64 bytes keep a hash
+    /// in its compact encoding (`hash-max-listpack-value`).
+    static let headBytesMax = 64 - StoredTime.digits
+    /// A token of ``TokenRegistration/tokenBytesMax`` that cannot be packed, and its letter.
+    static let bytesMax = StoreLimits.tokenBytesMax + 1
+
+    /// Writes the stored form of a token, and returns its length.
+    static func encode(
+        _ token: UnsafeRawBufferPointer,
+        _ environment: DeviceEnvironment,
+        to destination: UnsafeMutableRawPointer
+    ) -> Int {
+        let (form, count) = encodeBytes(of: token, environment, to: destination + 1)
+        destination.storeBytes(of: form.letter, as: UInt8.self)
+        return count + 1
+    }
+
+    /// Writes the stored form of a token without its letter.
+    static func encodeBytes(
+        of token: UnsafeRawBufferPointer,
+        _ environment: DeviceEnvironment,
+        to destination: UnsafeMutableRawPointer
+    ) -> (form: TokenForm, count: Int) {
+        if pack(token, to: destination) {
+            return (environment == .production ? .packedProduction : .packedSandbox, token.count / 2)
+        }
+        UnsafeMutableRawBufferPointer(start: destination, count: token.count).copyMemory(from: token)
+        return (environment == .production ? .plainProduction : .plainSandbox, token.count)
+    }
+
+    /// Reads a stored form, writing the token to `destination`, which has room for twice ``bytesMax``. Nil if it is none.
+    static func decode(
+        _ stored: UnsafeRawBufferPointer,
+        to destination: UnsafeMutableRawPointer
+    ) -> (count: Int, environment: DeviceEnvironment)? {
+        guard let letter = stored.first, let form = TokenForm(letter: letter) else { return nil }
+        return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
+    }
+
+    /// The same of a token without its letter.
+    static func decode(
+        _ form: TokenForm,
+        _ rest: UnsafeRawBufferPointer,
+        to destination: UnsafeMutableRawPointer
+    ) -> (count: Int, environment: DeviceEnvironment)? {
+        guard rest.count > 0, rest.count < bytesMax else { return nil }
+        switch form {
+        case .plainProduction, .plainSandbox:
+            UnsafeMutableRawBufferPointer(start: destination, count: rest.count).copyMemory(from: rest)
+            return (rest.count, form == .plainProduction ? .production : .sandbox)
+        case .packedProduction, .packedSandbox:
+            for (index, byte) in rest.enumerated() {
+                destination.storeBytes(of: hexadecimalDigit(byte >> 4), toByteOffset: index &* 2, as: UInt8.self)
+                destination.storeBytes(of: hexadecimalDigit(byte & 15), toByteOffset: index &* 2 &+ 1, as: UInt8.self)
+            }
+            return (rest.count * 2, form == .packedProduction ? .production : .sandbox)
+        }
+    }
+
+    /// False, with some of the destination overwritten, if the token is not an even number of lower-case digits.
+    private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
+        guard token.count % 2 == 0 else { return false }
+        var wrong: UInt8 = 0
+        for index in 0..<(token.count / 2) {
+            let high = value(of: token[index &* 2])
+            let low = value(of: token[index &* 2 &+ 1])
+            wrong |= high | low
+            destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
+        }
+        return wrong <= 15
+    }
+
+    /// 0 through 15, or 255 for what is no lower-case hexadecimal digit.
+    private static func value(of digit: UInt8) -> UInt8 {
+        let number = digit &- UInt8(ascii: "0")
+        if number <= 9 { return number }
+        let letter = digit &- UInt8(ascii: "a")
+        return letter <= 5 ? letter &+ 10 : 255
+    }
+
+    static func hexadecimalDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+}
+
+/// A token's environment, and whether its digits are packed: by its number in an activity's record, by its letter elsewhere.
+enum TokenForm: UInt8 {
+    case packedProduction = 1
+    case packedSandbox
+    case plainProduction
+    case plainSandbox
+
+    init?(letter: UInt8) {
+        switch letter {
+        case UInt8(ascii: "P"): self = .packedProduction
+        case UInt8(ascii: "S"): self = .packedSandbox
+        case UInt8(ascii: "p"): self = .plainProduction
+        case UInt8(ascii: "s"): self = .plainSandbox
+        default: return nil
+        }
+    }
+
+    var letter: UInt8 {
+        switch self {
+        case .packedProduction: UInt8(ascii: "P")
+        case .packedSandbox: UInt8(ascii: "S")
+        case .plainProduction: UInt8(ascii: "p")
+        case .plainSandbox: UInt8(ascii: "s")
+        }
+    }
+}
+
+/// A time in UNIX milliseconds as it is stored in digits: always as many digits, so that the scripts compare times as text.
+enum StoredTime {
+    static let digits = 13
+    /// The last time that fits into the digits; later ones count as this one.
+    static let millisecondsMax: Int64 = 9_999_999_999_999
+
+    /// Times before 1970 and after the year 2286 count as those.
+    static func stored(_ milliseconds: Int64) -> UInt64 {
+        UInt64(min(max(0, milliseconds), millisecondsMax))
+    }
+
+    static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
+        Decimal.write(stored(milliseconds), digits: digits, to: destination)
+    }
+
+    static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
+        guard text.count == digits else { return nil }
+        return Decimal.parse(text).flatMap { Int64(exactly: $0) }
+    }
+}

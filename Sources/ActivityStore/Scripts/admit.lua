@@ -1,0 +1,721 @@
+-- The script `admit`: decides what happens to a command, a held command, a registration or a look-up of an address, and records how an
+-- activity's version ended. A name between two at signs is a constant that the program substitutes (StoreScript.swift).
+--
+-- Every operation reads, decides, and then writes all changes with one SET or SETRANGE (of a device one HSET, followed by at most one
+-- PEXPIRE), so that a server out of memory refuses all of it or nothing. Time is the server's (TIME): one clock for all workers.
+-- KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
+--
+-- Replies. A reply is one string: a word, and with some words what StoreSession reads behind it; a start's `send` has its timestamp
+-- there. An update or an end that is sent with its own timestamp and the priority that it asked for is answered with its value as it
+-- was read: with the clock, that says what is left of the budget. One that is sent otherwise is answered with a number: the timestamp
+-- times 65,536, the priority (1: 5, 2: 10, 3: 10 was asked for and is not left) times 16,384, and what is left; some that are sent as
+-- they asked are too.
+--
+-- Batches. Updates, ends and settlements come by many in one call, since a call costs nearly as much as an admission. Then the reply is
+-- an array, in the order of the keys; behind all replies, in the same order, the values of those that are answered with a number, as
+-- they were read and without what follows the token; and last the clock. (The clock is left out if no value among the replies needs it,
+-- and one key is then answered without an array, unless with a number.) All values are read by one MGET. Each is decided and written by
+-- itself, one after the other, and fails by itself, so errors of Redis are taken as replies; only the clock is read once for all. KEYS
+-- are the keys, ARGV is all calls in one (CallBatch.swift) and then the paces. A key that comes a second time says so, and is read
+-- again. The replies of a call have room for a bounded number of held commands: a call that would be told of one too many is told to
+-- `wait` a millisecond instead. All other operations are one a call, and their first argument is a letter.
+--
+-- Expiry. A change of an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
+-- overwrites a piece of the record, which keeps the expiry, except once in a thousand seconds; so does a settlement that frees nothing.
+--
+-- Speed. Slow in Lua here: a call of Redis, a call of a function, a string that did not exist (eight instructions a byte of it), text
+-- made of a number or read as one, each number taken out of a string, and each of Lua's own instructions (some fifty of the
+-- processor's). So there is one long loop without functions of its own; states are numbers in place of letters; several neighbours are
+-- read as one number of at most 52 bits; the value as it was read is an answer; and, before all that is rare, the usual updates and
+-- settlements of activities of which nothing rare is kept take a path of their own. The long path would decide the same.
+--
+-- Starts. A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
+-- start. A record asks only while APNs has processed nothing of it, so its own verdict is repeated, with its timestamp and without a
+-- change; every other record hears `unknown` or, once settled, `duplicate`, and changes nothing either. `unknown` is recorded by a
+-- settlement, which leaves the claim: the record that holds it may still be about to send. The repetition is refused only because of
+-- what has come since: an end, or a newer state of an activity that has a token and so lives without the start.
+--
+-- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm): a
+-- draw moves that time by one interval, and the time may not lie more than a full bucket's intervals ahead. A version draws once,
+-- however often it is repeated; one that was demoted may draw when it is admitted again.
+--
+-- Devices. A device's hash holds `t u w`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
+-- starts will be full, and behind it, once something was refunded, how many milliseconds were ever refunded.
+--
+-- States of the newest version. An upper-case letter says that the version is an end: then only a start opens the activity again. A
+-- newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at `x` or `y`, and keeps it until
+-- the alert is known to have been sent: the newest carries the alert, but its worker may die and the newest come again without it.
+--
+-- n NO_VERSION      there is none yet
+-- w WAITING         waits for its pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` by settling
+-- a SENDING         a send verdict was given, no answer is known: to `h` `i` by a hold (the token was retired), `s` `f` by settling
+-- b START_SENDING   the same for a start: to `s` `f` by settling
+-- h HELD            held: to `k` by a send verdict, `s` by a registration whose app shows it already, `s` `f` by settling
+-- k SENDING_HELD    as `a`, and still held: to `h` when its token was retired, `a` when the app shows it, `s` `f` by settling
+-- i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command carries an alert
+-- x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
+-- s SETTLED             settled
+-- f NOT_SHOWN           settled without having been shown: an end in this state may be followed by a newer end
+
+local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
+local read, pack = struct.unpack, struct.pack
+-- 24 hours and more than the 1,000 seconds during which a send verdict does not set the expiry again
+local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
+local UPDATES_SECONDS = @UPDATES_SECONDS@
+-- The value of an activity of which nothing is known.
+local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+local MALFORMED = {err = 'ERR the value is not an activity of Causeway'}
+local operation = ARGV[1]
+
+if #operation > 1 then
+  -- What all replies together may bring of held commands: one of any length, or several shorter ones.
+  local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
+  -- A format that names no order of bytes means the server's own, nearly always this one, and takes fewer instructions.
+  local order = pack('I2', 1) == '\1\0' and '' or '<'
+  local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
+  local SETTLED, FULL = order .. 'I6B', order .. 'I6'
+  local keys, calls, position, heldBytes = KEYS, operation, 1, 0
+  local count = #keys
+  local answers = count
+  local values = call('MGET', unpack(keys))
+  if values.err then return values end
+  -- Read once for all keys, and only if one needs it.
+  local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
+  -- What the last update or end asked: most often the next asks the same.
+  local asked, numberOfPace, isHigh, mayUseReserve
+  local format = RECORD
+  -- Between these lie the shapes of values of the last usual one's kind and length, if they live; and by its pace and its bucket those
+  -- are sent at once that were sent by then, at priority 10 if the bucket is full by then.
+  local shapeMin, shapeMax, usualSize = math.huge, 0, -1
+  local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
+  -- The pace and the bucket that were read last.
+  local paceNumber, paceBucket, pace, leastSpacing, interval, pushes, reserved
+
+  for index = 1, count do
+    local head, assignedAndAsks, digest, following = read(CALL, calls, position)
+    position = following
+    local asks = assignedAndAsks % 65536
+    if asks ~= asked and asks ~= @SETTLES@ * 256 then
+      if asks >= @READ_AGAIN@ * 256 then
+        -- A call before this one may have written it.
+        assignedAndAsks, asks, values[index] = assignedAndAsks - @READ_AGAIN@ * 256, asks - @READ_AGAIN@ * 256, call('GET', keys[index])
+      end
+      asked, numberOfPace = asks, asks % 256
+      local request = (asks - numberOfPace) / 256
+      isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
+      format = isHigh and RECORD_AND_BUCKET or RECORD
+      if not now and (asks < @SETTLES@ * 256 or asks % (@ALERT@ * 256) >= @LIMITS@ * 256) then
+        local time = call('TIME')
+        seconds = time[1] + 0
+        local microseconds = time[2] + 0
+        now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
+        thousandBegan = now - now % 1000000
+        sentMin = thousandBegan * 256
+        sentNow = pack('<I6BI6', 0, @SENDING@, now)
+        drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
+        shapeMin = math.huge
+      end
+    end
+    local reply
+    repeat
+      local value = values[index] or UNKNOWN
+      local size = #value
+      if size ~= usualSize then
+        if size < @RECORD_BYTES@ then value = UNKNOWN end
+        shapeMin = math.huge
+      end
+      local shape, shown, stateAndSent, newest, _, full = read(format, value)
+      -- What comes most often: an update, or that it was accepted, of an activity of which nothing rare is kept, and no end. Letters
+      -- less 64 have their last timestamp by itself: `w` (55) and `s` (51), which were not sent, mostly an earlier one.
+      local letter = stateAndSent % @HAS_DRAWN@
+      if shape < shapeMin or shape >= shapeMax then
+        local kindAndLength = (shape - shape % 4294967296) / 4294967296
+        if kindAndLength < 1048576 and size == @RECORD_BYTES@ + kindAndLength % 65536 then
+          shapeMin, usualSize, usualPace = kindAndLength * 4294967296 + (seconds or 0), size, nil
+          shapeMax = (kindAndLength + 1) * 4294967296
+        end
+        if shape < shapeMin or shape >= shapeMax then letter = 0 end
+      end
+      if letter == @SENDING@ or letter == @SETTLED@ or letter == @WAITING@ or letter == @NOT_SHOWN@ or letter == @START_SENDING@
+        or (letter == @WAITING@ - @OWN_TIMESTAMP@ or letter == @SETTLED@ - @OWN_TIMESTAMP@) and asks < @END@ * 256
+          and read('<I5', value, @ASSIGNED@) <= newest
+      then
+        if asks < @END@ * 256 then
+          local assigned = assignedAndAsks - asks
+          if assigned > newest * 65536 then
+            if numberOfPace ~= usualPace then
+              local kind = (shape - shape % 281474976710656) / 281474976710656
+              local bucket = kind >= @FREQUENT@ and 11 or 1
+              if numberOfPace ~= paceNumber or bucket ~= paceBucket then
+                paceNumber, paceBucket, pace = numberOfPace, bucket, ARGV[numberOfPace]
+                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
+              end
+              usualPace = numberOfPace
+              sentMax = kind % @FREQUENT@ > 0 and (now - leastSpacing) * 256 + 255 or -1
+              fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
+              fullMaxOfReserve = now + (pushes - 1) * interval
+              nextFull = pack(FULL, now + interval)
+            end
+            if stateAndSent <= sentMax and stateAndSent >= sentMin and shown ~= digest then
+              if not isHigh then
+                reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+              elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
+                reply = call('SETRANGE', keys[index], '7',
+                  drawnNow .. head .. (full > now and pack(FULL, full + interval) or nextFull))
+              else
+                reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+                if reply == size then
+                  local left = full > now and pushes - (full - now) / interval or pushes
+                  reply = assigned + 49152 + (left > 0 and left - left % 1 or 0)
+                  answers = answers + 1
+                  keys[answers] = value
+                  break
+                end
+              end
+              if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
+              break
+            end
+          elseif asks < @ALERT@ * 256 and newest * 65536 > assigned then
+            reply = 'superseded'
+            break
+          end
+        elseif asks == @SETTLES@ * 256 and sub(value, @VERSION@, @FULL_AT@ - 1) == head then
+          local written = call('SETRANGE', keys[index], '7',
+            pack(SETTLED, digest, stateAndSent % 256 < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+          reply = written == size and 0 or tonumber(written) and MALFORMED or written
+          break
+        end
+      end
+
+      local key, known, request, settles = keys[index], values[index], (asks - asks % 256) / 256, asks >= @SETTLES@ * 256
+      local token, tokenAt, form
+      if settles then request = request - @SETTLES@ end
+      if request >= @TOKEN_FOLLOWS@ then
+        request = request - @TOKEN_FOLLOWS@
+        local tokenLength
+        tokenLength, tokenAt, form = read('<I2I6B', calls, position)
+        position = position + 9 + tokenLength
+        token = sub(calls, position - tokenLength, position - 1)
+      end
+      if size < @RECORD_BYTES@ then
+        reply = known.err and known or MALFORMED
+        break
+      end
+      local lifeEnd, length, kind = read('<I4I2B', value)
+      local state, last, isNew = stateAndSent % 256, newest, not known
+      local timestamp, sent = (assignedAndAsks - asks) / 65536, (stateAndSent - state) / 256
+      local full, hasDrawn = read('<I6', value, @FULL_AT@), state >= @HAS_DRAWN@
+      state = state % @HAS_DRAWN@
+      if state < @OWN_TIMESTAMP@ then
+        state, last = state + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@)
+      end
+      local ended = state < @SENDING@
+      if ended then state = state + @UPPER_CASE@ end
+      letter = nil
+      local limitAt, startAt, heldAt = @TOKEN@ + length, nil, nil
+      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length then
+        startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
+        heldAt = startAt
+        if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
+        local held = size + 1 - heldAt
+        local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
+        if kind >= 2 * @STARTED@ or kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@
+          or (holds and held <= 30) or (not holds and held ~= 0)
+        then
+          reply = MALFORMED
+          break
+        end
+      elseif state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
+        reply = MALFORMED
+        break
+      end
+      local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
+      -- How a version ended, or that APNs limits the activity, and a token that APNs has declared dead. A settlement changes only what
+      -- is there, and never makes an activity. The reply is 1 if the token was retired, else 0. Acceptance wins over the other
+      -- outcomes, in any order: a start that one worker has in flight may be settled as unknown by another. One 429 counts once,
+      -- however often it is recorded: only if there was a send verdict since the last that counted, unless the clock was set back. A
+      -- retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring
+      -- the dead token back.
+      if settles then
+        reply = 0
+        if isNew then break end
+        local digestBefore, frees = shown, false
+        letter = state
+        -- The rarer parts to be written again; nil: they stay.
+        local limit, begun
+        if request == @LIMITS@ then
+          if lifeEnd > 0 then
+            local numbers = ARGV[asks % 256]
+            local spacing, longest, recovery = read('<I3', numbers), read('<I3I3', numbers, 21)
+            local isLimited, doublings, limitedAt = kind % @CLAIMED@ >= @LIMITED@, 0, 0
+            if isLimited then doublings, limitedAt = read('<BI6', value, limitAt) end
+            if not isLimited or sent > limitedAt or now < limitedAt then
+              doublings = now < limitedAt and 0 or math.max(doublings - math.floor((now - limitedAt) / recovery), 0)
+              if spacing * 2 ^ doublings < longest then doublings = math.min(doublings + 1, @DOUBLINGS_MAX@) end
+              limit = pack('<BI6', doublings, now)
+            end
+          end
+        elseif request < @LIMITS@ then
+          if same then
+            frees = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
+            if request == @ACCEPTED@ then
+              letter, shown = @SETTLED@, digest
+            elseif state ~= @SETTLED@ and state ~= @NOT_SHOWN@ then
+              letter = request == @SETTLED_NOT_SHOWN@ and @NOT_SHOWN@ or @SETTLED@
+            end
+          end
+          if kind % @STARTED@ >= @CLAIMED@ then
+            if sub(value, startAt, startAt + 12) == head then
+              begun = request == @ACCEPTED@ and head or head .. 's' .. sub(value, startAt + 14, startAt + 26)
+            end
+          end
+        end
+        local registeredAt
+        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, limitAt - 1) == token then
+          registeredAt = read('<I6', value, @REGISTERED_AT@)
+          if registeredAt < tokenAt then reply = 1 end
+        end
+        local written
+        if limit or begun or frees or reply == 1 then
+          registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
+          if reply == 1 then
+            token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
+          else
+            token = sub(value, @TOKEN@, limitAt - 1)
+          end
+          if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
+          if begun and #begun == 13 then kind = kind - @CLAIMED@ end
+          if not startAt then startAt, heldAt = limitAt, limitAt end
+          limit = limit or sub(value, limitAt, startAt - 1)
+          begun = begun or sub(value, startAt, heldAt - 1)
+          if ended then letter = letter - @UPPER_CASE@ end
+          if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
+          if hasDrawn then letter = letter + @HAS_DRAWN@ end
+          value = pack('<I4I2BI6BI6', lifeEnd, #token, kind, shown, letter, sent)
+            .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
+            .. token .. limit .. begun .. (frees and '' or sub(value, heldAt))
+          written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+          if written.err then reply = written end
+        elseif letter ~= state or shown ~= digestBefore then
+          if ended then letter = letter - @UPPER_CASE@ end
+          if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
+          if hasDrawn then letter = letter + @HAS_DRAWN@ end
+          written = call('SETRANGE', key, '7', pack('<I6B', shown, letter))
+          if written ~= #value then reply = tonumber(written) and MALFORMED or written end
+        end
+        break
+      end
+
+      -- Updates and ends.
+      local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
+      if isEnd then request = request - @END@ end
+      if token and tokenAt >= read('<I6', value, @REGISTERED_AT@) then
+        registers, whole = true, true
+        value = sub(value, 1, 4) .. pack('<I2B', #token, kind - kind % @FREQUENT@ + form) .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
+          .. pack('<I6', tokenAt) .. token .. sub(value, limitAt)
+        kind = kind - kind % @FREQUENT@ + form
+        limitAt = limitAt + #token - length
+        if heldAt then heldAt = heldAt + #token - length end
+      end
+      local isLimited, isFrequent = false, false
+      if kind >= @LIMITED@ then
+        isLimited = kind % @CLAIMED@ >= @LIMITED@
+        kind = kind % @LIMITED@
+      end
+      if kind >= @FREQUENT@ then isFrequent, kind = true, kind - @FREQUENT@ end
+      local newer = timestamp > newest or state == @NO_VERSION@
+      if timestamp == newest and not newer and not same then
+        local low, high = read('<I4I4', head, 6)
+        local newestLow, newestHigh = read('<I4I4', value, @VERSION@ + 5)
+        newer = high > newestHigh or high == newestHigh and low > newestLow
+      end
+      if ended or isEnd or not newer then
+        local settled = state == @SETTLED@ or state == @NOT_SHOWN@
+        if ended then
+          if not isEnd then
+            reply = 'ended'
+          elseif same then
+            if settled then reply = 'duplicate' end
+          elseif not newer or state ~= @NOT_SHOWN@ then
+            reply = 'ended'
+          end
+        elseif isEnd then
+          same = false
+        elseif same then
+          if settled or state == @START_SENDING@ then reply = 'duplicate' end
+        elseif not newer then
+          reply = 'superseded'
+        end
+        if request >= @ALERT@ and reply and not newer and not same and not isEnd and not settled and state ~= @START_SENDING@ then
+          reply = 'overtaken'
+        end
+        if reply and not registers then break end
+      end
+
+      if lifeEnd == 0 then
+        lifeEnd = seconds + UPDATES_SECONDS
+        value = pack('<I4', lifeEnd) .. sub(value, 5)
+      end
+      local drops, sends, record, answer, drawn
+
+      if not reply then
+        local holds, holdsAlert = false, false
+        if state >= @HELD@ and state ~= @SETTLED@ then
+          holds = state <= @SENDING_HELD_ALERT@
+          holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
+        end
+        if not isEnd and seconds > lifeEnd then
+          reply = 'tooOld'
+        elseif holdsAlert and request < @ALERT@ and (kind > 0 or not same or not holds) then
+          local h = sub(value, heldAt)
+          heldBytes = heldBytes + #h
+          reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
+        elseif shown == digest and not isEnd then
+          reply, letter, drops = 'unchanged', @SETTLED@, holds or holdsAlert
+        else
+          drops = holds and not same and not holdsAlert
+          if kind == 0 then
+            reply = 'noToken'
+            if not same then
+              letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@
+            elseif holds then
+              reply, letter = 'held', holdsAlert and @HELD_ALERT@ or @HELD@
+            end
+          else
+            local bucket = isFrequent and 11 or 1
+            if numberOfPace ~= paceNumber or bucket ~= paceBucket then
+              paceNumber, paceBucket, pace, usualPace = numberOfPace, bucket, ARGV[numberOfPace], nil
+              leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
+            end
+            local since, spacing = now - sent, leastSpacing
+            if isLimited then
+              local doublings, limitedAt = read('<BI6', value, limitAt)
+              local longest, recovery = read('<I3I3', pace, 21)
+              local limited = now - limitedAt
+              doublings = limited < 0 and 0 or doublings - math.floor(limited / recovery)
+              if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) end
+            end
+            if since >= 0 and since < spacing then
+              reply = 'wait' .. string.format('%.0f', spacing - since)
+              if not same then letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
+            else
+              letter, sends = @SENDING@, true
+              -- The last was not in the same thousand seconds.
+              if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
+              if holdsAlert then
+                letter = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
+              elseif holds and same then
+                letter = @SENDING_HELD@
+              end
+            end
+          end
+        end
+      end
+
+      if letter then
+        if isEnd then letter = letter - @UPPER_CASE@ end
+        if not same then hasDrawn = false end
+      end
+      if sends then
+        local assigned = timestamp
+        if same and (state == @SENDING@ or state == @SENDING_HELD@ or state == @SENDING_HELD_ALERT@ or state == @SENDING_OLDER_ALERT@) then
+          assigned = last
+        elseif timestamp <= last then
+          assigned = math.min(last + 1, @TIMESTAMP_MAX@)
+        end
+        local left, priority = pushes, 1
+        if full > now then
+          local missing = full - now - 1
+          left = pushes - (missing - missing % interval) / interval - 1
+          if left < 0 then left = 0 end
+        end
+        if request % 2 == 1 then
+          if hasDrawn then
+            priority = 2
+          elseif left > (request % 4 >= 2 and 0 or reserved) then
+            priority, hasDrawn, left = 2, true, left - 1
+            drawn = pack('<I6', (full > now and full or now) + interval)
+          else
+            priority = 3
+          end
+        end
+        reply = assigned * 65536 + priority * 16384 + left
+        answer = heldAt and sub(value, 1, limitAt - 1) or value
+        last = assigned
+      elseif letter then
+        whole = true
+      end
+      if letter then
+        if last ~= timestamp then
+          letter, drawn = letter - 64, (drawn or sub(value, @FULL_AT@, @ASSIGNED@ - 1)) .. pack('<I5', last)
+        end
+        if hasDrawn then letter = letter + @HAS_DRAWN@ end
+        record = (sends and sub(sentNow, 1, 6) or sub(value, @DIGEST@, @STATE@ - 1)) .. char(letter)
+          .. (sends and sub(sentNow, 8) or sub(value, @STATE@ + 1, @VERSION@ - 1)) .. head .. (drawn or '')
+      end
+
+      if letter or registers then
+        local written
+        if whole or drops then
+          if record then value = sub(value, 1, @DIGEST@ - 1) .. record .. sub(value, @DIGEST@ + #record, drops and heldAt - 1 or -1) end
+          if isNew then
+            -- Of what is no string, too, MGET says that it is not there.
+            written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
+              or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
+          else
+            written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+          end
+          if written.err then reply, answer = written, nil end
+        else
+          written = call('SETRANGE', key, '7', record)
+          if written ~= #value then reply, answer = tonumber(written) and MALFORMED or written, nil end
+        end
+        if answer then
+          answers = answers + 1
+          keys[answers] = answer
+        end
+      end
+    until true
+    keys[index] = reply
+  end
+  if sentMax then
+    answers = answers + 1
+    keys[answers] = now
+  end
+  if answers == 1 then return keys[1] end
+  return keys
+end
+-- Starts, holds, registrations, unregistrations and addresses, one a call.
+--
+-- Of a device the field `w` of an attributes type has the starts that wait for its token, oldest version first and one an activity: of
+-- each two bytes with the length of its activity's id, four with that of its command, its version, the id and the command.
+call = redis.call
+local key = KEYS[1]
+local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
+local HELD_STARTS_MAX = @HELD_STARTS_MAX@
+local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
+
+local function serverTime()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
+end
+
+local function digits(milliseconds)
+  return string.format('%013.0f', math.min(math.max(milliseconds, 0), TIME_MAX))
+end
+
+local function write(changes, lifetime)
+  call('HSET', key, unpack(changes))
+  call('PEXPIRE', key, lifetime)
+end
+
+-- Whether the version at the beginning of one value is newer than that of another.
+local function isNewer(left, right)
+  local timestamp, low, high = read('<I5I4I4', left)
+  local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
+  if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
+  return high > rightHigh or high == rightHigh and low > rightLow
+end
+
+-- A state's lower-case letter, whether it is an end's, and what to add to a letter to keep all else that the state says.
+local function taken(state)
+  local letter = state % @HAS_DRAWN@
+  if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
+  local ended = letter < @SENDING@
+  if ended then letter = letter + @UPPER_CASE@ end
+  return letter, ended, state - letter
+end
+
+if operation == 's' or ARGV[2] == '' then
+  local value = call('GET', key) or UNKNOWN
+  if #value < @RECORD_BYTES@ then return MALFORMED end
+  local lifeEnd, length, kind = read('<I4I2B', value)
+  local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
+  local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
+  local state, ended, kept = taken(stateByte)
+  local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
+  local limitAt = @TOKEN@ + length
+  local startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
+  local heldAt = startAt
+  if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
+  local token, limit = sub(value, @TOKEN@, limitAt - 1), sub(value, limitAt, startAt - 1)
+  local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
+  local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
+  local behind = #value + 1 - heldAt
+  if kind >= 2 * @STARTED@ or kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@
+    or (holds and behind <= 30) or (not holds and behind ~= 0)
+  then
+    return MALFORMED
+  end
+
+  -- All of it; `middle` is the record's bytes 8 to 44.
+  local function store(middle)
+    local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
+    local value = pack('<I4I2B', lifeEnd, #token, flags) .. middle .. pack('<I6', registeredAt) .. token .. limit .. start .. held
+    call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+  end
+
+  if operation == 's' then
+    local version, claim = ARGV[2], ARGV[3]
+    if start ~= '' then
+      if sub(start, 1, 13) == version then
+        if sub(start, 20) ~= claim then return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate' end
+        -- In state `b` the start is the newest version itself, and a token is one of the life before.
+        if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
+        return 'send' .. sub(start, 15, 19)
+      end
+      if isNewer(start, version) then return 'superseded' end
+    end
+    local timestamp, letter = read('<I5', version), @START_SENDING@
+    if state ~= @NO_VERSION@ and not isNewer(version, newest) then
+      letter = state
+      if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
+      if ended or form > 0 or last >= timestamp then return 'superseded' end
+    else
+      newest, form, token, held = version, 0, '', ''
+    end
+    local now, seconds = serverTime()
+    local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
+    if assignedTimestamp ~= read('<I5', newest) then letter = letter - @OWN_TIMESTAMP@ end
+    local assigned = pack('<I5', assignedTimestamp)
+    frequent, limit, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
+    store(pack('<I6BI6', 0, letter, now) .. newest .. pack('<I6', 0) .. assigned)
+    return 'send' .. assigned
+  end
+
+  if operation == 'h' then
+    if state == @NO_VERSION@ or newest ~= ARGV[6] then return 'superseded' end
+    if state == @SETTLED@ or state == @NOT_SHOWN@ then return 'duplicate' end
+    if form > 0 then return 'retry' end
+    held = ARGV[3] .. ARGV[4]
+    store(sub(value, @DIGEST@, @STATE@ - 1) .. char((ARGV[5] == '1' and @HELD_ALERT@ or @HELD@) + kept)
+      .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    return 'held'
+  end
+
+  if operation == 'r' then
+    local at, formThen = read('<I6B', ARGV[3])
+    if at < registeredAt then return 'stale' end
+    local reply, letter = 'registered', state
+    if held ~= '' and state <= @SENDING_HELD_ALERT@ then
+      if sub(held, 1, 30) > ARGV[4] then
+        reply = reply .. held
+      else
+        held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
+      end
+    end
+    if lifeEnd == 0 then
+      local _, seconds = serverTime()
+      lifeEnd = seconds + UPDATES_SECONDS
+    end
+    form, token, registeredAt = formThen, sub(ARGV[3], 8), at
+    if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and @FREQUENT@ or 0 end
+    store(sub(value, @DIGEST@, @STATE@ - 1) .. char(letter + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    return reply
+  end
+
+  if operation == 'x' then
+    local at = ARGV[3] + 0
+    if at < registeredAt then return 'stale' end
+    form, token, registeredAt = 0, '', at
+    store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    return 'unregistered'
+  end
+
+  return redis.error_reply('ERR unknown operation')
+end
+
+local suffix = ARGV[2]
+
+if operation == 'h' then
+  local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
+  local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
+  local starts, place, position = {}, nil, 1
+  while w and position <= #w do
+    local start, activityLength, commandLength = position, read('<I2I4', w, position)
+    position = start + 36 + activityLength + commandLength
+    local other = sub(w, start + 6, start + 35)
+    if sub(w, start + 36, start + 35 + activityLength) ~= activity then
+      starts[#starts + 1] = sub(w, start, position - 1)
+      if not place and other > version then place = #starts end
+    elseif other > version then
+      return 'superseded'
+    end
+  end
+  if t and #t > 13 then return 'retry' end
+  if #starts >= HELD_STARTS_MAX then return 'full' end
+  table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
+  write({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
+  return 'held'
+end
+
+if operation == 'r' then
+  local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
+  if sub(ARGV[3], 1, 13) < sub(t or '', 1, 13) then return 'stale' end
+  -- What comes after a start that is over, too: then it is the first that is not older.
+  local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
+  while w and position <= #w and not given do
+    local start, activityLength, commandLength = position, read('<I2I4', w, position)
+    position = start + 36 + activityLength + commandLength
+    local version = sub(w, start + 6, start + 35)
+    local held = version .. sub(w, start + 36 + activityLength, position - 1)
+    if isAfter then
+      given = held
+    elseif version == after and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
+      isAfter = true
+    elseif version >= after then
+      later = later or held
+    end
+  end
+  if not isAfter then given = later end
+  write({'t' .. suffix, ARGV[3], 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
+  return 'registered' .. (given or '')
+end
+
+if operation == 'a' then
+  local t, u, s = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's'))
+  t, s = t or '', s or ''
+  local changes = {}
+  if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
+    t, u = ARGV[4], ARGV[5]
+    changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
+  end
+  local reply = 'noToken'
+  if #t > 13 then
+    local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
+    local full, given = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
+    local wait = full - now - (pushes - 1) * interval
+    if wait > 0 then
+      reply = 'wait' .. string.format('%.0f', wait)
+    else
+      full = full + interval
+      reply = 'address' .. digits(full + (given == '' and 0 or given)) .. t .. u
+      changes[#changes + 1] = 's'
+      changes[#changes + 1] = digits(full) .. given
+    end
+  end
+  if changes[1] then write(changes, DEVICE_LIFETIME) end
+  return reply
+end
+
+if operation == 'x' then
+  local at, changes, registered = ARGV[3], {}, {}
+  local all = call('HGETALL', key)
+  for index = 1, #all, 2 do
+    if sub(all[index], 1, 2) == 't:' then registered[sub(all[index], 2)] = all[index + 1] end
+  end
+  if not next(registered) then return 'unregistered' end
+  for each, t in pairs(registered) do
+    if at >= sub(t, 1, 13) then
+      for field, value in pairs({t = at, u = ''}) do
+        changes[#changes + 1] = field .. each
+        changes[#changes + 1] = value
+      end
+    end
+  end
+  if not changes[1] then return 'stale' end
+  write(changes, DEVICE_LIFETIME)
+  return 'unregistered'
+end
+
+return redis.error_reply('ERR unknown operation')

@@ -1,0 +1,56 @@
+-- The script `settle`: of a device, that a start which waits for a token is over, that a token is dead, or that a start is refunded. An
+-- activity's settlements come with its admissions, see admit.lua.
+--
+-- It changes only what `admit` has written and never makes a hash, so it leaves the expiry as `admit` set it. Arguments: what happened,
+-- suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which it must have been
+-- registered (empty: whenever). The reply is 1 if the token was retired, else 0. What happened: an outcome's letter and the version; or
+-- `g`, the bucket's numbers and the draw.
+--
+-- A draw is refunded as far as it has not been refilled by now: then the bucket is never fuller than without the draw. The draw is
+-- named by when the bucket was to be full by it, plus all that had been refunded by then, which `s` counts behind that time: refunds
+-- since then have moved it nearer.
+--
+-- A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring the
+-- dead token back. For the fields see admit.lua.
+
+local key, what = KEYS[1], ARGV[1]
+local byte, sub, call = string.byte, string.sub, redis.call
+local outcome, suffix = byte(what), ARGV[2]
+
+if outcome == @REFUND@ then
+  local s = call('HGET', key, 's')
+  if s and s ~= '' then
+    local time, full, given = call('TIME'), sub(s, 1, 13), sub(s, 14)
+    given = given == '' and 0 or given + 0
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local back = math.min(struct.unpack('<I3', what, 2), sub(what, 9) - given - now)
+    if back > 0 then
+      call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(full - back, 0), math.min(given + back, @TIME_MAX@)))
+    end
+  end
+  return 0
+end
+
+local changes, count, retired = {}, 0, 0
+local w = call('HGET', key, 'w' .. suffix)
+local t, u
+if ARGV[4] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
+local left, position = {}, 1
+while w and position <= #w do
+  local start, activityLength, commandLength = position, struct.unpack('<I2I4', w, position)
+  position = start + 36 + activityLength + commandLength
+  local isOver = sub(w, start + 6, start + 35) == sub(what, 2)
+    and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]
+  if isOver then changes, count = {'w' .. suffix}, 2 else left[#left + 1] = sub(w, start, position - 1) end
+end
+if count > 0 then changes[2] = table.concat(left) end
+if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
+  local registered = sub(t, 1, 13)
+  if ARGV[6] == '' or registered < ARGV[6] then
+    changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] =
+      't' .. suffix, string.format('%013.0f', math.min(registered + 1, @TIME_MAX@)), 'u' .. suffix, ''
+    retired = 1
+  end
+end
+if changes[1] then call('HSET', key, unpack(changes)) end
+return retired

@@ -1,0 +1,67 @@
+import LiveActivity
+import Redis
+
+/// The two scripts.
+public enum StoreScript: Int, Sendable, CaseIterable {
+    /// Decides what happens to a command, a hold, a registration or a look-up of an address, and settles versions of activities.
+    case admit
+    /// Settles held starts of devices, and refunds starts.
+    case settle
+
+    /// The script, with its named constants in place.
+    var body: String {
+        let resource =
+            switch self {
+            case .admit: PackageResources.admit_lua
+            case .settle: PackageResources.settle_lua
+            }
+        return Self.constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
+            body.replacing("@\(constant.name)@", with: String(constant.value))
+        }
+    }
+
+    /// What the scripts call by name, `@NAME@`, and this module writes or reads as well.
+    static let constants: [(name: String, value: Int64)] = [
+        // Limits and lifetimes.
+        ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),
+        ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceLifetimeMilliseconds),
+        ("UPDATES_SECONDS", StoreLimits.updatesSeconds),
+        ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
+        ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
+        ("TIMESTAMP_MAX", Limits.timestampMost),
+        ("TIME_MAX", StoredTime.millisecondsMax),
+        ("DOUBLINGS_MAX", Int64(StoreLimits.doublingsMax)),
+        // Where the parts of an activity's record begin, counted from 1.
+        ("DIGEST", Int64(StoredRecord.digest + 1)),
+        ("STATE", Int64(StoredRecord.state + 1)),
+        ("VERSION", Int64(StoredRecord.version + 1)),
+        ("FULL_AT", Int64(StoredRecord.fullAt + 1)),
+        ("ASSIGNED", Int64(StoredRecord.assigned + 1)),
+        ("REGISTERED_AT", Int64(StoredRecord.registeredAt + 1)),
+        ("TOKEN", Int64(StoredRecord.token + 1)),
+        ("RECORD_BYTES", Int64(StoredRecord.token)),
+        // Flags beside the token's form.
+        ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
+        ("LIMITED", Int64(StoredRecord.Flag.limited)),
+        ("CLAIMED", Int64(StoredRecord.Flag.claimed)),
+        ("STARTED", Int64(StoredRecord.Flag.started)),
+        // States of the newest version.
+        ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
+        ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
+        ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
+        ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
+        ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawn)),
+        ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
+        ("UPPER_CASE", letter("a") - letter("A")),
+        // What a call of a batch asks.
+        ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
+        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
+        ("READ_AGAIN", Int64(CallBits.isAgain)),
+        ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
+        ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
+        ("LIMITS", Int64(SettlementNumber.limited.rawValue)),
+        ("REFUND", letter("g")),
+    ]
+
+    private static func letter(_ letter: Unicode.Scalar) -> Int64 { Int64(letter.value) }
+}

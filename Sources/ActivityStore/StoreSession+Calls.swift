@@ -1,0 +1,230 @@
+import LiveActivity
+import Redis
+
+/// The calls as commands. `admit` reads an operation from the first argument's letter, a batch from its length.
+extension StoreSession {
+    typealias Bytes = UnsafeRawBufferPointer
+
+    /// - Parameters:
+    ///   - call: within its bounds.
+    ///   - key: the subject's.
+    func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        let tag = call.tag
+        switch call.operation {
+        case .admit(let admission):
+            collect(admission, key: key, tag: tag, on: connection)
+        case .settle(let version, let settlement, let digest, let retirement):
+            batch.append(key, SettlementNumber(settlement), version, digest: digest, pace: nil, retirement)
+            collected(SessionCall(tag: tag, kind: .settle), on: connection)
+        case .limit(let version, let pace):
+            if !batch.takes(pace) { flush(on: connection) }
+            batch.append(key, .limited, version, digest: 0, pace: pace, nil)
+            collected(SessionCall(tag: tag, kind: .settle), on: connection)
+        case .admitStart, .hold, .register, .unregister:
+            issueOnActivityOrDevice(call, key: key, on: connection)
+        case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
+            issueOnDevice(call, key: key, on: connection)
+        }
+        return .issued
+    }
+
+    private func collect(_ admission: StateAdmission<Bytes>, key: Bytes, tag: UInt64, on connection: RedisConnection) {
+        if !batch.takes(admission.pace) { flush(on: connection) }
+        batch.append(key, admission)
+        let call = SessionCall(
+            tag: tag,
+            kind: admission.isEnd ? .end : .update,
+            timestamp: admission.version.timestamp,
+            asksForHighPriority: admission.asksForHighPriority,
+            budget: admission.pace.budget,
+            frequentBudget: admission.pace.frequentBudget
+        )
+        collected(call, on: connection)
+    }
+
+    /// A call was put into the batch.
+    private func collected(_ call: SessionCall, on connection: RedisConnection) {
+        calls.append(call)
+        connection.appendCall(isWritten: false)
+        if batch.count == connection.configuration.callsPerCommandMax { flush(on: connection) }
+    }
+
+    private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
+        switch call.operation {
+        case .admitStart(let version, let claim):
+            write(.start, call.tag, key, argumentCount: 3, argumentBytes: 72, on: connection) {
+                $0.argument(letter: UInt8(ascii: "s"))
+                $0.argument(version)
+                $0.argument(claim: claim)
+            }
+        case .hold(let version, let command, let carriesAlert):
+            write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {
+                $0.argument(letter: UInt8(ascii: "h"))
+                $0.emptyArgument()
+                $0.textArgument(version)
+                $0.argument(command)
+                $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
+                $0.argument(version)
+            }
+        case .register(let registration, let frequentUpdates, let shows):
+            let bytes = 128 + TokenText.bytesMax
+            write(.register, call.tag, key, argumentCount: 5, argumentBytes: bytes, on: connection) {
+                $0.argument(letter: UInt8(ascii: "r"))
+                $0.emptyArgument()
+                $0.argument(registration)
+                if let shows { $0.textArgument(shows) } else { $0.emptyArgument() }
+                switch frequentUpdates {
+                case true?: $0.argument(letter: UInt8(ascii: "1"))
+                case false?: $0.argument(letter: UInt8(ascii: "0"))
+                case nil: $0.emptyArgument()
+                }
+            }
+        case .unregister(let atMilliseconds):
+            write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
+                $0.argument(letter: UInt8(ascii: "x"))
+                if call.subject.kind == .device { $0.argument(letter: UInt8(ascii: "*")) } else { $0.emptyArgument() }
+                $0.argument(milliseconds: atMilliseconds)
+            }
+        default:
+            preconditionFailure("an operation of another kind")
+        }
+    }
+
+    private func issueOnDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
+        switch call.operation {
+        case .address(let type, let startBudget, let registration):
+            let count = registration == nil ? 3 : 5
+            let bytes = 64 + type.count + StoredBucket.bytes + TokenText.bytesMax
+            write(.address, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
+                $0.argument(letter: UInt8(ascii: "a"))
+                $0.argument(attributesType: type)
+                $0.argument(startBudget)
+                if let registration { $0.deviceArguments(registration) }
+            }
+        case .holdStart(let start, let command):
+            let bytes = 64 + start.byteCount + command.count
+            write(.hold, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
+                $0.argument(letter: UInt8(ascii: "h"))
+                $0.argument(attributesType: start.attributesType)
+                $0.textArgument(start.version)
+                $0.argument(command)
+                $0.emptyArgument()
+                $0.argument(start.activity)
+            }
+        case .registerDevice(let type, let registration, let after):
+            let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0)
+            write(.register, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
+                $0.argument(letter: UInt8(ascii: "r"))
+                $0.argument(attributesType: type)
+                $0.deviceArguments(registration)
+                if let after { $0.textArgument(after.version) } else { $0.emptyArgument() }
+                if let after { $0.argument(after.activity) } else { $0.emptyArgument() }
+            }
+        case .settleStart(let start, let settlement, let retirement):
+            let count = retirement == nil ? 3 : 6
+            let bytes = 96 + start.byteCount + TokenText.bytesMax
+            write(.settle, call.tag, key, argumentCount: count, argumentBytes: bytes, script: .settle, on: connection) {
+                $0.argument(settlement, start.version)
+                $0.argument(attributesType: start.attributesType)
+                $0.argument(start.activity)
+                if let retirement { $0.deviceArguments(retirement) }
+            }
+        case .refundStart(let startBudget, let draw):
+            let bytes = 32 + CommandWriter.refundArgumentBytes
+            write(.settle, call.tag, key, argumentCount: 1, argumentBytes: bytes, script: .settle, on: connection) {
+                $0.refundArgument(startBudget, draw: draw)
+            }
+        default:
+            preconditionFailure("an operation of another kind")
+        }
+    }
+
+    /// Writes a call as a command of its own.
+    ///
+    /// - Parameters:
+    ///   - argumentCount: without the key.
+    ///   - argumentBytes: at least what all arguments are together, without what RESP puts around each.
+    private func write(
+        _ kind: CallKind,
+        _ tag: UInt64,
+        _ key: Bytes,
+        argumentCount: Int,
+        argumentBytes: Int,
+        script: StoreScript = .admit,
+        on connection: RedisConnection,
+        _ arguments: (inout CommandWriter) -> Void
+    ) {
+        flush(on: connection)
+        let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 3)
+        let prefix = connection.scripts[script.rawValue]
+        connection.write(calls: 0, bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes + overhead) { room in
+            var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
+            writer.verbatim(prefix)
+            writer.argument(letter: UInt8(ascii: "1"))
+            writer.argument(key)
+            arguments(&writer)
+            return writer.count
+        }
+        calls.append(SessionCall(tag: tag, kind: kind))
+        connection.appendCall(isWritten: true)
+    }
+}
+
+// MARK: - Bounds
+
+extension StoreCall<UnsafeRawBufferPointer>.Operation {
+    /// Whether all parts are within their limits, and the operation is one on a subject of this kind.
+    func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
+        switch self {
+        case .admit(let admission):
+            kind == .activity && admission.version.isStorable && (admission.registration?.isWithinBounds ?? true)
+        case .admitStart(let version, _), .limit(let version, _):
+            kind == .activity && version.isStorable
+        case .hold(let version, let command, _):
+            kind == .activity && version.isStorable && Self.isHoldable(command)
+        case .register(let registration, _, let shows):
+            kind == .activity && registration.isWithinBounds && (shows?.isStorable ?? true)
+        case .settle(let version, _, _, let retirement):
+            kind == .activity && version.isStorable && (retirement?.isWithinBounds ?? true)
+        case .address(let type, _, let registration):
+            kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
+        case .holdStart(let start, let command):
+            kind == .device && start.isWithinBounds && Self.isHoldable(command)
+        case .registerDevice(let type, let registration, let after):
+            kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
+                && (after?.isWithinBounds ?? true)
+        case .settleStart(let start, _, let retirement):
+            kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
+        case .refundStart:
+            kind == .device
+        case .unregister:
+            true
+        }
+    }
+
+    fileprivate static func isAttributesType(_ type: UnsafeRawBufferPointer) -> Bool {
+        (1...StoreLimits.attributesTypeBytesMax).contains(type.count)
+    }
+
+    private static func isHoldable(_ command: UnsafeRawBufferPointer) -> Bool {
+        (1...StoreLimits.heldCommandBytesMax).contains(command.count)
+    }
+}
+
+extension TokenRegistration<UnsafeRawBufferPointer> {
+    fileprivate var isWithinBounds: Bool { (1...StoreLimits.tokenBytesMax).contains(token.count) }
+}
+
+extension TokenRetirement<UnsafeRawBufferPointer> {
+    fileprivate var isWithinBounds: Bool { (1...StoreLimits.tokenBytesMax).contains(token.count) }
+}
+
+extension HeldStart<UnsafeRawBufferPointer> {
+    fileprivate var byteCount: Int { attributesType.count + 1 + activity.count }
+
+    fileprivate var isWithinBounds: Bool {
+        StoreCall<UnsafeRawBufferPointer>.Operation.isAttributesType(attributesType)
+            && (1...StoreKey.bytesMax).contains(activity.count) && version.isStorable
+    }
+}

@@ -1,0 +1,278 @@
+import Glibc
+import LiveActivity
+import Redis
+
+/// The replies of the scripts.
+extension StoreSession {
+    /// Takes the reply to the `count` oldest calls, which left as one command.
+    func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
+        let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
+        if count > 1 || isArray { return take(reply, ofBatch: count, from: reader, on: connection) }
+        // The reader is the connection's own.
+        _ = connection.completeOldestCall(from: reader)
+        take(reply, on: connection)
+    }
+
+    /// Takes the reply to a batch: an element for each call; behind them, in their order, the values of those that are to be sent otherwise
+    /// than they asked; and last the clock, if a call may be sent as it asked.
+    private func take(
+        _ reply: Reply,
+        ofBatch count: Int,
+        from reader: ReplyReader,
+        on connection: RedisConnection
+    ) {
+        var nowMilliseconds: UInt64?
+        let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
+        var valueIndex = count
+        for index in 0..<count {
+            // The handler may close the connection, or a reply end it: then the rest has failed already.
+            guard connection.completeOldestCall(from: reader) else { return }
+            guard isWhole else {
+                complete(.violation, on: connection)
+                continue
+            }
+            let element = reader.element(index)
+            if calls[0].kind.isCommand && element.kind == .integer {
+                complete(sendReply(element.integer, reader.element(valueIndex)), on: connection)
+                valueIndex += 1
+            } else if calls[0].kind.isCommand && element.isValue, let nowMilliseconds {
+                complete(sendReply(to: calls[0], element.bytes, nowMilliseconds), on: connection)
+            } else {
+                take(element, on: connection)
+            }
+        }
+    }
+
+    /// Whether the reply has all that the calls of the batch need, by the number of its elements.
+    private func isWhole(
+        _ reply: Reply,
+        ofBatch count: Int,
+        from reader: ReplyReader,
+        nowMilliseconds: inout UInt64?
+    ) -> Bool {
+        guard case .array(let elements) = reply.kind, elements >= count else { return false }
+        var (numbers, values) = (0, 0)
+        for index in 0..<count where calls[index].kind.isCommand {
+            let element = reader.element(index)
+            if element.kind == .integer { numbers += 1 } else if element.isValue { values += 1 }
+        }
+        guard elements == count + numbers + 1 else { return elements == count + numbers && values == 0 }
+        let clock = reader.element(elements - 1)
+        if clock.kind == .integer { nowMilliseconds = UInt64(exactly: clock.integer) }
+        return nowMilliseconds != nil
+    }
+
+    /// Takes the reply to the oldest call, which the connection has completed.
+    private func take(_ reply: Reply, on connection: RedisConnection) {
+        let kind = calls[0].kind
+        if reply.kind == .error {
+            complete(.failure(RedisError(reply: reply.bytes)), on: connection)
+        } else if kind.script == .admit {
+            complete(reading(reply, of: kind), on: connection)
+        } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
+            complete(settled(reply), on: connection)
+        } else {
+            complete(.violation, on: connection)
+        }
+    }
+
+    private enum Reading {
+        case reply(StoreReply<Bytes>)
+        case failure(RedisError)
+        /// It is a reply to such a call, but what the script has passed on out of Redis is not what the scripts write.
+        case malformedContent
+        /// The reply is not one that this call can have: replies and calls are out of step, and no later reply can be trusted.
+        case violation
+    }
+
+    /// Ends the oldest call.
+    private func complete(_ reading: Reading, on connection: RedisConnection) {
+        switch reading {
+        case .reply(let reply):
+            guard let call = calls.removeOldest() else { return }
+            connection.noteSuccess()
+            handler?.replied(tag: call.tag, reply)
+        case .failure(let error):
+            failed(error)
+            if error.endsConnection { connection.lose(error) }
+        case .malformedContent:
+            failed(RedisError(.unknown, "what Redis holds under a key is not what Causeway writes"))
+        case .violation:
+            let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
+            failed(error)
+            connection.lose(error)
+        }
+    }
+
+    private func settled(_ reply: Reply) -> Reading {
+        var result = StoreReply<Bytes>(.settled)
+        result.retiredToken = reply.integer == 1
+        return .reply(result)
+    }
+
+    private func reading(_ reply: Reply, of kind: CallKind) -> Reading {
+        guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
+            return .violation
+        }
+        var result = StoreReply<Bytes>(verdict)
+        let rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
+        switch verdict {
+        case .wait:
+            guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
+            result.waitMilliseconds = wait
+        case .send:
+            guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .violation }
+            result.timestamp = Int64(clamping: LittleEndian.read(rest))
+            guard result.timestamp <= Limits.timestampMost else { return .violation }
+        case .address:
+            guard rest.count > StoredTime.digits,
+                let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digits]))
+            else { return .violation }
+            result.draw = draw
+            let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digits...])
+            result.registration = registration(ofDevice: stored)
+            if result.registration == nil { return .malformedContent }
+        case .alertHeld,
+            .registered where rest.count > 0:
+            guard rest.count > StoredVersion.textBytes,
+                StoredVersion.isText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textBytes]))
+            else { return .malformedContent }
+            result.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textBytes...])
+        default:
+            guard rest.count == 0 else { return .violation }
+        }
+        return .reply(result)
+    }
+
+    /// An update or an end is to be sent: the number says how, and the value as it was before, without what stands behind the token,
+    /// says where to.
+    private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
+        guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
+            let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
+        else { return .violation }
+        var result = StoreReply<Bytes>(.send)
+        result.timestamp = number >> 16
+        result.budgetLeft = Int(number & 0x3FFF)
+        guard result.timestamp <= Limits.timestampMost, result.budgetLeft <= Policy.Bucket.pushesMost else {
+            return .violation
+        }
+        result.priority = priority == .ten ? 10 : 5
+        result.isDemoted = priority == .demoted
+        result.registration = registration(ofActivity: value.bytes)
+        return result.registration == nil ? .malformedContent : .reply(result)
+    }
+
+    /// An update or an end is to be sent as it asked: the value as it was before says all else, with the clock.
+    private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
+        var result = StoreReply<Bytes>(.send)
+        result.timestamp = call.timestamp
+        result.priority = call.asksForHighPriority ? 10 : 5
+        let fullAt = LittleEndian.read(value[StoredRecord.fullAt..<StoredRecord.assigned])
+        let isFrequent = value[StoredRecord.kind] & StoredRecord.Flag.frequentUpdates != 0
+        let bucket = isFrequent ? call.frequentBudget : call.budget
+        let left = StoredBucket.left(bucket, fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
+        result.budgetLeft = call.asksForHighPriority ? max(0, left - 1) : left
+        result.registration = registration(ofActivity: value)
+        return result.registration == nil ? .malformedContent : .reply(result)
+    }
+
+    /// Out of an activity's value. Nil if it is not what the scripts write.
+    private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
+        let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
+        let count = LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...])
+        guard registeredAt <= StoredTime.millisecondsMax, count == UInt64(stored.count),
+            let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
+            let token = TokenText.decode(form, stored, to: memory)
+        else { return nil }
+        return TokenRegistration(
+            token: UnsafeRawBufferPointer(start: memory, count: token.count),
+            environment: token.environment,
+            registeredAtMilliseconds: Int64(registeredAt)
+        )
+    }
+
+    /// Out of a device's fields `t` and `u`, one behind the other: the registration's time and the token. Nil likewise.
+    private func registration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
+        guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
+            let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
+            let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digits...]), to: memory)
+        else { return nil }
+        return TokenRegistration(
+            token: UnsafeRawBufferPointer(start: memory, count: token.count),
+            environment: token.environment,
+            registeredAtMilliseconds: milliseconds
+        )
+    }
+}
+
+extension Reply {
+    /// It is an activity's value, and not a word: among its first bytes are the token's kind and the highest of its length, none of
+    /// which is a letter or a digit.
+    fileprivate var isValue: Bool {
+        kind == .string && bytes.count >= StoredRecord.token && bytes[StoredRecord.kind] < 0x10
+    }
+}
+
+/// The priority of a send verdict, as the script numbers it.
+private enum SentPriority: UInt8 {
+    case five = 1
+    case ten
+    case demoted
+}
+
+extension StoreVerdict {
+    /// As the script says it.
+    var word: StaticString {
+        switch self {
+        case .send: "send"
+        case .wait: "wait"
+        case .noToken: "noToken"
+        case .held: "held"
+        case .retry: "retry"
+        case .duplicate: "duplicate"
+        case .superseded: "superseded"
+        case .ended: "ended"
+        case .unchanged: "unchanged"
+        case .unknown: "unknown"
+        case .registered: "registered"
+        case .stale: "stale"
+        case .unregistered: "unregistered"
+        case .address: "address"
+        case .overtaken: "overtaken"
+        case .alertHeld: "alertHeld"
+        case .tooOld: "tooOld"
+        case .full: "full"
+        case .settled: "settled"
+        }
+    }
+
+    /// Finds the verdict that a reply begins with. No word is the beginning of another.
+    init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
+        for verdict in verdicts {
+            let word = verdict.word
+            guard let start = reply.baseAddress, reply.count >= word.utf8CodeUnitCount else { continue }
+            if memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0 {
+                self = verdict
+                return
+            }
+        }
+        return nil
+    }
+}
+
+/// Verdicts in a word's bits; goes through them in the order of their numbers, the most frequent first.
+struct VerdictSet: Sequence, IteratorProtocol {
+    private var bits: UInt32
+
+    init(_ verdicts: StoreVerdict...) {
+        bits = verdicts.reduce(0) { $0 | 1 << UInt32($1.rawValue) }
+    }
+
+    mutating func next() -> StoreVerdict? {
+        guard bits != 0 else { return nil }
+        let verdict = StoreVerdict(rawValue: UInt8(truncatingIfNeeded: bits.trailingZeroBitCount))
+        bits &= bits &- 1
+        return verdict
+    }
+}

@@ -1,0 +1,53 @@
+import LiveActivity
+import Redis
+
+/// What a call asked for, to read its reply by.
+struct SessionCall: BitwiseCopyable {
+    var tag: UInt64
+    var kind: CallKind
+    /// Of an update or an end: how it asked to be sent, for a reply that only grants it.
+    var timestamp: Int64 = 0
+    var asksForHighPriority = false
+    var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
+    var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
+}
+
+/// The store's side of one connection: writes calls of the scripts, collects those that can leave as one command, and reads the replies.
+final class StoreSession: RedisSession {
+    weak var handler: (any ActivityStoreHandler)?
+    let scripts = StoreScript.allCases.map(\.body)
+    /// The calls that have no reply yet, oldest first.
+    var calls: CallQueue<SessionCall>
+    /// Calls that were issued and have not been written; they are the newest of ``calls``.
+    var batch = CallBatch(capacity: CallBatch.callsMax)
+    /// Where the token of a reply is unpacked.
+    let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
+
+    /// - Parameters:
+    ///   - callsMax: calls that the connection lets be outstanding.
+    ///   - handler: held weakly.
+    init(callsMax: Int, handler: (any ActivityStoreHandler)?) {
+        calls = CallQueue(capacity: callsMax)
+        self.handler = handler
+    }
+
+    deinit {
+        tokenMemory.deallocate()
+    }
+
+    func flush(on connection: RedisConnection) {
+        guard batch.count > 0 else { return }
+        let prefix = connection.scripts[StoreScript.admit.rawValue]
+        connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytes + batch.commandBytesMax) {
+            batch.write(prefix: prefix, to: $0)
+        }
+        batch.removeAll()
+    }
+
+    func discardCollected() { batch.removeAll() }
+
+    func failed(_ error: RedisError) {
+        guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
+        handler?.failed(tag: call.tag, script: call.kind.script, error: error)
+    }
+}

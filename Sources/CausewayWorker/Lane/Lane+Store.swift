@@ -1,0 +1,73 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+import Logging
+import Observability
+import Redis
+
+/// The core's calls to the store, and the store's replies to the core.
+extension Lane: ActivityStoreHandler {
+    /// Calls to servers that are away, put behind the others in one turn: a bound on what that costs while nothing else is to be called.
+    private static let passedCallsPerTurnMax = 1_024
+
+    func performStoreCalls() {
+        guard store.isReady else { return }
+        var passedLeft = Self.passedCallsPerTurnMax
+        while let issue = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
+            switch issue {
+            case .issued:
+                delivery.storeCallTaken()
+            case .notReady where store.hasSeveralServers && passedLeft > 0:
+                // Only this key's server is away: calls to the others do not wait behind this one.
+                passedLeft -= 1
+                delivery.storeCallPostponed()
+            case .notReady, .full:
+                // Replies, and the next connection, each ask for a turn.
+                return
+            case .outOfBounds:
+                delivery.storeCallRefused("Redis: does not fit Redis' limits", now: now)
+            }
+        }
+    }
+
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+        delivery.storeReplied(tag: tag, reply, now: now)
+        requestTurnEnd()
+    }
+
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+        metrics.add(.redisErrors, Int(error.code.rawValue))
+        let failure = error.storeFailure
+        if failure == .refused {
+            note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
+            refuse(tag, reason: error.reason)
+        } else {
+            delivery.storeFailed(tag: tag, failure, now: now)
+        }
+        requestTurnEnd()
+    }
+
+    private func refuse(_ tag: UInt64, reason: String) {
+        var reason = "Redis: " + reason
+        reason.withUTF8 { delivery.storeFailed(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now) }
+    }
+
+    func redisReady() {
+        if redisHistory.noteReady() { metrics.add(.redisReconnects) }
+        note(.redisReady, ["lane": "\(number)"])
+        requestTurnEnd()
+    }
+
+    func redisLost(_ reason: RedisError) {
+        redisHistory.noteLost()
+        note(.redisLost, ["lane": "\(number)", "reason": "\(reason)"])
+    }
+
+    func redisWarns(_ warning: RedisWarning) {
+        note(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
+    }
+
+    func answered(calls: Int, roundTripMicroseconds: Int64) {
+        metrics.observe(.redisRoundTrip, microseconds: roundTripMicroseconds, count: Int64(calls))
+    }
+}

@@ -1,0 +1,22 @@
+/// The bundle ids of the configured apps, at addresses that stay: calls of the store borrow them.
+struct ApplicationNames: ~Copyable {
+    private let bytes: UnsafeMutableRawBufferPointer
+    private let names: [UnsafeRawBufferPointer]
+
+    init(_ applications: [DeliveryConfiguration.Application]) {
+        let all = applications.flatMap(\.bundleIdentifier)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: all.count, alignment: 1)
+        bytes.copyBytes(from: all)
+        var end = 0
+        names = applications.map {
+            let start = end
+            end += $0.bundleIdentifier.count
+            return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+        }
+        self.bytes = bytes
+    }
+
+    deinit { bytes.deallocate() }
+
+    subscript(application: UInt16) -> UnsafeRawBufferPointer { names[Int(application)] }
+}

@@ -1,0 +1,165 @@
+import LiveActivity
+
+/// What a record asks of the activity store. Everything that a call says is decided here.
+extension Delivery {
+    /// Lends the next call that is to be made; nil if there is none now. It stays first until `storeCallTaken`.
+    ///
+    /// - Parameter body: must not change the core; the call's bytes are valid during it.
+    public mutating func withNextStoreCall<Result>(
+        now: Moment,
+        _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
+    ) -> Result? {
+        guard let ticket = storeQueue.next(now: now) else { return nil }
+        let slot = records.address(of: ticket.record)
+        return body(
+            StoreCall(
+                tag: ticket.tag,
+                subject: subject(of: ticket, slot),
+                operation: operation(of: ticket, slot)
+            )
+        )
+    }
+
+    @inline(__always)
+    private func subject(
+        of ticket: StoreTicket,
+        _ slot: UnsafePointer<RecordSlot>
+    ) -> StoreSubject<UnsafeRawBufferPointer> {
+        let app = applicationNames[ticket.application]
+        func activity() -> StoreSubject<UnsafeRawBufferPointer> {
+            StoreSubject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subject))
+        }
+        func device() -> StoreSubject<UnsafeRawBufferPointer> {
+            StoreSubject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
+        }
+        switch ticket.purpose {
+        case .admit, .settle, .limit, .unregisterActivity: return activity()
+        case .address, .settleDevice, .refundStart: return device()
+        case .hold: return slot.pointee.event == .start ? device() : activity()
+        case .register: return slot.pointee.device.count > 0 ? device() : activity()
+        case .unregisterDevice:
+            // A tombstone names its device where others name their activity.
+            return StoreSubject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
+        }
+    }
+
+    @inline(__always)
+    private mutating func operation(
+        of ticket: StoreTicket,
+        _ slot: UnsafePointer<RecordSlot>
+    ) -> StoreCall<UnsafeRawBufferPointer>.Operation {
+        let isStart = slot.pointee.event == .start
+        switch ticket.purpose {
+        case .address:
+            return .address(
+                attributesType: slot.pointee.bytes(slot.pointee.attributesType),
+                startBudget: policies[slot.pointee.policy].startBudget,
+                registration: slot.pointee.suppliedRegistration
+            )
+        case .admit where isStart: return .admitStart(version: slot.pointee.version, claim: slot.pointee.claim)
+        case .admit: return .admit(admission(of: slot))
+        case .hold:
+            let command = heldCommand(of: slot)
+            guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
+            let carriesAlert = slot.pointee.carriesAlert
+            return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
+        case .register: return registration(of: slot)
+        case .unregisterActivity, .unregisterDevice:
+            return .unregister(atMilliseconds: slot.pointee.registeredAtMilliseconds)
+        case .settle:
+            guard let settlement = slot.pointee.settlement else { preconditionFailure("nothing to settle") }
+            return .settle(
+                version: slot.pointee.version,
+                settlement,
+                digest: slot.pointee.digest ?? 0,
+                retirement: isStart ? nil : slot.pointee.retirement
+            )
+        case .settleDevice:
+            // A held start that was never admitted is over as well.
+            let settlement = slot.pointee.settlement ?? .notShown
+            return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
+        case .limit: return .limit(version: slot.pointee.version, pace: policies[slot.pointee.policy].pace)
+        case .refundStart:
+            guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
+            return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
+        }
+    }
+
+    @inline(__always)
+    private func admission(of slot: UnsafePointer<RecordSlot>) -> StateAdmission<UnsafeRawBufferPointer> {
+        StateAdmission(
+            isEnd: slot.pointee.event == .end,
+            version: slot.pointee.version,
+            digest: slot.pointee.digest ?? 0,
+            pace: policies[slot.pointee.policy].pace,
+            asksForHighPriority: slot.pointee.priority == 10,
+            mayUseReserve: slot.pointee.hasAlert || slot.pointee.event == .end,
+            carriesAlert: slot.pointee.carriesAlert,
+            registration: slot.pointee.suppliedRegistration
+        )
+    }
+
+    /// A registration's own, or the token that came with a command.
+    @inline(__always)
+    private func registration(of slot: UnsafePointer<RecordSlot>) -> StoreCall<UnsafeRawBufferPointer>.Operation {
+        let registration = slot.pointee.registration
+        guard slot.pointee.device.count > 0 else {
+            return .register(
+                registration,
+                frequentUpdates: slot.pointee.frequentUpdates,
+                shows: slot.pointee.shows
+            )
+        }
+        let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
+        return .registerDevice(
+            attributesType: slot.pointee.bytes(slot.pointee.attributesType),
+            registration,
+            after: followsHeldStart ? slot.pointee.heldStart : nil
+        )
+    }
+
+    /// The command as a record, which is how one that has no token yet is kept.
+    private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
+        let app = applicationNames[slot.pointee.application]
+        heldCommandWriter.reset()
+        RecordView(slot).commandRecord(app: app).write(to: &heldCommandWriter)
+        return heldCommandWriter.bytes
+    }
+}
+
+// Inlined, since a property of a slot of this size would copy the slot.
+extension RecordSlot {
+    /// The command carries an alert, or one that the store holds does not fit into it.
+    @inline(__always)
+    fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
+
+    @inline(__always)
+    fileprivate var registration: TokenRegistration<UnsafeRawBufferPointer> {
+        TokenRegistration(
+            token: tokenBytes,
+            environment: environment,
+            registeredAtMilliseconds: registeredAtMilliseconds
+        )
+    }
+
+    @inline(__always)
+    fileprivate var suppliedRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
+        suppliesToken ? registration : nil
+    }
+
+    /// The token that APNs called dead; nil if it did not. Without a time of APNs' the token is retired whenever it was registered.
+    @inline(__always)
+    fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
+        guard tokenRefusal != .none else { return nil }
+        return TokenRetirement(
+            token: tokenBytes,
+            environment: environment,
+            invalidAtMilliseconds: tokenRefusal == .unconditional ? nil : invalidAtMilliseconds
+        )
+    }
+
+    @inline(__always)
+    fileprivate var heldStart: HeldStart<UnsafeRawBufferPointer> {
+        HeldStart(attributesType: bytes(attributesType), activity: bytes(subject), version: version)
+    }
+}

@@ -1,0 +1,61 @@
+/// The calls of one connection that have no reply yet, oldest first: replies come in the order of the calls.
+public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
+    @usableFromInline let calls: UnsafeMutableBufferPointer<Call>
+    @usableFromInline var head = 0
+    @usableFromInline var storedCount = 0
+
+    @inlinable
+    public var count: Int { storedCount }
+
+    @inlinable
+    public init(capacity: Int) {
+        precondition(capacity > 0)
+        calls = .allocate(capacity: capacity)
+    }
+
+    @inlinable
+    deinit {
+        calls.deallocate()
+    }
+
+    @inlinable
+    public var capacity: Int { calls.count }
+
+    @inlinable
+    public var oldest: Call? { count == 0 ? nil : calls[head] }
+
+    @inlinable
+    func place(_ index: Int) -> Int {
+        let place = head + index
+        return place >= calls.count ? place - calls.count : place
+    }
+
+    /// - Parameter index: from the oldest on.
+    @inlinable
+    public subscript(index: Int) -> Call {
+        get {
+            precondition(index >= 0 && index < count)
+            return calls[place(index)]
+        }
+        set {
+            precondition(index >= 0 && index < count)
+            calls[place(index)] = newValue
+        }
+    }
+
+    @inlinable
+    public mutating func append(_ call: Call) {
+        precondition(count < calls.count, "more calls are outstanding than the limit allows")
+        calls.initializeElement(at: place(count), to: call)
+        storedCount += 1
+    }
+
+    @inlinable
+    public mutating func removeOldest() -> Call? {
+        guard count > 0 else { return nil }
+        let call = calls[head]
+        head = head + 1 == calls.count ? 0 : head + 1
+        storedCount -= 1
+        return call
+    }
+}

@@ -1,0 +1,94 @@
+import Reactor
+
+enum ConnectionTimer: UInt64 {
+    case reconnect
+    case deadline
+}
+
+// MARK: - The loop's calls
+
+extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
+    /// For the loop.
+    public func streamConnected(_ stream: Stream) {
+        guard stream === self.stream else { return }
+        guard let reader = ReplyReader() else {
+            return lose(RedisError(.protocolViolation, "no memory for the reader"))
+        }
+        self.reader = reader
+        state = .handshaking
+        beginHandshake()
+    }
+
+    /// For the loop.
+    public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard stream === self.stream, let reader else { return }
+        lastReceivedAtMilliseconds = loop.nowMilliseconds
+        guard reader.feed(bytes) else { return lose(RedisError(.protocolViolation)) }
+        // The session or the handler may close the connection, or a reply end it, from inside `take`.
+        while stream === self.stream {
+            switch reader.next() {
+            case .incomplete: return
+            case .violation: lose(RedisError(.protocolViolation))
+            case .reply(let reply): take(reply, from: reader)
+            }
+        }
+    }
+
+    private func take(_ reply: Reply, from reader: ReplyReader) {
+        guard let call = outstanding.oldest, call.batchCount > 0 else {
+            return lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
+        }
+        guard call.kind == .call else {
+            _ = outstanding.removeOldest()
+            if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
+            return take(reply, ofOwn: call.kind, from: reader, handler)
+        }
+        let count = Int(call.batchCount)
+        let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
+        handler?.answered(calls: count, roundTripMicroseconds: roundTrip)
+        if reply.kind == .error {
+            takeError(reply.bytes, of: call, from: reader)
+        } else {
+            session.replied(reply, toCalls: count, from: reader, on: self)
+        }
+    }
+
+    /// All calls of a command failed.
+    private func takeError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
+        let error = RedisError(reply: text)
+        if first.batchCount == 1 { owner?.refused(first, on: self, error: text) }
+        let isForgotten = error.code == .noScript
+        if isForgotten && !hasReloaded { reloadScripts() }
+        for _ in 0..<first.batchCount {
+            guard completeOldestCall(from: reader) else { return }
+            session.failed(error)
+        }
+        guard reader === self.reader else { return }
+        if error.endsConnection || isForgotten && first.followsReload { lose(error) }
+    }
+
+    /// For the loop.
+    public func streamDrained(_ stream: Stream) {}
+
+    /// For the loop.
+    public func streamClosed(_ stream: Stream, error: StreamError?) {
+        guard stream === self.stream else { return }
+        if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
+        lose(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
+    }
+
+    /// For the loop.
+    public func turnEnded() {
+        isTurnEndScheduled = false
+        session.flush(on: self)
+    }
+
+    /// For the loop.
+    public func timerFired(tag: UInt64) {
+        switch ConnectionTimer(rawValue: tag) {
+        case .reconnect: if state == .pausing { resolve() }
+        case .deadline: checkDeadline()
+        case nil: preconditionFailure("a timer that no connection sets")
+        }
+    }
+}

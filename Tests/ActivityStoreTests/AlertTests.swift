@@ -1,0 +1,140 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// That no alert is lost between two commands of which Redis sees one at a time.
+@Suite(.serialized, .ownThread) struct AlertTests {
+    private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
+
+    private func command(
+        _ timestamp: UInt64,
+        _ event: Event = .update,
+        alert: Bool = false,
+        token: OwnedToken? = nil
+    ) -> Operation {
+        .command(
+            event: event,
+            version: .at(timestamp),
+            digest: timestamp,
+            pace: .spaced(0),
+            request: PushRequest(isHigh: alert, mayUseReserve: alert, carriesAlert: alert),
+            registration: token
+        )
+    }
+
+    private func hold(_ timestamp: UInt64, _ bytes: [UInt8], alert: Bool) -> Operation {
+        .hold(attributesType: nil, version: .at(timestamp), command: bytes, carriesAlert: alert)
+    }
+
+    private func settled(_ timestamp: UInt64, _ outcome: Settlement = .accepted) -> Operation {
+        Operation.settlement(version: .at(timestamp), outcome: outcome, digest: timestamp)
+    }
+
+    /// A stage on which the command 100 with an alert is held.
+    private func stage() throws -> ScriptStage {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        #expect(stage.verdict(hold(100, [1, 0, 1], alert: true)) == .held)
+        return stage
+    }
+
+    private let held: [UInt8] = [1, 0, 1]
+
+    @Test(arguments: [Event.update, .end])
+    func `A newer command without an alert is told of the held one, and nothing changes`(event: Event) throws {
+        let stage = try stage()
+        let before = stage.server.hash(stage.key.text)
+        for _ in 0..<2 {
+            let reply = stage.admit(command(101, event))
+            #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
+        }
+        #expect(stage.server.hash(stage.key.text) == before)
+        // Its own command is no news to it.
+        #expect(stage.verdict(command(100)) == .held)
+        #expect(stage.verdict(command(101, event, alert: true)) == .noToken)
+    }
+
+    @Test func `A held command without an alert is replaced without a word`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(100)) == .noToken)
+        #expect(stage.verdict(hold(100, [1], alert: false)) == .held)
+        #expect(stage.verdict(command(101)) == .noToken)
+        #expect(stage.server.hash(stage.key.text)["h"] == nil)
+    }
+
+    @Test func `The alert stays until its carrier is settled, for the carrier may come again without it`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(101, alert: true)) == .noToken)
+        // The worker that had put the alert in has died.
+        #expect(stage.admit(command(101)).heldCommand == held)
+        #expect(stage.verdict(command(101, alert: true)) == .noToken)
+        #expect(stage.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
+        #expect(stage.verdict(command(101, alert: true)) == .send)
+        #expect(stage.admit(command(101)).heldCommand == held)
+        #expect(stage.admit(command(102)).heldCommand == held)
+        #expect(stage.verdict(command(102, alert: true)) == .send)
+        stage.settle(settled(102))
+        #expect(stage.server.hash(stage.key.text)["h"] == nil)
+        #expect(stage.verdict(command(103)) == .send)
+    }
+
+    @Test func `A carrier that has to be held takes the place of what it carries`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(101, alert: true)) == .noToken)
+        #expect(stage.verdict(hold(101, [2], alert: true)) == .held)
+        #expect(stage.admit(command(102)).heldCommand == [2])
+        let registered = stage.admit(.register(attributesType: nil, registration: token, shows: nil))
+        #expect(registered.heldCommand == [2])
+        // Its worker dies after the verdict, and a record of the command itself comes without the alert.
+        #expect(stage.verdict(command(101, alert: true)) == .send)
+        #expect(stage.verdict(command(101)) == .alertHeld)
+        stage.settle(settled(101))
+        #expect(stage.verdict(command(101)) == .duplicate)
+    }
+
+    @Test func `A registration brings no command back that a newer one carries`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(101, alert: true)) == .noToken)
+        #expect(stage.admit(.register(attributesType: nil, registration: token, shows: nil)).heldCommand == nil)
+        #expect(stage.verdict(command(101, alert: true)) == .send)
+        #expect(stage.admit(.register(attributesType: nil, registration: token, shows: .at(101))).heldCommand == nil)
+        stage.settle(settled(101))
+    }
+
+    @Test func `A start takes nothing from the life before`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .send)
+        #expect(stage.server.hash(stage.key.text)["h"] == nil)
+        #expect(stage.verdict(command(100, alert: true)) == .superseded)
+        #expect(stage.verdict(command(102)) == .noToken)
+    }
+
+    // MARK: - Overtaken
+
+    @Test(arguments: [Event.update, .end])
+    func `An alert that comes after a newer command may ride on it until that is settled`(event: Event) throws {
+        let stage = try ScriptStage()
+        let past: StoreVerdict = event == .end ? .ended : .superseded
+        #expect(stage.verdict(command(101, event, token: token)) == .send)
+        let before = stage.server.hash(stage.key.text)
+        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
+        #expect(stage.verdict(command(100)) == past)
+        #expect(stage.server.hash(stage.key.text) == before)
+        stage.settle(settled(101, .notShown))
+        #expect(stage.verdict(command(100, alert: true)) == past)
+        if event == .end { #expect(stage.verdict(command(102, alert: true)) == .ended) }
+    }
+
+    @Test func `What waits is overtaken as well`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(101)) == .noToken)
+        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
+        #expect(stage.verdict(hold(101, [1], alert: false)) == .held)
+        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
+        stage.settle(settled(101, .unknown))
+        #expect(stage.verdict(command(100, alert: true)) == .superseded)
+    }
+}

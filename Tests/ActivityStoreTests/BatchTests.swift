@@ -1,0 +1,282 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Updates and ends that leave as one command, on a real server.
+@Suite(.serialized, .ownThread) struct BatchTests {
+    private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
+        .command(
+            event: .update,
+            version: .at(timestamp),
+            digest: timestamp,
+            pace: pace,
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: alert),
+            registration: nil
+        )
+    }
+
+    private func settle(_ timestamp: UInt64) -> Operation {
+        Operation.settlement(version: .at(timestamp), outcome: .accepted, digest: timestamp)
+    }
+
+    private func token(_ time: Int64) -> OwnedToken {
+        OwnedToken(token: Array("0af7".utf8), environment: .production, registeredAtMilliseconds: time)
+    }
+
+    /// A server and a lane that is ready, with what the server has counted so far forgotten.
+    private func connected(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
+        let server = try RedisServer()
+        var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
+        configuration.callsPerCommandMax = callsPerCommandMax
+        configuration.responseDeadlineMilliseconds = 60_000
+        let lane = try StoreCaller(configuration)
+        try #require(lane.turnUntilReady())
+        lane.events = []
+        server.command("CONFIG", "RESETSTAT")
+        return (server, lane)
+    }
+
+    @Test(arguments: [(1, 1), (2, 1), (63, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
+    func `As many leave as one command as it can carry`(calls: Int, commands: Int) throws {
+        let (server, lane) = try connected()
+        var model = StoreModel(nowMilliseconds: lane.loop.wallMilliseconds)
+        var expected: [StoreCaller.Event] = []
+        for tag in 0..<UInt64(calls) {
+            let key = TestKey.activity("\(tag)")
+            #expect(lane.store.issue(update(5), key: key, tag: tag) == .issued)
+            expected.append(.admitted(tag, model.perform(key.call(update(5), tag: tag))))
+        }
+        #expect(lane.store.outstandingCount == calls)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(lane.events == expected)
+        #expect(server.calls("evalsha") == commands)
+        #expect(lane.answered.count == commands && lane.answered.reduce(0, +) == calls)
+        #expect((1..<60_000_000).contains(lane.roundTripMicrosecondsMost))
+        // The clock is read once for all.
+        #expect(server.calls("time") == commands)
+        lane.store.close()
+    }
+
+    @Test func `In a cluster's way, each is a command of its own`() throws {
+        let (server, lane) = try connected(1)
+        for tag in 0..<10 as Range<UInt64> {
+            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(lane.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
+        #expect(server.calls("evalsha") == 10)
+        lane.store.close()
+    }
+
+    @Test func `Other calls between keep their place`() throws {
+        let (server, lane) = try connected()
+        let key = TestKey.activity("one")
+        let register = Operation.register(attributesType: nil, registration: token(1), shows: nil)
+        var sent = OwnedReply(.send)
+        sent.registration = token(1)
+        sent.priority = 5
+        sent.budgetLeft = 15
+        let send = { (timestamp: Int64) in
+            var reply = sent
+            reply.timestamp = timestamp
+            return reply
+        }
+        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(update(1), key: .activity("two"), tag: 2) == .issued)
+        #expect(lane.store.issue(register, key: key, tag: 3) == .issued)
+        #expect(lane.store.issue(update(2), key: key, tag: 4) == .issued)
+        #expect(lane.store.issue(update(2), key: key, tag: 5) == .issued)
+        #expect(lane.store.issue(settle(2), key: key, tag: 6) == .issued)
+        #expect(lane.store.issue(update(2), key: key, tag: 7) == .issued)
+        #expect(lane.store.issue(update(1), key: key, tag: 8) == .issued)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(
+            lane.events == [
+                .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
+                .admitted(3, OwnedReply(.registered)), .admitted(4, send(2)), .admitted(5, send(2)),
+                .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
+            ]
+        )
+        // What stands before the registration is one command, and so is all that stands behind it, the settlement among it.
+        #expect(server.calls("evalsha") == 3)
+        lane.store.close()
+    }
+
+    @Test func `Each goes by its own pace, and too many paces are two commands`() throws {
+        let (server, lane) = try connected()
+        // Sent once, each waits for as long as its own pace says.
+        for round in 1...2 as ClosedRange<UInt64> {
+            for index in 0...CallBatch.pacesMax {
+                let call = Operation.command(
+                    event: .update,
+                    version: .at(round),
+                    digest: round,
+                    pace: .spaced(Int64(index + 1) * 100_000),
+                    request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
+                    registration: token(1)
+                )
+                #expect(lane.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
+            }
+            #expect(lane.turn { lane.store.outstandingCount == 0 })
+        }
+        #expect(server.calls("evalsha") == 4)
+        #expect(lane.events.count == 2 * (CallBatch.pacesMax + 1))
+        for (index, event) in lane.events.dropFirst(CallBatch.pacesMax + 1).enumerated() {
+            guard case .replied(UInt64(index), let reply) = event, reply.verdict == .wait else {
+                Issue.record("\(event)")
+                continue
+            }
+            let spacing = Int64(index + 1) * 100_000
+            #expect((spacing - 50_000...spacing).contains(reply.waitMilliseconds))
+        }
+        lane.store.close()
+    }
+
+    @Test func `Each goes by its own bucket, whatever the one before it went by`() throws {
+        let (server, lane) = try connected()
+        // With and without frequent updates; with a token and without one, frequent updates still allowed.
+        let keys = ["few", "many", "none"].map { TestKey.activity($0) }
+        for (index, key) in keys.enumerated() {
+            let register = Operation.register(
+                attributesType: nil,
+                registration: token(1),
+                frequentUpdates: index > 0,
+                shows: nil
+            )
+            #expect(lane.store.issue(register, key: key, tag: 0) == .issued)
+            #expect(lane.store.issue(update(1), key: key, tag: 0) == .issued)
+        }
+        #expect(
+            lane.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
+        )
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        lane.events = []
+        server.command("CONFIG", "RESETSTAT")
+        for (tag, index) in [0, 1, 2, 0, 2, 1, 1].enumerated() {
+            let update = Operation.command(
+                event: .update,
+                version: .at(2 + UInt64(tag)),
+                digest: 2 + UInt64(tag),
+                pace: .spaced(0),
+                request: PushRequest(isHigh: true, mayUseReserve: true, carriesAlert: false),
+                registration: nil
+            )
+            #expect(lane.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(server.calls("evalsha") == 1)
+        let left = lane.events.map { event in
+            if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
+        }
+        #expect(left == [14, 199, -1, 13, -1, 198, 197])
+        lane.store.close()
+    }
+
+    @Test func `What is wrong with one value is that call's error alone`() throws {
+        let (server, lane) = try connected()
+        server.command("SET", TestKey.activity("0").text, "")
+        server.command("HSET", TestKey.activity("3").text, "not", "an activity")
+        server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
+        server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
+        for tag in 0..<8 as Range<UInt64> {
+            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let expected = (0..<8 as Range<UInt64>)
+            .map { tag -> StoreCaller.Event in
+                [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .unknown) : .admitted(tag, OwnedReply(.noToken))
+            }
+        #expect(lane.events == expected)
+        #expect(lane.reasons.dropFirst().first?.contains("WRONGTYPE") == true)
+        #expect(server.calls("evalsha") == 1)
+        for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
+            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.token)
+        }
+        #expect(lane.store.isReady)
+        lane.store.close()
+    }
+
+    @Test func `A connection that is lost fails what was collected and what had left, in order`() throws {
+        let (server, lane) = try connected()
+        for tag in 0..<100 as Range<UInt64> {
+            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        server.kill()
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let failures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
+        #expect(lane.events.filter { if case .failed = $0 { true } else { false } } == failures)
+        try server.start()
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        // Nothing of it is left behind.
+        #expect(lane.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(lane.events == [.admitted(1, OwnedReply(.noToken))])
+        lane.store.close()
+    }
+
+    @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
+        let (server, lane) = try connected()
+        server.command("CONFIG", "SET", "maxmemory", "1")
+        for tag in 0..<20 as Range<UInt64> {
+            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(lane.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
+        #expect(lane.store.isReady)
+        #expect(server.command("DBSIZE") == [Array("0".utf8)])
+        lane.store.close()
+    }
+
+    @Test func `Held commands that one reply cannot bring are asked for again`() throws {
+        let (server, lane) = try connected()
+        let longest = StoreLimits.heldCommandBytesMax
+        let lengths = [longest, 10, 60_000, 70_000, 60_000]
+        for (index, length) in lengths.enumerated() {
+            let key = TestKey.activity("\(index)")
+            let held = Operation.hold(
+                attributesType: nil,
+                version: .at(5),
+                command: Array(repeating: 0x41, count: length),
+                carriesAlert: true
+            )
+            #expect(lane.store.issue(update(5, alert: true), key: key, tag: 1) == .issued)
+            #expect(lane.store.issue(held, key: key, tag: 2) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        // The longest fills a reply by itself; of the others, the first two fit.
+        #expect(heldLengths(lane, indices: [0, 1]) == [longest, nil])
+        #expect(heldLengths(lane, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
+        #expect(heldLengths(lane, indices: [4]) == [60_000])
+        #expect(lane.store.isReady)
+        lane.store.close()
+        withExtendedLifetime(server) {}
+    }
+
+    /// What a newer update of each without an alert is told is held; nil: it is to wait.
+    private func heldLengths(_ lane: StoreCaller, indices: [Int]) -> [Int?] {
+        lane.events = []
+        for index in indices {
+            #expect(lane.store.issue(update(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        return lane.events.map { event in
+            guard case .replied(_, let reply) = event else { return -1 }
+            if reply.verdict == .wait && reply.waitMilliseconds == 1 { return nil }
+            return reply.heldCommand?.count ?? -1
+        }
+    }
+}
+
+extension RedisServer {
+    /// How often a command was run since the counts were reset, by scripts too.
+    func calls(_ command: String) -> Int {
+        let statistics = self.command("INFO", "commandstats").map { String(decoding: $0, as: UTF8.self) }.joined()
+        let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
+        return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0
+    }
+}

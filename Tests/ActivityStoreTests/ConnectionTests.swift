@@ -1,0 +1,316 @@
+import Glibc
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Real servers: all the ways to reach one, and all the ways to lose it.
+@Suite(.serialized, .ownThread) struct ConnectionTests {
+    private let key = TestKey.activity("one")
+
+    private func update(_ timestamp: UInt64, digest: UInt64 = 1) -> Operation {
+        .command(
+            event: .update,
+            version: Version.at(timestamp, 0),
+            digest: digest,
+            spacingMilliseconds: 0,
+            registration: nil
+        )
+    }
+
+    /// One call there and back.
+    private func works(_ lane: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
+        lane.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
+            && lane.turn {
+                lane.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
+            }
+    }
+
+    // MARK: - Reaching a server
+
+    @Test func `Unix socket, TCP by number and by name`() throws {
+        let server = try RedisServer()
+        for url in [server.unixURL, "redis://127.0.0.1:\(server.port)", "redis://localhost:\(server.port)/"] {
+            let lane = try StoreCaller(url)
+            #expect(lane.turnUntilReady(), "\(url)")
+            #expect(lane.events == [.ready])
+            #expect(works(lane))
+            lane.store.close()
+        }
+    }
+
+    @Test func `A user with a password, and no more rights than it takes`() throws {
+        let server = try RedisServer([
+            "--user", "default", "off", "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load",
+            "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
+        ])
+        let lane = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
+        #expect(lane.turnUntilReady())
+        // It may neither look at the configuration nor at the version: that is said, and work goes on.
+        #expect(
+            lane.events == [
+                .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
+                .warning(.versionUnknown(RedisError(.noPermission))),
+                .ready,
+            ]
+        )
+        #expect(try !lane.connection().serverTakesFlags)
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `The default user's password`() throws {
+        let server = try RedisServer(["--requirepass", "pa:ss"])
+        let lane = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
+        #expect(lane.turnUntilReady())
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test(arguments: ["wrong:hunter2@", ":hunter2@", ""])
+    func `Wrong or no credentials are said, without repeating them, until they are right`(credentials: String) throws {
+        let server = try RedisServer(["--requirepass", "right"])
+        let lane = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
+        let code: RedisError.Code = credentials.isEmpty ? .noAuthentication : .wrongPassword
+        #expect(lane.turn { lane.events == [.lost(code), .lost(code)] })
+        #expect(lane.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
+        if credentials == ":hunter2@" {
+            server.command("CONFIG", "SET", "requirepass", "hunter2", password: "right")
+            #expect(lane.turnUntilReady())
+        }
+        lane.store.close()
+    }
+
+    @Test func `TLS, and a server that is not to be trusted`() throws {
+        var template = Array("/tmp/causeway-tls-XXXXXX".utf8CString)
+        _ = mkdtemp(&template)
+        let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        defer {
+            for name in ["ca.pem", "server.pem", "server-key.pem"] { unlink("\(directory)/\(name)") }
+            rmdir(directory)
+        }
+        let files = try SelfSignedCertificate.write(directory: directory, hosts: ["localhost"])
+        let server = try RedisServer(tls: files)
+        let trusting = try TLSContext.client(caFile: files.caFile, applicationProtocols: [])
+        let lane = try StoreCaller(
+            RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trusting)
+        )
+        #expect(lane.turnUntilReady())
+        #expect(works(lane))
+        lane.store.close()
+
+        let strict = try TLSContext.client(caFile: nil, applicationProtocols: [])
+        for (host, tls) in [("127.0.0.1", trusting), ("localhost", strict)] {
+            let refused = try StoreCaller(
+                RedisConfiguration(url: RedisURL("rediss://\(host):\(server.tlsPort)"), tls: tls)
+            )
+            #expect(refused.turn { refused.events.first == .lost(.stream) })
+            #expect(!refused.store.isReady)
+            refused.store.close()
+        }
+    }
+
+    @Test func `A database of its own`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller("\(server.unixURL)?db=3")
+        #expect(lane.turnUntilReady())
+        #expect(works(lane))
+        #expect(server.command("DBSIZE") == [Array("0".utf8)])
+        #expect(
+            server.command("INFO", "keyspace").contains { String(decoding: $0, as: UTF8.self).contains("db3:keys=1") }
+        )
+        lane.store.close()
+        let wrong = try StoreCaller("\(server.unixURL)?db=99")
+        #expect(wrong.turn { wrong.events.first == .lost(.unknown) })
+        #expect(wrong.reasons.first == "Redis answered: ERR DB index is out of range")
+        wrong.store.close()
+    }
+
+    @Test func `A policy that evicts is warned of`() throws {
+        let server = try RedisServer(["--maxmemory-policy", "volatile-ttl"])
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        #expect(lane.events == [.warning(.evicts(policy: "volatile-ttl")), .ready])
+        lane.store.close()
+    }
+
+    @Test func `A server that is not there yet is waited for`() throws {
+        let server = try RedisServer()
+        server.kill()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(lane.events.allSatisfy { $0 == .lost(.stream) })
+        try server.start()
+        #expect(lane.turnUntilReady())
+        lane.store.close()
+    }
+
+    // MARK: - Losing it
+
+    @Test func `Killed and restarted in the middle: each call ends once, in order`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        for round in 0..<5 {
+            lane.events = []
+            let tags = UInt64(round) * 10_000..<UInt64(round) * 10_000 + 3_000
+            for tag in tags {
+                let call = Operation.settlement(
+                    version: .at(tag),
+                    outcome: .accepted,
+                    digest: 1
+                )
+                if tag % 3 == 0 {
+                    #expect(lane.store.issue(call, key: key, tag: tag) == .issued)
+                } else {
+                    #expect(lane.store.issue(update(tag), key: key, tag: tag) == .issued)
+                }
+                // Part of them is answered, part is on its way, part has not left.
+                if tag == tags.lowerBound + 1_000 { lane.loop.turn(waitMilliseconds: 0) }
+                if tag == tags.lowerBound + 2_000 {
+                    #expect(lane.turn { !lane.events.isEmpty })
+                    server.kill()
+                }
+            }
+            #expect(lane.turn { lane.store.outstandingCount == 0 })
+            #expect(ends(lane.events) == Array(tags))
+            #expect(lane.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
+            try server.start()
+            #expect(lane.turnUntilReady())
+        }
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `Scripts flushed under load are loaded again`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        for tag in 0..<2_000 as Range<UInt64> {
+            #expect(lane.store.issue(update(tag), key: key, tag: tag) == .issued)
+            if tag == 1_000 {
+                #expect(lane.turn { lane.store.outstandingCount == 0 })
+                server.command("SCRIPT", "FLUSH")
+            }
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(ends(lane.events) == Array(0..<2_000))
+        let forgotten = lane.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
+        #expect(forgotten == 999)
+        #expect(lane.store.isReady && works(lane))
+        // A second time on the same connection, it is made anew.
+        server.command("SCRIPT", "FLUSH")
+        lane.events = []
+        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `A server that has forgotten everything admits anew`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        #expect(lane.store.issue(update(5), key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(update(4), key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        server.command("FLUSHALL")
+        #expect(lane.store.issue(update(4), key: key, tag: 3) == .issued)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(
+            lane.events == [
+                .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.superseded)),
+                .admitted(3, OwnedReply(.noToken)),
+            ]
+        )
+        lane.store.close()
+    }
+
+    @Test func `A killed client comes back`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(lane.turn { lane.events == [.lost(.stream), .ready] })
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `A server that stands still beyond the deadline is left, and found again`() throws {
+        let server = try RedisServer()
+        var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
+        configuration.responseDeadlineMilliseconds = 1_000
+        let lane = try StoreCaller(configuration)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        server.command("CLIENT", "PAUSE", "4000", "ALL")
+        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(update(2), key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.store.isReady && lane.events.last == .ready })
+        #expect(
+            lane.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
+        )
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `Out of memory, a call is refused as a whole`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        #expect(try lane.connection().serverTakesFlags)
+        let registration = OwnedToken(token: Array("00ff".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
+        #expect(
+            lane.store.issue(
+                .register(attributesType: nil, registration: registration, shows: nil),
+                key: key,
+                tag: 1
+            )
+                == .issued
+        )
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let before = server.hash(key.text)
+        server.command("CONFIG", "SET", "maxmemory", "1")
+        lane.events = []
+        #expect(lane.store.issue(update(5), key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.events == [.failed(2, .admit, .outOfMemory)] })
+        #expect(server.hash(key.text) == before)
+        server.command("CONFIG", "SET", "maxmemory", "0")
+        #expect(works(lane))
+        lane.store.close()
+    }
+
+    @Test func `A server that has become a replica is left`() throws {
+        let server = try RedisServer()
+        let lane = try StoreCaller(server.unixURL)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        server.command("REPLICAOF", "127.0.0.1", "1")
+        #expect(lane.store.issue(update(5), key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events.count >= 2 })
+        let code = try #require(lane.reasons.first)
+        #expect(code == RedisError.Code.readOnly.explanation || code == RedisError.Code.masterDown.explanation)
+        #expect(
+            lane.events.first == .failed(1, .admit, .readOnly) || lane.events.first == .failed(1, .admit, .masterDown)
+        )
+        server.command("REPLICAOF", "NO", "ONE")
+        #expect(lane.turn { lane.store.isReady && works(lane) })
+        lane.store.close()
+    }
+
+    /// The tags of all calls that came to an end, in that order.
+    private func ends(_ events: [StoreCaller.Event]) -> [UInt64] {
+        events.compactMap { event in
+            switch event {
+            case .replied(let tag, _), .failed(let tag, _, _): tag
+            case .ready, .lost, .warning: nil
+            }
+        }
+    }
+}

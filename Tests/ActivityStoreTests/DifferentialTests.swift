@@ -1,0 +1,322 @@
+import CHiredis
+import Glibc
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// The scripts on a real server against their model, over random histories: the same replies, and after each history the same
+/// contents, times included.
+///
+/// A history is some operations on one key; those of a round go side by side through one pipeline. Time comes from the
+/// histories: the scripts are loaded with the server's clock replaced by a list of times, one for each call.
+@Suite(.serialized, .ownThread) struct DifferentialTests {
+    static let historiesOfRound = 1_000
+    /// How many histories there are to be; a million take some minutes in a release build.
+    static let histories =
+        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
+
+    @Test func `Replies and hashes are the model's`() throws {
+        let stage = try DifferentialStage()
+        let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
+        for round in 0..<rounds {
+            // In every other round all go by the same clock and the same two paces, as in a worker's commands.
+            let isCommon = round % 2 == 1
+            let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
+            let paceSeed = isCommon ? UInt64(round) : nil
+            try stage.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
+        }
+        // All verdicts and all states were seen, or the histories do not show what they are to show.
+        #expect(Set(stage.verdicts.keys) == Set(StoreVerdict.allCases))
+        #expect(stage.commands < stage.calls * 9 / 10)
+        let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
+        #expect(Set(stage.letters.keys) == letters, "missing: \(letters.subtracting(stage.letters.keys))")
+        let histories = rounds * Self.historiesOfRound
+        print("\(histories) histories, \(stage.calls) calls in \(stage.commands) commands: no difference")
+    }
+}
+
+/// The environment without Foundation.
+enum ProcessInfoVariable {
+    static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
+}
+
+/// A server whose scripts take their time from a list, a lane, and what their calls have come to.
+private final class DifferentialStage {
+    let server: RedisServer
+    let lane: StoreCaller
+    private let context: UnsafeMutablePointer<redisContext>
+    private var expected: [StoreCaller.Event] = []
+    private var received = 0
+    private var differences: [String] = []
+    private(set) var verdicts: [StoreVerdict: Int] = [:]
+    private(set) var letters: [Character: Int] = [:]
+    private(set) var calls = 0
+    /// How many commands those calls were, by the server's count.
+    var commands: Int { server.calls("evalsha") }
+    private var random = SplitMix(state: 11)
+
+    init() throws {
+        server = try RedisServer()
+        var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
+        // The machine may be busy with other work for longer than a worker would wait.
+        configuration.responseDeadlineMilliseconds = 120_000
+        lane = try StoreCaller(configuration)
+        try #require(lane.turnUntilReady())
+        context = try #require(redisConnectUnix(server.socketPath))
+        try server.loadScriptsWithListedTimes(try lane.connection())
+        lane.onEvent = { [unowned self] event in take(event) }
+    }
+
+    deinit {
+        redisFree(context)
+    }
+
+    private func take(_ event: StoreCaller.Event) {
+        if case .replied(_, let reply) = event { verdicts[reply.verdict, default: 0] += 1 }
+        if received >= expected.count || event != expected[received] {
+            let model = received < expected.count ? "\(expected[received])" : "nothing"
+            if differences.count < 10 { differences.append("\(event), the model: \(model)") }
+        }
+        received += 1
+        lane.events.removeAll(keepingCapacity: true)
+    }
+
+    func run(_ histories: [History], sharesClock: Bool) throws {
+        var histories = histories
+        var model = StoreModel(nowMilliseconds: 0)
+        var operations: [History.Step] = []
+        var living = Array(histories.indices)
+        while !living.isEmpty {
+            var pass: [History.Step] = []
+            living.removeAll { index in
+                guard let operation = histories[index].next(index) else { return true }
+                pass.append(operation)
+                return false
+            }
+            if sharesClock, let clock = pass.first?.microseconds {
+                for place in pass.indices { pass[place].microseconds = clock }
+            }
+            // Operations of one pass are on different keys, so their order is free: as they come they make small batches, by kind the largest.
+            operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
+        }
+        server.command("FLUSHALL")
+        pushTimes(operations)
+        expected.removeAll(keepingCapacity: true)
+        received = 0
+        for (tag, operation) in operations.enumerated() {
+            model.nowMilliseconds = operation.microseconds / 1_000
+            expected.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
+            try #require(
+                lane.issues { store in operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) } }
+            )
+            if random.below(60) == 0 { lane.loop.turn(waitMilliseconds: 0) }
+        }
+        try #require(lane.turn(limitMilliseconds: 120_000) { received == operations.count || !differences.isEmpty })
+        try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
+        calls += operations.count
+        try compare(histories, operations, model)
+    }
+
+    private func pushTimes(_ operations: [History.Step]) {
+        var index = 0
+        while index < operations.count {
+            let end = min(index + 1_000, operations.count)
+            command(["RPUSH", "times"] + operations[index..<end].map { String($0.microseconds) })
+            index = end
+        }
+    }
+
+    private func compare(_ histories: [History], _ operations: [History.Step], _ model: StoreModel) throws {
+        let keys = histories.indices.map { histories[$0].key(at: $0) }
+        for key in keys {
+            withArguments([key.kind == .activity ? "GET" : "HGETALL", key.text]) { count, pointers, lengths in
+                _ = redisAppendCommandArgv(context, count, pointers, lengths)
+            }
+        }
+        let expiry = server.hash("expiry")
+        for (index, key) in keys.enumerated() {
+            let found = nextState()
+            let expected: [String: [UInt8]]
+            let expiresAt: Int64?
+            switch key.kind {
+            case .activity:
+                expected = model.activities[key.text]?.fields ?? [:]
+                expiresAt = model.activities[key.text]?.expiresAtMilliseconds
+                if let record = found["r"], record.count >= StoredRecord.token {
+                    letters[Character(Unicode.Scalar(record[StoredRecord.state] & 0x7F | 0x40)), default: 0] += 1
+                }
+            case .device:
+                expected = model.devices[key.text]?.fields ?? [:]
+                expiresAt = model.devices[key.text]?.expiresAtMilliseconds
+            }
+            let mine = { operations.filter { $0.index == index } }
+            try #require(
+                found == expected,
+                "\(found.mapValues(text)), the model: \(expected.mapValues(text))\n\(report(mine()))"
+            )
+            let renewed = expiry[key.text].flatMap { Self.expiry(text($0)) }
+            try #require(renewed == expiresAt, "\(report(mine()))")
+        }
+    }
+
+    /// From microseconds, `+`, milliseconds.
+    private static func expiry(_ text: String) -> Int64? {
+        let parts = text.split(separator: "+").compactMap { Int64($0) }
+        return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
+    }
+
+    private func report(_ operations: [History.Step]) -> String {
+        operations.count > 100 ? "" : operations.map { "\($0)" }.joined(separator: "\n")
+    }
+
+    private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    private func nextState() -> [String: [UInt8]] {
+        var raw: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [:] }
+        defer { freeReplyObject(raw) }
+        let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
+        if reply.type == REDIS_REPLY_STRING {
+            return activityParts(Array(UnsafeRawBufferPointer(start: reply.str, count: Int(reply.len))))
+        }
+        var fields: [String: [UInt8]] = [:]
+        for index in stride(from: 0, to: Int(reply.elements) - 1, by: 2) {
+            guard let name = reply.element[index], let value = reply.element[index + 1] else { continue }
+            let bytes = Array(UnsafeRawBufferPointer(start: value.pointee.str, count: Int(value.pointee.len)))
+            if !bytes.isEmpty { fields[String(cString: name.pointee.str)] = bytes }
+        }
+        return fields
+    }
+
+    private func command(_ arguments: [String]) {
+        let raw = withArguments(arguments) { redisCommandArgv(context, $0, $1, $2) }
+        if let raw { freeReplyObject(raw) }
+    }
+
+    private func withArguments<Result>(
+        _ arguments: [String],
+        _ body: (Int32, UnsafeMutablePointer<UnsafePointer<CChar>?>, UnsafePointer<Int>) -> Result
+    ) -> Result {
+        let copies = arguments.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        var pointers = copies.map { UnsafePointer($0) }
+        let lengths = arguments.map(\.utf8.count)
+        return body(Int32(arguments.count), &pointers, lengths)
+    }
+}
+
+extension History.Step {
+    fileprivate var isCommand: Bool { if case .admit = operation { true } else { false } }
+
+    fileprivate func call(tag: UInt64) -> StoreCall<[UInt8]> { key.call(operation, tag: tag) }
+}
+
+// MARK: - The model's state as the server stores it
+
+extension ActivityState {
+    /// The state's letter, of which the model has none.
+    private var letter: Character {
+        let alert = held?.carriesAlert ?? false
+        let letter: Character =
+            switch standing {
+            case .waits: held == nil ? "w" : "x"
+            case .assigned where held == nil: "a"
+            case .assigned: holdsNewest ? alert ? "l" : "k" : "y"
+            case .startAssigned: "b"
+            case .held: alert ? "i" : "h"
+            case .settled: "s"
+            case .notShown: "f"
+            }
+        return ended ? Character(letter.uppercased()) : letter
+    }
+
+    /// The parts of its value.
+    var fields: [String: [UInt8]] {
+        guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
+        let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []
+        let rest = stored.dropFirst()
+        var fields: [String: [UInt8]] = [:]
+        fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
+        if !rest.isEmpty { fields["t"] = Array(rest) }
+        if let held { fields["h"] = text(held.version) + held.command }
+        if let pace, let limitedAt = pace.limitedAtMilliseconds {
+            fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
+        }
+        if let start {
+            fields["b"] = bytes(start.version)
+            if let claim = start.claim {
+                fields["b"]?.append(UInt8(ascii: start.isSettled ? "s" : "a"))
+                fields["b"]? += bytes(start.timestamp, 5) + bytes(claim, 8)
+            }
+        }
+        return fields
+    }
+
+    private func record(tokenForm: UInt8?, tokenCount: Int) -> [UInt8] {
+        var kind = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
+        if pace?.allowsFrequentUpdates ?? false { kind += 8 }
+        if pace?.limitedAtMilliseconds != nil { kind += 16 }
+        if start?.claim != nil { kind += 32 }
+        if start != nil { kind += 64 }
+        let state = version == nil ? "n" : letter
+        let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
+        var record = bytes(pace?.endSeconds ?? 0, 4)
+        record += bytes(tokenCount, 2)
+        record += bytes(kind, 1)
+        record += bytes(digest ?? 0, 6)
+        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
+        record += bytes(lastSendMilliseconds, 6)
+        record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
+        record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
+        record += bytes(isOwnTimestamp ? 0 : lastTimestamp, 5)
+        record += bytes(registeredAtMilliseconds ?? 0, 6)
+        return record
+    }
+}
+
+extension DeviceState {
+    var fields: [String: [UInt8]] {
+        var fields: [String: [UInt8]] = [:]
+        if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
+        if let given = givenBackMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
+        for (type, slot) in slots {
+            store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
+            if slot.held.isEmpty { continue }
+            fields["w:\(type)"] = slot.held.flatMap { start in
+                let activity = start.activity
+                return bytes(activity.count, 2) + bytes(start.command.count, 4) + text(start.version) + activity
+                    + start.command
+            }
+        }
+        return fields
+    }
+}
+
+private func padded(_ number: some BinaryInteger, _ digits: Int) -> String {
+    let text = String(number)
+    return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
+}
+
+private func text(_ version: Version) -> [UInt8] {
+    Array((padded(version.timestamp, 10) + padded(version.sequence, 20)).utf8)
+}
+
+private func bytes(_ number: some BinaryInteger, _ count: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+}
+
+private func bytes(_ version: Version) -> [UInt8] {
+    bytes(version.timestamp, 5) + bytes(version.sequence, 8)
+}
+
+private func store(_ token: OwnedToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {
+    guard let registeredAt else { return }
+    var stored = Array(padded(registeredAt, StoredTime.digits).utf8)
+    if let token { stored += encoded(token.token, token.environment) }
+    fields["t\(suffix)"] = Array(stored.prefix(64))
+    if stored.count > 64 { fields["u\(suffix)"] = Array(stored[64...]) }
+}

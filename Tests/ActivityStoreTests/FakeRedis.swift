@@ -1,0 +1,75 @@
+import LiveActivity
+import Reactor
+
+@testable import ActivityStore
+@testable import Redis
+
+/// A server on the lane's own loop that gets through the handshake and then answers calls as a test tells it to.
+final class FakeRedis: ListenerHandler, StreamHandler {
+    /// What to answer to the command with this first word; nil: nothing.
+    var answer: (String) -> String? = { _ in nil }
+    /// One byte per turn instead of all at once.
+    var dribbles = false
+    private(set) var connections = 0
+    private let loop: EventLoop
+    private var listener: Listener?
+    private var streams: [(stream: Stream, reader: ReplyReader, waiting: [UInt8])] = []
+
+    static let ordinary: @Sendable (String) -> String? = { word in
+        switch word {
+        case "CONFIG": "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
+        case "INFO": "$20\r\nredis_version:7.0.1\n\r\n"
+        case "SCRIPT": "$40\r\n0123456789012345678901234567890123456789\r\n"
+        case "EVALSHA": nil
+        default: "+OK\r\n"
+        }
+    }
+
+    init(loop: EventLoop) throws {
+        self.loop = loop
+        listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
+        answer = Self.ordinary
+    }
+
+    deinit {
+        listener?.close()
+        for entry in streams { entry.stream.close() }
+    }
+
+    var url: String { "redis://127.0.0.1:\(listener?.port ?? 0)" }
+
+    func send(_ text: String) {
+        for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
+    }
+
+    /// Sends a byte of what waits on each connection.
+    func dribble() {
+        for index in streams.indices where !streams[index].waiting.isEmpty && streams[index].stream.isOpen {
+            [streams[index].waiting.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }
+        }
+    }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        connections += 1
+        let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
+        if let reader = ReplyReader() { streams.append((stream, reader, [])) }
+    }
+
+    func streamConnected(_ stream: Stream) {}
+    func streamDrained(_ stream: Stream) {}
+    func streamClosed(_ stream: Stream, error: StreamError?) { streams.removeAll { $0.stream === stream } }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard let index = streams.firstIndex(where: { $0.stream === stream }) else { return }
+        let reader = streams[index].reader
+        _ = reader.feed(bytes)
+        while case .reply(let command) = reader.next(), case .array(let count) = command.kind, count > 0 {
+            guard let answer = answer(String(decoding: reader.element(0).bytes, as: UTF8.self)) else { continue }
+            if dribbles {
+                streams[index].waiting += answer.utf8
+            } else {
+                Array(answer.utf8).withUnsafeBytes { stream.write($0) }
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import LiveActivity
+import Testbed
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Random operations on one address, with few versions, tokens, numbers and times, so that they meet.
+struct History {
+    struct Step {
+        /// Of its history.
+        var index: Int
+        var key: TestKey
+        /// The server's time, UNIX microseconds.
+        var microseconds: Int64
+        var operation: Operation
+    }
+
+    private static let tokens: [[UInt8]] = [
+        Array(String(repeating: "0af7", count: 40).utf8), Array(String(repeating: "9c", count: 32).utf8),
+        Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
+    ]
+    private static let types = ["GameAttributes", "RaceAttributes"]
+    /// More than are held for one token.
+    private static let activities =
+        (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
+    private static let lifeMilliseconds: Int64 = 8 * 3_600_000
+
+    private var random: SplitMix
+    private let isDevice: Bool
+    /// Of a device: most operations are starts that are held for one token.
+    private let isCrowded: Bool
+    /// One command in so many is an end.
+    private let endShare: Int
+    private var operationsLeft: Int
+    private var milliseconds: Int64
+    /// The hash is not to expire: only the model's would, since the server's clock stands still.
+    private var latestMilliseconds: Int64
+    private var lastVersion = Version.at(5, 0)
+    private let paces: [Policy.Pace]
+
+    /// - Parameter paceSeed: the same for histories that go by the same paces; nil: by their own.
+    init(seed: UInt64, paceSeed: UInt64? = nil) {
+        var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
+        isDevice = random.below(6) == 0
+        isCrowded = isDevice && random.below(4) == 0
+        endShare = random.pick([2, 2, 8, 20])
+        operationsLeft = 3 + random.below(18)
+        milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
+        latestMilliseconds = milliseconds + 20 * 3_600_000
+        var paceRandom = paceSeed.map { SplitMix(state: $0) } ?? random
+        paces = [Self.pace(&paceRandom), Self.pace(&paceRandom)]
+        if paceSeed == nil { random = paceRandom }
+        self.random = random
+    }
+
+    func key(at index: Int) -> TestKey { isDevice ? .device("device-\(index)") : .activity("activity-\(index)") }
+
+    /// Nil at the end.
+    mutating func next(_ index: Int) -> Step? {
+        guard operationsLeft > 0 else { return nil }
+        operationsLeft -= 1
+        pass()
+        return Step(
+            index: index,
+            key: key(at: index),
+            microseconds: milliseconds * 1_000 + Int64(below(4) == 0 ? below(12) : below(1_000)),
+            operation: isDevice ? onDevice() : onActivity()
+        )
+    }
+
+    // MARK: - Numbers and times
+
+    private static func pace(_ random: inout SplitMix) -> Policy.Pace {
+        Policy.Pace(
+            spacingMilliseconds: random.pick([0, 0, 1, 1_000, 1_000, 3_600_000]),
+            throttledSpacingMaxMilliseconds: random.pick([0, 1_000, 4_000, 5_000, 3_600_000]),
+            throttleRecoveryMilliseconds: random.pick([1, 1_000, 60_000]),
+            budget: bucket(&random),
+            frequentBudget: bucket(&random)
+        )
+    }
+
+    private static func bucket(_ random: inout SplitMix) -> Policy.Bucket {
+        .filling(
+            intervalMilliseconds: random.pick([1, 1_000, 240_000, 3_600_000]),
+            pushes: random.pick([1, 2, 3, 10_000]),
+            reserved: random.pick([0, 0, 1, 2])
+        )
+    }
+
+    /// Time passes by as much as something hangs on, one more or one less; and now and then a clock is set back.
+    private mutating func pass() {
+        guard below(3) != 0 else { return }
+        let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]
+        var step = pick(steps) + Int64(below(3)) - 1
+        if below(12) == 0 { step = -pick(steps) / 4 }
+        milliseconds = min(milliseconds + step, latestMilliseconds)
+    }
+
+    /// Of registrations: few and small.
+    private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
+
+    /// Often the last one again, else one a little older or newer.
+    private mutating func version() -> Version {
+        if below(2) == 0 { return lastVersion }
+        var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
+        if below(300) == 0 { timestamp = .max }
+        let version = Version.at(min(timestamp, Limits.timestampMost), pick([0, 1, 1, .max]))
+        if below(2) == 0 { lastVersion = version }
+        return version
+    }
+
+    private mutating func token() -> OwnedToken {
+        OwnedToken(
+            token: pick(Self.tokens),
+            environment: below(2) == 0 ? .production : .sandbox,
+            registeredAtMilliseconds: time()
+        )
+    }
+
+    /// Of a start, about as many intervals ahead as draws make it.
+    private mutating func draw() -> Int64 {
+        if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
+        let budget = pick(paces).budget
+        return milliseconds + Int64(below(6)) * budget.intervalMilliseconds - Int64(below(3)) * 1_000 + Int64(below(3))
+    }
+
+    private mutating func digest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
+
+    private mutating func activity() -> String { Self.activities[below(isCrowded ? Self.activities.count : 3)] }
+
+    private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
+
+    // MARK: - Operations
+
+    private mutating func onActivity() -> Operation {
+        switch below(24) {
+        case 0..<9: return .admit(command())
+        case 9: return .admitStart(version: version(), claim: UInt64(below(2)) &* 0x9E37_79B9_7F4A_7C15)
+        case 10..<14:
+            let version = below(3) == 0 ? version() : lastVersion
+            return .hold(version: version, command: heldCommand(), carriesAlert: below(2) == 0)
+        case 14..<17:
+            return .register(
+                token(),
+                frequentUpdates: pick([true, false, nil]),
+                shows: below(2) == 0 ? version() : nil
+            )
+        case 17: return .unregister(atMilliseconds: time())
+        default: return settlement()
+        }
+    }
+
+    private mutating func onDevice() -> Operation {
+        let type = Array((isCrowded ? Self.types[0] : pick(Self.types)).utf8)
+        switch isCrowded && below(6) != 0 ? 7 : below(16) {
+        case 0..<5:
+            let registration = below(4) == 0 ? token() : nil
+            return .address(attributesType: type, startBudget: pick(paces).budget, registration: registration)
+        case 5..<7: return .refundStart(startBudget: pick(paces).budget, draw: draw())
+        case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
+        case 10..<13:
+            let after = below(3) == 0 ? nil : heldStart(type)
+            return .registerDevice(attributesType: type, token(), after: after)
+        case 13..<15: return .unregister(atMilliseconds: time())
+        default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())
+        }
+    }
+
+    private mutating func heldStart(_ type: [UInt8]) -> HeldStart<[UInt8]> {
+        HeldStart(attributesType: type, activity: Array(activity().utf8), version: version())
+    }
+
+    private mutating func command() -> StateAdmission<[UInt8]> {
+        StateAdmission(
+            isEnd: below(endShare) == 0,
+            version: version(),
+            digest: digest(),
+            pace: pick(paces),
+            asksForHighPriority: below(2) == 0,
+            mayUseReserve: below(2) == 0,
+            carriesAlert: below(3) == 0,
+            registration: below(6) == 0 ? token() : nil
+        )
+    }
+
+    private mutating func settlement() -> Operation {
+        let version = version()
+        let outcomes: [Settlement?] = [.accepted, .notShown, .unknown, nil]
+        guard let outcome = pick(outcomes) else { return .limit(version: version, pace: pick(paces)) }
+        return .settle(version: version, outcome, digest: digest(), retirement: retirement())
+    }
+
+    private mutating func retirement() -> TokenRetirement<[UInt8]>? {
+        guard below(4) == 0 else { return nil }
+        let token = token()
+        return TokenRetirement(
+            token: token.token,
+            environment: token.environment,
+            invalidAtMilliseconds: below(3) == 0 ? nil : time()
+        )
+    }
+
+    private mutating func below(_ bound: Int) -> Int { random.below(bound) }
+    private mutating func pick<Element>(_ choices: [Element]) -> Element { random.pick(choices) }
+}

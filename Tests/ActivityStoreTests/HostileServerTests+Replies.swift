@@ -1,0 +1,32 @@
+/// Replies of a server that a test makes up.
+extension HostileServerTests {
+    /// An activity's value, of which all bytes are below 128.
+    static func value(kind: String, registeredAt: String, token: String) -> String {
+        func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
+        let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
+        let value = zeros(4) + count + kind + zeros(6) + "a" + zeros(30) + registeredAt + token
+        return "$\(value.utf8.count)\r\n\(value)\r\n"
+    }
+
+    /// A send verdict: its number and the value.
+    static func send(
+        timestamp: Int64 = 0x6543_2100,
+        priority: Int64 = 3,
+        budget: Int64 = 42,
+        kind: String = "\u{01}",
+        registeredAt: String = "\u{63}\0\0\0\0\0",
+        token: String = "\u{01}\u{02}\u{03}"
+    ) -> String {
+        let value = value(kind: kind, registeredAt: registeredAt, token: token)
+        return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
+    }
+
+    /// A send verdict as it was asked for: the value and the clock.
+    static func sendAsAsked(
+        kind: String = "\u{01}",
+        token: String = "\u{01}\u{02}\u{03}",
+        clock: String = ":1760000000000\r\n"
+    ) -> String {
+        "*2\r\n" + value(kind: kind, registeredAt: "\u{63}\0\0\0\0\0", token: token) + clock
+    }
+}

@@ -1,0 +1,397 @@
+import Glibc
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// A server that answers late, wrongly or not at all: each call still comes to exactly one end, in order.
+@Suite(.serialized, .ownThread) struct HostileServerTests {
+    private let update = Operation.command(
+        event: .update,
+        version: Version.at(7, 0),
+        digest: 1,
+        spacingMilliseconds: 0,
+        registration: nil
+    )
+    private let settle = Operation.settlement(
+        attributesType: "Game",
+        version: Version(timestamp: 7, sequence: 0),
+        outcome: .accepted,
+        digest: 1
+    )
+    private let key = TestKey.activity("one")
+    private let phone = TestKey.device("phone")
+
+    /// A lane that is ready on a fake server. Its deadline is one that no test waits for, unless it says so.
+    private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        let lane = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        return (lane, fake)
+    }
+
+    @Test(arguments: [
+        ":0\r\n", "+send1700000000\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$9\r\nduplicate\r\n", "$0\r\n\r\n",
+        "$7\r\nunheard\r\n",
+        "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
+        "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
+        "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
+        send(timestamp: 10_000_000_000), send(timestamp: -1), send(priority: 0), send(budget: 10_001),
+        "*1\r\n:111264530448426\r\n", ":111264530448426\r\n", "*2\r\n:111264530448426\r\n:1\r\n",
+        sendAsAsked(clock: ":-1\r\n"), sendAsAsked(clock: "$1\r\n1\r\n"),
+        String(sendAsAsked().dropFirst("*2\r\n".count)),
+        "*2\r\n:111264530448426\r\n$-1\r\n", "*2\r\n:111264530448426\r\n$4\r\nsend\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
+    ])
+    func `A reply that does not fit its call ends the connection`(reply: String) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        fake.send(reply)
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        // Whether the call that the reply was taken for fails before or after the loss is told, it is the first to fail.
+        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
+        lane.store.close()
+    }
+
+    @Test(arguments: [
+        send(kind: "\u{05}"), send(kind: "\u{08}"), sendAsAsked(kind: "\u{05}"), sendAsAsked(token: ""),
+        send(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), send(token: ""),
+        send(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)), "$9\r\nalertHeld\r\n",
+        "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
+    ])
+    func `What somebody else has written into a value is that call's error alone`(reply: String) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        fake.send(reply + ":0\r\n")
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(lane.events == [.failed(1, .admit, .unknown), .settled(2, false)])
+        lane.store.close()
+    }
+
+    @Test func `Replies that are shifted by one are noticed`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.store.issue(update, key: key, tag: tag * 2) == .issued)
+            #expect(lane.store.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
+        }
+        fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n:0\r\n")
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        #expect(
+            lane.events == [
+                .admitted(2, OwnedReply(.duplicate)), .failed(3, .settle, .protocolViolation),
+                .lost(.protocolViolation),
+                .failed(4, .admit, .protocolViolation), .failed(5, .settle, .protocolViolation),
+                .failed(6, .admit, .protocolViolation), .failed(7, .settle, .protocolViolation),
+            ]
+        )
+        lane.store.close()
+    }
+
+    @Test(arguments: [
+        "$9\r\nduplicate\r\n", ":0\r\n", "*0\r\n", "*2\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n", "$-1\r\n", "*-1\r\n",
+        "*4\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
+        "*3\r\n:0\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
+    ])
+    func `A reply that does not fit its batch ends the connection`(reply: String) throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        fake.send(reply)
+        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failed == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
+        #expect(lane.events.count == 5)
+        lane.store.close()
+    }
+
+    @Test func `A batch's replies are its calls', and an error among them is one call's`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        var wait = OwnedReply(.wait)
+        wait.waitMilliseconds = 7
+        #expect(
+            lane.events == [
+                .admitted(1, OwnedReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, wait),
+                .settled(4, true),
+            ]
+        )
+        lane.store.close()
+    }
+
+    @Test(arguments: [
+        ("-OOM no", RedisError.Code.outOfMemory, false), ("-ERR fault", .unknown, false),
+        ("-READONLY replica", .readOnly, true),
+    ])
+    func `An error in place of a batch's replies is each call's`(
+        reply: String,
+        code: RedisError.Code,
+        ends: Bool
+    ) throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+        }
+        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        fake.send("\(reply)\r\n:1\r\n")
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
+        #expect(lane.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
+        lane.store.close()
+    }
+
+    @Test func `A reply to what has not left yet is one that nothing asked for`() throws {
+        let (lane, fake) = try connected()
+        // The reply is read in the next turn, and the call leaves at its end.
+        fake.send("$9\r\nduplicate\r\n")
+        lane.loop.turn(waitMilliseconds: 0)
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        #expect(lane.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
+        lane.store.close()
+    }
+
+    @Test func `A reply that nothing asked for ends the connection`() throws {
+        let (lane, fake) = try connected()
+        fake.send(":1\r\n")
+        #expect(lane.turn { lane.events == [.lost(.protocolViolation)] })
+        lane.store.close()
+    }
+
+    @Test func `Replies of one byte a turn are read`() throws {
+        let (lane, fake) = try connected()
+        fake.dribbles = true
+        fake.answer = { $0 == "EVALSHA" ? Self.send() : nil }
+        var expected = OwnedReply(.send)
+        expected.timestamp = 0x6543_2100
+        expected.priority = 5
+        expected.isDemoted = true
+        expected.budgetLeft = 42
+        expected.registration = OwnedToken(
+            token: Array("010203".utf8),
+            environment: .production,
+            registeredAtMilliseconds: 99
+        )
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(
+            lane.turn {
+                fake.dribble()
+                return lane.events == [.admitted(1, expected)]
+            }
+        )
+        lane.store.close()
+    }
+
+    @Test func `What is sent as it asked is told by its value and the clock`() throws {
+        let (lane, fake) = try connected()
+        fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
+        var expected = OwnedReply(.send)
+        expected.timestamp = 7
+        expected.priority = 5
+        expected.budgetLeft = 15
+        expected.registration = OwnedToken(
+            token: Array("010203".utf8),
+            environment: .production,
+            registeredAtMilliseconds: 99
+        )
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events == [.admitted(1, expected)] })
+        lane.store.close()
+    }
+
+    @Test func `No answer in time ends the connection, and it comes back`() throws {
+        // Long enough for the handshake that follows, also on a busy machine.
+        let (lane, _) = try connected(deadlineMilliseconds: 2_000)
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        #expect(lane.turn { lane.events.count == 4 })
+        #expect(
+            lane.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
+        )
+        lane.store.close()
+    }
+
+    @Test func `A handshake without an answer is given up`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        fake.answer = { $0 == "INFO" ? nil : FakeRedis.ordinary($0) }
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.responseDeadlineMilliseconds = 50
+        let lane = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(lane.turn { lane.events == [.lost(.deadline), .lost(.deadline)] })
+        fake.answer = FakeRedis.ordinary
+        #expect(lane.turnUntilReady())
+        lane.store.close()
+    }
+
+    @Test func `A server that the scripts do not run on is not worked with`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.ordinary($0) }
+        let lane = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
+        #expect(lane.turn { lane.events == [.lost(.tooOld), .lost(.tooOld)] })
+        #expect(lane.reasons.first == "Redis is older than version 5")
+        fake.answer = FakeRedis.ordinary
+        #expect(lane.turnUntilReady())
+        lane.store.close()
+    }
+
+    @Test func `Standing still oneself is not the server's fault`() throws {
+        let (lane, fake) = try connected(deadlineMilliseconds: 2_000)
+        fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        // The call goes out and the answer comes in, and then the lane does nothing for longer than the deadline.
+        lane.loop.turn(waitMilliseconds: 0)
+        lane.loop.turn(waitMilliseconds: 0)
+        let start = lane.loop.nowMilliseconds
+        while lane.loop.nowMilliseconds - start < 2_500 {
+            usleep(10_000)
+            lane.loop.refreshClock()
+        }
+        #expect(lane.turn { !lane.events.isEmpty })
+        #expect(lane.events == [.admitted(1, OwnedReply(.duplicate))])
+        lane.store.close()
+    }
+
+    @Test(arguments: [
+        ("-LOADING wait", RedisError.Code.loading), ("-READONLY replica", .readOnly),
+        ("-NOAUTH first", .noAuthentication),
+    ])
+    func `An error that every call would get gives the connection up`(reply: String, code: RedisError.Code) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        fake.send("\(reply)\r\n")
+        #expect(lane.turn { lane.store.isReady && lane.events.last == .ready })
+        #expect(lane.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
+        lane.store.close()
+    }
+
+    @Test(arguments: [
+        ("-OOM no", RedisError.Code.outOfMemory), ("-BUSY script", .busy), ("-MOVED 1 a:1", .moved),
+        ("-ERR fault", .unknown),
+    ])
+    func `An error of one call fails that call alone`(reply: String, code: RedisError.Code) throws {
+        let (lane, fake) = try connected()
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        fake.send("\(reply)\r\n:1\r\n")
+        #expect(lane.turn { lane.events.count == 2 })
+        #expect(lane.events == [.failed(1, .admit, code), .settled(2, true)])
+        lane.store.close()
+    }
+
+    @Test func `A server that always forgets the scripts is not asked for ever`() throws {
+        let (lane, fake) = try connected()
+        fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.ordinary($0) }
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events == [.failed(1, .admit, .noScript)] })
+        #expect(lane.store.isReady)
+        #expect(lane.store.issue(update, key: key, tag: 2) == .issued)
+        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(lane.events[1...].prefix(2) == [.failed(2, .admit, .noScript), .lost(.noScript)])
+        lane.store.close()
+    }
+
+    @Test func `Closing fails what is outstanding, and is the end`() throws {
+        let (lane, fake) = try connected()
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        lane.store.close()
+        lane.store.close()
+        #expect(lane.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
+        #expect(lane.store.issue(update, key: key, tag: 3) == .notReady)
+        fake.send(":1\r\n")
+        #expect(!lane.turn(limitMilliseconds: 150) { lane.events.count > 2 })
+    }
+
+    @Test func `A handler that closes from inside a reply hears nothing more`() throws {
+        let (lane, fake) = try connected()
+        for tag in 1...3 as ClosedRange<UInt64> {
+            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+        }
+        lane.onEvent = { [unowned lane] event in if case .replied = event { lane.store.close() } }
+        lane.loop.turn(waitMilliseconds: 0)
+        fake.send("*3\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
+        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(
+            lane.events == [
+                .admitted(1, OwnedReply(.duplicate)), .failed(2, .admit, .closed), .failed(3, .admit, .closed),
+            ]
+        )
+    }
+
+    @Test func `Calls beyond the limits are not taken`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.outstandingCallsMax = 2
+        let lane = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(lane.store.issue(update, key: key, tag: 1) == .notReady)
+        #expect(lane.turnUntilReady())
+        let version = Version.at(7, 0)
+        let long = OwnedToken(
+            token: Array(repeating: 1, count: StoreLimits.tokenBytesMax + 1),
+            environment: .sandbox,
+            registeredAtMilliseconds: 0
+        )
+        let device = TestKey.device("device")
+        let wrong: [(Operation, TestKey)] = [
+            (update, .activity("")), (update, .activity(String(repeating: "x", count: StoreKey.bytesMax))),
+            (update, device),
+            (.hold(attributesType: nil, version: version, command: []), key),
+            (
+                .hold(
+                    attributesType: nil,
+                    version: version,
+                    command: Array(repeating: 0, count: StoreLimits.heldCommandBytesMax + 1)
+                ), key
+            ),
+            (.hold(attributesType: "T", version: version, command: [1]), key),
+            (.settlement(version: .at(10_000_000_000), outcome: .accepted, digest: 0), key),
+            (.hold(attributesType: nil, version: version, command: [1]), device),
+            (.register(attributesType: nil, registration: long, shows: nil), key),
+            (.address(attributesType: "", registration: nil), device),
+            (
+                .address(
+                    attributesType: String(repeating: "T", count: StoreLimits.attributesTypeBytesMax + 1),
+                    registration: nil
+                ), device
+            ),
+        ]
+        for (call, key) in wrong { #expect(lane.store.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
+        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        #expect(lane.store.issue(update, key: key, tag: 3) == .full)
+        fake.send("$9\r\nduplicate\r\n")
+        #expect(lane.turn { lane.store.outstandingCount == 1 })
+        #expect(lane.store.issue(update, key: key, tag: 3) == .issued)
+        lane.store.close()
+    }
+
+    @Test func `The pause grows to its limit and begins anew`() {
+        var pause = ReconnectPause()
+        var longest: Int64 = 0
+        for _ in 0..<2_000 { longest = max(longest, pause.next()) }
+        #expect(longest <= ReconnectPause.capMilliseconds && longest > ReconnectPause.capMilliseconds / 2)
+        pause.reset()
+        #expect(pause.next() <= ReconnectPause.baseMilliseconds)
+    }
+}

@@ -1,0 +1,146 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What is read out of the hashes for people, on hashes that the scripts wrote.
+@Suite(.serialized, .ownThread) struct InspectionTests {
+    private static let now: Int64 = 1_760_000_400_000
+    private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
+    private let pace = Policy.Pace(
+        spacingMilliseconds: 1_000,
+        throttledSpacingMaxMilliseconds: 60_000,
+        throttleRecoveryMilliseconds: 60_000,
+        budget: .filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 1),
+        frequentBudget: .filling(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)
+    )
+
+    private func command(_ timestamp: UInt64, _ event: Event = .update, alert: Bool = false) -> Operation {
+        .command(
+            event: event,
+            version: .at(timestamp, 7),
+            digest: timestamp,
+            pace: pace,
+            request: PushRequest(isHigh: true, mayUseReserve: alert, carriesAlert: alert),
+            registration: nil
+        )
+    }
+
+    private func fields(_ stage: ScriptStage) -> [(field: [UInt8], value: [UInt8])] {
+        stage.server.hash(stage.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
+    }
+
+    private func value(_ stage: ScriptStage) -> [UInt8] { stage.server.command("GET", stage.key.text).first ?? [] }
+
+    @Test func `An activity's whole life is shown`() throws {
+        let stage = try ScriptStage(nowMilliseconds: Self.now)
+        func activity() throws -> ActivityInspection { try ActivityInspection(value: value(stage)) }
+        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).left == 3)
+
+        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
+        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
+        #expect(try activity().held == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
+        #expect(try activity().sent == nil)
+
+        let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        #expect(stage.verdict(register) == .registered)
+        #expect(stage.verdict(command(100, alert: true)) == .send)
+        var shown = try activity()
+        #expect(shown.token == InspectedToken(token: token.token, environment: .sandbox))
+        #expect(shown.registeredAtMilliseconds == 5 && shown.allowsFrequentUpdates)
+        #expect(shown.newest?.state == .sending && shown.shownDigest == nil)
+        #expect(shown.sent == .init(timestamp: 100, atMilliseconds: Self.now))
+        #expect(shown.updatesUntilMilliseconds == Self.now + 28_800_999)
+        let budget = shown.budget(pace, nowMilliseconds: Self.now)
+        #expect(budget.left == 4 && budget.numbers == pace.frequentBudget)
+        #expect(budget.fullAtMilliseconds == Self.now + 1_000)
+        #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
+
+        stage.settle(.limit(version: .at(0), pace: pace))
+        stage.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
+        shown = try activity()
+        #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.held == nil)
+        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now) == 1)
+        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
+        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
+        #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now + 60_000) == 0)
+
+        stage.pass(3_000)
+        #expect(stage.verdict(command(99, .end)) == .send)
+        stage.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
+        #expect(try activity().newest == .init(version: .at(99, 7), isEnd: true, state: .notShown))
+        #expect(stage.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
+        #expect(try activity().token == nil && activity().registeredAtMilliseconds == 9)
+        stage.pass(1_000)
+        #expect(stage.verdict(.start(version: .at(200), claim: 1)) == .send)
+        #expect(try activity().newest?.state == .startSending)
+    }
+
+    @Test func `A device's tokens, what waits for them and its starts are shown`() throws {
+        let stage = try ScriptStage(.device("phone"), nowMilliseconds: Self.now)
+        for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {
+            let hold = Operation.hold(
+                attributesType: "Game",
+                activity: "match-\(number)",
+                version: .at(timestamp),
+                command: [number],
+                carriesAlert: true
+            )
+            #expect(stage.verdict(hold) == .held)
+        }
+        #expect(stage.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
+        let address = Operation.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
+        let draw = stage.admit(address).draw
+        #expect(stage.verdict(address) == .address)
+        stage.refundStart(pace.budget, draw: draw)
+        let device = try DeviceInspection(fields: fields(stage))
+        #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
+        #expect(device.slots[0].token?.token == token.token && device.slots[0].held.isEmpty)
+        #expect(device.slots[1].token == nil)
+        #expect(
+            device.slots[1].held == [
+                .init(activity: Array("match-2".utf8), version: .at(100), command: [2]),
+                .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
+            ]
+        )
+        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
+    }
+
+    /// Whatever stands there, it is shown or refused.
+    @Test func `A value that others wrote is refused, by the part`() throws {
+        let stage = try ScriptStage(nowMilliseconds: Self.now)
+        #expect(stage.verdict(.start(version: .at(99), claim: 1)) == .send)
+        let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
+        #expect(stage.verdict(register) == .registered)
+        stage.settle(.limit(version: .at(0), pace: pace))
+        let whole = value(stage)
+        let parts = activityParts(whole)
+        #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])
+        let ends = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
+        for length in 1..<whole.count {
+            let part = ends.first { length < $0.0 }?.1 ?? ""
+            #expect(throws: InspectionError(field: part), "\(length) bytes") {
+                try ActivityInspection(value: Array(whole[..<length]))
+            }
+        }
+        // A timestamp, the last assigned, the state; the token's form, and its count.
+        for (position, byte, part) in [
+            (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
+        ] as [(Int, UInt8, String)] {
+            var broken = whole
+            broken[position] = byte
+            #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
+        }
+        // Of a settled version nothing is held.
+        var broken = whole
+        broken[StoredRecord.state] = UInt8(ascii: "s")
+        #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }
+    }
+}

@@ -1,0 +1,338 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What the scripts do over time: spacing and its stretching, the bucket of priority 10, an activity's life, starts of a device.
+@Suite(.serialized, .ownThread) struct PaceTests {
+    private static let noon: Int64 = 1_760_000_400_000
+    private static let hour: Int64 = 3_600_000
+
+    private func stage(_ key: TestKey = .activity("match-17")) throws -> ScriptStage {
+        try ScriptStage(key, nowMilliseconds: Self.noon)
+    }
+
+    /// Two pushes and one in reserve, one every ten seconds; frequent: five, one every second.
+    private func pace(spacing: Int64 = 0) -> Policy.Pace {
+        Policy.Pace(
+            spacingMilliseconds: spacing,
+            throttledSpacingMaxMilliseconds: 5_000,
+            throttleRecoveryMilliseconds: 60_000,
+            budget: .filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 1),
+            frequentBudget: .filling(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)
+        )
+    }
+
+    private func command(
+        _ timestamp: UInt64,
+        _ event: Event = .update,
+        spacing: Int64 = 0,
+        high: Bool = false,
+        reserve: Bool = false,
+        token: OwnedToken? = nil
+    ) -> Operation {
+        .command(
+            event: event,
+            version: .at(timestamp),
+            digest: timestamp,
+            pace: pace(spacing: spacing),
+            request: PushRequest(isHigh: high, mayUseReserve: reserve, carriesAlert: false),
+            registration: token
+        )
+    }
+
+    private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
+
+    private func register(frequentUpdates: Bool, at: Int64 = 6) -> Operation {
+        var token = token
+        token.registeredAtMilliseconds = at
+        return .register(attributesType: nil, registration: token, frequentUpdates: frequentUpdates, shows: nil)
+    }
+
+    private func limited(_ timestamp: UInt64, spacing: Int64) -> Operation {
+        Operation.limit(version: .at(timestamp), pace: pace(spacing: spacing))
+    }
+
+    // MARK: - Spacing
+
+    @Test func `Two pushes lie a spacing apart, to the millisecond`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        stage.pass(1)
+        #expect(stage.admit(command(101, spacing: 1_000)).waitMilliseconds == 999)
+        stage.pass(998)
+        #expect(stage.admit(command(101, spacing: 1_000)).waitMilliseconds == 1)
+        stage.pass(1)
+        #expect(stage.verdict(command(101, spacing: 1_000)) == .send)
+    }
+
+    @Test func `A clock that went back does not hold pushes up`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        stage.settle(limited(100, spacing: 1_000))
+        stage.pass(-60_000)
+        #expect(stage.verdict(command(101, spacing: 1_000)) == .send)
+        #expect(stage.admit(command(102, spacing: 1_000)).waitMilliseconds == 1_000)
+        stage.settle(limited(101, spacing: 1_000))
+        #expect(stage.admit(command(102, spacing: 1_000)).waitMilliseconds == 2_000)
+    }
+
+    @Test func `Each 429 doubles the spacing, up to a limit, and each minute without one takes a doubling back`() throws
+    {
+        let stage = try stage()
+        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        for (number, spacing) in [2_000, 4_000, 5_000, 5_000].enumerated() {
+            stage.settle(limited(100 + UInt64(number), spacing: 1_000))
+            // The same 429 told of again, since the reply was lost.
+            stage.pass(1)
+            stage.settle(limited(100 + UInt64(number), spacing: 1_000))
+            let next = command(101 + UInt64(number), spacing: 1_000)
+            #expect(stage.admit(next).waitMilliseconds == Int64(spacing) - 1)
+            stage.pass(Int64(spacing) - 1)
+            #expect(stage.verdict(next) == .send)
+        }
+        // Three doublings: the fourth 429 changed no more than the time.
+        stage.pass(60_000 - 5_000)
+        #expect(stage.verdict(command(110, spacing: 1_000)) == .send)
+        #expect(stage.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
+        stage.pass(60_000)
+        #expect(stage.verdict(command(111, spacing: 1_000)) == .send)
+        #expect(stage.admit(command(112, spacing: 1_000)).waitMilliseconds == 2_000)
+        stage.pass(60_000)
+        #expect(stage.verdict(command(112, spacing: 1_000)) == .send)
+        #expect(stage.admit(command(113, spacing: 1_000)).waitMilliseconds == 1_000)
+    }
+
+    @Test func `A 429 leaves everything but the spacing alone`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(command(100, high: true, token: token)) == .send)
+        let before = stage.server.hash(stage.key.text)
+        stage.settle(limited(100, spacing: 0))
+        var after = stage.server.hash(stage.key.text)
+        #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
+        // The record says only that there is one.
+        after["r"]?[StoredRecord.kind] &-= StoredRecord.Flag.limited
+        #expect(after == before)
+        // Of what is not there nothing is made.
+        stage.settle(limited(100, spacing: 0), .activity("other"))
+        #expect(stage.server.hash(TestKey.activity("other").text).isEmpty)
+    }
+
+    // MARK: - The bucket
+
+    @Test func `Pushes of priority 10 draw, but for the reserve, and what finds none left is demoted`() throws {
+        let stage = try stage()
+        var replies = [stage.admit(command(100, high: true, token: token))]
+        for timestamp in 101...102 as ClosedRange<UInt64> {
+            replies.append(stage.admit(command(timestamp, high: true)))
+        }
+        #expect(replies.map(\.priority) == [10, 10, 5])
+        #expect(replies.map(\.isDemoted) == [false, false, true])
+        #expect(replies.map(\.budgetLeft) == [2, 1, 1])
+        let alert = stage.admit(command(103, high: true, reserve: true))
+        #expect(alert.priority == 10 && alert.budgetLeft == 0)
+        let late = stage.admit(command(104, .end, high: true, reserve: true))
+        #expect(late.verdict == .send && late.priority == 5 && late.isDemoted)
+    }
+
+    @Test func `Priority 5 draws nothing, and says what is left`() throws {
+        let stage = try stage()
+        #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
+        for timestamp in 101...110 as ClosedRange<UInt64> {
+            let reply = stage.admit(command(timestamp, reserve: true))
+            #expect(reply.priority == 5 && !reply.isDemoted && reply.budgetLeft == 2)
+        }
+    }
+
+    @Test func `The bucket gains a push each interval, to the millisecond, and holds no more than it may`() throws {
+        let stage = try stage()
+        for timestamp in 100...102 as ClosedRange<UInt64> {
+            #expect(stage.admit(command(timestamp, high: true, reserve: true, token: token)).priority == 10)
+        }
+        stage.pass(9_999)
+        #expect(stage.admit(command(103, high: true, reserve: true)).isDemoted)
+        stage.pass(1)
+        #expect(stage.admit(command(104, high: true, reserve: true)).priority == 10)
+        stage.pass(Self.hour)
+        #expect(stage.admit(command(105, high: true)).budgetLeft == 2)
+    }
+
+    @Test func `Frequent updates have a larger bucket, and the one number goes on when they are switched`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
+        #expect(stage.admit(command(100, high: true)).budgetLeft == 4)
+        // A token that comes with a command says nothing of it.
+        #expect(stage.admit(command(101, high: true, token: token)).budgetLeft == 3)
+        // Two seconds from full: less than one interval of the smaller bucket.
+        #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
+        #expect(stage.admit(command(102)).budgetLeft == 2)
+        // A registration that does not count changes nothing.
+        #expect(stage.verdict(register(frequentUpdates: true, at: 4)) == .stale)
+        #expect(stage.admit(command(103)).budgetLeft == 2)
+    }
+
+    @Test func `A version draws once, however often it is admitted`() throws {
+        let stage = try stage()
+        #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
+        for _ in 0..<3 {
+            let again = stage.admit(command(100, high: true))
+            #expect(again.priority == 10 && again.budgetLeft == 2)
+        }
+        // Its token is retired, it is held, and goes to the next token: it has drawn still.
+        stage.settle(
+            Operation.settlement(
+                version: .at(1),
+                outcome: .unknown,
+                digest: 0,
+                retirement: .init(token: [1, 2, 3], environment: .sandbox, invalidAtMilliseconds: nil)
+            )
+        )
+        #expect(stage.verdict(.hold(attributesType: nil, version: .at(100), command: [1])) == .held)
+        #expect(stage.verdict(register(frequentUpdates: false, at: 9)) == .registered)
+        #expect(stage.admit(command(100, high: true)).budgetLeft == 2)
+        #expect(stage.admit(command(101, high: true)).budgetLeft == 1)
+        // Demoted, and admitted again when there is something to draw.
+        #expect(stage.admit(command(102, high: true)).isDemoted)
+        stage.pass(10_000)
+        #expect(stage.admit(command(102, high: true)).priority == 10)
+    }
+
+    @Test func `A start fills the bucket, and takes the spacing back`() throws {
+        let stage = try stage()
+        #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
+        #expect(stage.admit(command(100, .end, high: true)).budgetLeft == 4)
+        stage.settle(limited(100, spacing: 1_000))
+        stage.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
+        stage.pass(1_000)
+        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .send)
+        stage.pass(1_000)
+        // Of the new life nobody has said that it allows frequent updates.
+        let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
+        #expect(stage.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
+        // Its own repetition begins nothing anew.
+        let hash = stage.server.hash(stage.key.text)
+        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .superseded)
+        #expect(stage.server.hash(stage.key.text) == hash)
+    }
+
+    // MARK: - An activity's life
+
+    @Test(arguments: [false, true])
+    func `Eight hours after its birth an activity takes nothing but its end`(isStarted: Bool) throws {
+        let stage = try stage()
+        if isStarted {
+            #expect(stage.verdict(.start(version: .at(100), claim: 1)) == .send)
+        } else {
+            // Of a start we know nothing: the registration is the first that is heard.
+            #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
+        }
+        // They are counted in whole seconds.
+        stage.pass(8 * Self.hour)
+        #expect(stage.verdict(command(101, token: token)) == .send)
+        stage.pass(1_000)
+        #expect(stage.verdict(command(102)) == .tooOld)
+        #expect(stage.verdict(command(101)) == .tooOld)
+        #expect(stage.verdict(command(100)) == .superseded)
+        #expect(stage.verdict(command(103, .end)) == .send)
+        stage.settle(Operation.settlement(version: .at(103), outcome: .accepted, digest: 0))
+        #expect(stage.verdict(.start(version: .at(104), claim: 2)) == .send)
+        #expect(
+            stage.verdict(
+                command(105, token: OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9))
+            ) == .send
+        )
+    }
+
+    // MARK: - Starts of a device
+
+    @Test func `A look-up of the address draws a start, over all attributes types, and may be given back`() throws {
+        let stage = try stage(.device("phone"))
+        let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
+        func address(_ type: String) -> OwnedReply {
+            stage.admit(.address(attributesType: type, startBudget: budget, registration: nil))
+        }
+        #expect(address("Game").verdict == .noToken)
+        stage.refundStart(budget, draw: 0)
+        var draws: [Int64] = []
+        for type in ["Game", "Race"] {
+            #expect(stage.verdict(.register(attributesType: type, registration: token, shows: nil)) == .registered)
+            let reply = address(type)
+            #expect(reply.registration == token)
+            draws.append(reply.draw)
+        }
+        stage.pass(100)
+        #expect(address("Game").waitMilliseconds == 9_900)
+        stage.refundStart(budget, draw: draws[1])
+        #expect(address("Game").verdict == .address)
+        #expect(address("Race").waitMilliseconds == 9_900)
+        stage.pass(9_900)
+        #expect(address("Race").verdict == .address)
+        #expect(address("Race").verdict == .wait)
+        // A token that comes with a start counts, even while the start has to wait.
+        let newer = OwnedToken(token: [7], environment: .production, registeredAtMilliseconds: 50)
+        #expect(stage.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
+        stage.pass(10_000)
+        #expect(address("Race").registration == newer)
+    }
+
+    /// Of the model, which the script is held against elsewhere.
+    @Test func `In no order are draws given back such that the bucket is fuller than without them`() {
+        var random = SplitMix(state: 7)
+        for _ in 0..<20_000 {
+            let interval = Int64(1 + random.below(50))
+            let budget = Policy.Bucket.filling(intervalMilliseconds: interval, pushes: 10_000, reserved: 0)
+            var model = StoreModel(nowMilliseconds: 1_760_000_000_000)
+            let phone = TestKey.device("phone")
+            _ = model.perform(phone.call(.register(attributesType: "Game", registration: token, shows: nil), tag: 0))
+            var draws: [(at: Int64, name: Int64, stays: Bool)] = []
+            for _ in 0..<2 + random.below(12) {
+                model.nowMilliseconds += [0, 0, 1, Int64(random.below(Int(interval) * 3))][random.below(4)]
+                let kept = draws.indices.filter { draws[$0].stays }
+                if !kept.isEmpty, random.below(2) == 0 {
+                    let place = random.pick(kept)
+                    draws[place].stays = false
+                    let call = Operation.refundStart(startBudget: budget, draw: draws[place].name)
+                    _ = model.perform(phone.call(call, tag: 0))
+                } else {
+                    let call = Operation.address(attributesType: "Game", startBudget: budget, registration: nil)
+                    draws.append((model.nowMilliseconds, model.perform(phone.call(call, tag: 0)).draw, true))
+                }
+                let fullAt = draws.filter(\.stays).reduce(Int64(0)) { max($0, $1.at) + interval }
+                let stands = max(model.devices[phone.text]?.fullAtMilliseconds ?? 0, model.nowMilliseconds)
+                guard stands >= fullAt else {
+                    Issue.record("full at \(stands), not \(fullAt): \(draws)")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test func `What has been refilled of a draw is not given back, nor what others have given back`() throws {
+        let stage = try stage(.device("phone"))
+        let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
+        func address() -> OwnedReply {
+            stage.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
+        }
+        #expect(stage.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
+        // All at once, given back at once: nothing is missing.
+        let all = [address().draw, address().draw, address().draw]
+        #expect(address().verdict == .wait)
+        for draw in all { stage.refundStart(budget, draw: draw) }
+        let first = address().draw
+        let second = address().draw
+        stage.pass(9_000)
+        stage.refundStart(budget, draw: first)
+        // A tenth of the first was missing still, so the second counts as if it had been made a second later than the first.
+        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 10_000)
+        stage.pass(9_000)
+        let third = address().draw
+        stage.pass(1_500)
+        // By what the first gave back, the second is over.
+        stage.refundStart(budget, draw: second)
+        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 9_500)
+        stage.refundStart(budget, draw: third)
+        #expect(address().draw > third)
+    }
+}

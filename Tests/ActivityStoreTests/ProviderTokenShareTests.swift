@@ -1,0 +1,61 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What a fleet's processes leave for each other, on a real server.
+@Suite(.serialized, .ownThread) struct ProviderTokenShareTests {
+    private let name = "TEAM123456/KEY1234567"
+
+    private func share(_ server: RedisServer) throws -> ProviderTokenShare {
+        try ProviderTokenShare(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
+    }
+
+    @Test func whatOneWritesTheOtherReads() throws {
+        let server = try RedisServer()
+        let (one, other) = (try share(server), try share(server))
+        #expect(try other.read(name) == nil)
+        // Sealed, and so any bytes.
+        let text: [UInt8] = [0, 255, 13, 10, 0x24]
+        try one.write(name, text: text, milliseconds: 100_000)
+        let entry = try #require(try other.read(name))
+        #expect(entry.text == text)
+        #expect((90_000...100_000).contains(entry.remainingMilliseconds))
+        #expect(try other.read("TEAM123456/KEY7654321") == nil)
+    }
+
+    @Test func whatHasExpiredIsGone() throws {
+        let server = try RedisServer()
+        let share = try share(server)
+        try share.write(name, text: [1], milliseconds: 1)
+        let deadline = ContinuousClock.now + .seconds(30)
+        while try share.read(name) != nil, ContinuousClock.now < deadline {}
+        #expect(try share.read(name) == nil)
+    }
+
+    @Test func oneOfAllGetsTheLease() throws {
+        let server = try RedisServer()
+        let holders = try (0..<8).map { _ in try share(server) }
+        let taken = try holders.map { try $0.takeLease(name, milliseconds: 60_000) }
+        #expect(taken == [true] + Array(repeating: false, count: 7))
+        #expect(try holders[1].takeLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
+    }
+
+    @Test func aServerThatWasAwayIsFoundAgain() throws {
+        let server = try RedisServer()
+        let share = try share(server)
+        try share.write(name, text: [1], milliseconds: 100_000)
+        server.kill()
+        #expect(throws: RedisError.self) { try share.read(name) }
+        try server.start()
+        #expect(try share.read(name) == nil)
+    }
+
+    @Test func whatRedisRefusesIsAnError() throws {
+        let server = try RedisServer()
+        let share = try share(server)
+        #expect(throws: RedisError.self) { try share.write(name, text: [1], milliseconds: 0) }
+    }
+}

@@ -1,0 +1,165 @@
+import CHiredis
+import CLinux
+import Glibc
+import LiveActivity
+import Reactor
+
+@testable import ActivityStore
+@testable import Redis
+
+/// A redis-server of the test's own: nothing on disk, reached by a Unix socket or an ephemeral port on the loopback.
+final class RedisServer {
+    enum Failure: Error {
+        case temporaryDirectory(Int32)
+        case spawn(Int32)
+        /// It ended before it was ready; with what it said.
+        case startup(String)
+    }
+
+    /// What is started: redis-server, or what the environment names, such as valkey-server.
+    private static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
+
+    let directory: String
+    let port: UInt16
+    let tlsPort: UInt16
+    private let arguments: [String]
+    private var process: pid_t = -1
+    private var output: Int32 = -1
+
+    var socketPath: String { "\(directory)/redis.sock" }
+    var unixURL: String { "unix://\(socketPath)" }
+
+    /// - Parameter tls: certificate, key and authority.
+    init(_ arguments: [String] = [], tls: (caFile: String, certificateFile: String, keyFile: String)? = nil) throws {
+        var template = Array("/tmp/causeway-redis-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Failure.temporaryDirectory(errno) }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        port = try Listener.unusedLoopbackPort()
+        tlsPort = try tls == nil ? 0 : Listener.unusedLoopbackPort()
+        var all = [Self.program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
+        all += ["--port", String(port), "--unixsocket", "\(directory)/redis.sock", "--dir", directory]
+        if let tls {
+            all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", tls.caFile]
+            all += ["--tls-cert-file", tls.certificateFile, "--tls-key-file", tls.keyFile]
+        }
+        self.arguments = all + arguments
+        try start()
+    }
+
+    deinit {
+        kill()
+        for name in ["redis.sock", "ca.pem", "server.pem", "server-key.pem"] { unlink("\(directory)/\(name)") }
+        rmdir(directory)
+    }
+
+    /// Starts the process, and returns when it takes connections.
+    func start() throws {
+        var pipe: [Int32] = [-1, -1]
+        guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
+        // Other tests' servers must not inherit the reading end, nor hold the writing end open.
+        for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
+        posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
+        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
+        var pointers = arguments.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        let status = posix_spawnp(&process, Self.program, &actions, nil, &pointers, environ)
+        close(pipe[1])
+        output = pipe[0]
+        guard status == 0 else { throw Failure.spawn(status) }
+        var log = ""
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        // Every listener is there by then.
+        while !log.contains("Ready to accept connections") {
+            let count = read(output, &buffer, buffer.count)
+            guard count > 0 else { throw Failure.startup(log) }
+            log += String(decoding: buffer[..<count], as: UTF8.self)
+        }
+    }
+
+    /// Kills the process and waits for its end.
+    func kill() {
+        guard process > 0 else { return }
+        Glibc.kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+        close(output)
+        process = -1
+        unlink(socketPath)
+    }
+
+    func restart() throws {
+        kill()
+        try start()
+    }
+
+    /// Runs a command on a connection of its own, by hiredis' blocking client, and returns all strings and numbers of the reply.
+    @discardableResult
+    func command(_ arguments: String..., user: String? = nil, password: String? = nil) -> [[UInt8]] {
+        guard let context = redisConnectUnix(socketPath) else { return [] }
+        defer { redisFree(context) }
+        if let password { _ = Self.run(context, ["AUTH"] + (user.map { [$0] } ?? []) + [password]) }
+        return Self.run(context, arguments)
+    }
+
+    /// A hash's fields that are not empty, or the parts of an activity's value.
+    func hash(_ key: String) -> [String: [UInt8]] {
+        if command("TYPE", key) == [Array("string".utf8)] { return activityParts(command("GET", key)[0]) }
+        let flat = command("HGETALL", key)
+        var fields: [String: [UInt8]] = [:]
+        for index in stride(from: 0, to: flat.count - 1, by: 2) where !flat[index + 1].isEmpty {
+            fields[String(decoding: flat[index], as: UTF8.self)] = flat[index + 1]
+        }
+        return fields
+    }
+
+    private static func run(_ context: UnsafeMutablePointer<redisContext>, _ arguments: [String]) -> [[UInt8]] {
+        let copies = arguments.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        var pointers = copies.map { UnsafePointer($0) }
+        let lengths = arguments.map(\.utf8.count)
+        guard let raw = redisCommandArgv(context, Int32(arguments.count), &pointers, lengths) else { return [] }
+        defer { freeReplyObject(raw) }
+        return flatten(raw.assumingMemoryBound(to: redisReply.self))
+    }
+
+    private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [[UInt8]] {
+        switch reply.pointee.type {
+        case REDIS_REPLY_ARRAY:
+            return (0..<Int(reply.pointee.elements))
+                .flatMap { index in
+                    reply.pointee.element[index].map(flatten) ?? []
+                }
+        case REDIS_REPLY_INTEGER:
+            return [Array(String(reply.pointee.integer).utf8)]
+        case REDIS_REPLY_NIL:
+            return [[]]
+        default:
+            return [Array(UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)))]
+        }
+    }
+}
+
+/// What stands in an activity's value: its record `r`, the token `t`, the last 429 `l`, the start `b` and what is held `h`.
+func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
+    let kind = value[StoredRecord.kind]
+    var rest = value[...]
+    var parts: [String: [UInt8]] = [:]
+    func take(_ name: String, _ count: Int) {
+        if count > 0 { parts[name] = Array(rest.prefix(count)) }
+        rest = rest.dropFirst(count)
+    }
+    take("r", StoredRecord.token)
+    // Where it does not count, anything may stand.
+    if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
+        for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
+    }
+    take("t", Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])))
+    if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
+    if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
+    take("h", rest.count)
+    return parts
+}

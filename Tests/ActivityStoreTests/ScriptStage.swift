@@ -1,0 +1,119 @@
+import LiveActivity
+import Reactor
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// A server, a lane and the model side by side: each reply is held against the model's.
+final class ScriptStage {
+    let server: RedisServer
+    let lane: StoreCaller
+    var model: StoreModel
+    let key: TestKey
+    private let isTimed: Bool
+
+    /// - Parameter nowMilliseconds: the time that the scripts are told, which the test moves on (``pass(_:)``); nil: the server's.
+    init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
+        server = try RedisServer()
+        lane = try StoreCaller(server.unixURL)
+        model = StoreModel(nowMilliseconds: nowMilliseconds ?? lane.loop.wallMilliseconds)
+        self.key = key
+        isTimed = nowMilliseconds != nil
+        try #require(lane.turnUntilReady())
+        if isTimed { try server.loadScriptsWithListedTimes(try lane.connection()) }
+    }
+
+    /// On a stage with its own time.
+    func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
+
+    func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
+        let key = key ?? self.key
+        prepare()
+        #expect(lane.store.issue(call, key: key, tag: 1) == .issued)
+        #expect(lane.turn { !lane.events.isEmpty })
+        guard case .replied(1, let reply)? = lane.events.first else {
+            Issue.record("\(lane.events)")
+            return OwnedReply(.stale)
+        }
+        var expected = model.perform(key.call(call, tag: 1))
+        if !isTimed { (expected.waitMilliseconds, expected.draw) = timed(reply, as: expected.verdict) }
+        #expect(reply == expected)
+        return reply
+    }
+
+    /// What of a reply the server's own clock decides.
+    private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
+        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
+    }
+
+    func verdict(_ call: Operation) -> StoreVerdict { admit(call).verdict }
+
+    /// - Returns: whether the token was retired.
+    @discardableResult
+    func settle(_ call: Operation, _ key: TestKey? = nil) -> Bool {
+        let reply = admit(call, key)
+        #expect(reply.verdict == .settled)
+        return reply.retiredToken
+    }
+
+    func refundStart(_ budget: Policy.Bucket, draw: Int64) {
+        settle(.refundStart(startBudget: budget, draw: draw))
+    }
+
+    private func prepare() {
+        lane.events = []
+        if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
+    }
+}
+
+extension RedisServer {
+    private static let set = """
+        local function set(key, value, _, lifetime, condition)
+          redis.call('HSET', 'expiry', key, TIME .. '+' .. lifetime)
+          if condition then return redis.pcall("SET", key, value, condition) end
+          return redis.pcall("SET", key, value)
+        end
+
+        """
+    private static let nextTime = """
+        if index == 1 then
+          for _, other in ipairs(redis.call('LRANGE', 'times', 0, count - 2)) do hasOneClock = hasOneClock and other == TIME end
+        else
+          local before = TIME
+          TIME = redis.call('LPOP', 'times')
+          if TIME ~= before then now, asked, shapeMin = nil, nil, math.huge end
+        end
+
+        """
+    /// Where a command has several clocks, the one at its reply's end is not everyone's: the script itself says what is left then.
+    private static let sentAsAsked = """
+        if not hasOneClock then
+          local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
+          reply = assigned + math.max(pushes - missing, 0) + (isHigh and 32767 or 16384)
+          answers = answers + 1
+          keys[answers] = value
+          break
+        end
+        reply = value
+
+        """
+
+    /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds, and so does
+    /// each of several that come as one command. The expiry
+    /// is not set but written down, in the hash `expiry`, as the call's time, `+` and the milliseconds from it.
+    func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
+        for script in StoreScript.allCases {
+            let seconds = "string.sub(TIME, 1, 10)"
+            let microseconds = "tostring(tonumber(string.sub(TIME, 11)))"
+            let timed = "local TIME, hasOneClock = redis.call('LPOP', 'times'), true\n\(Self.set)\(script.body)"
+                .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
+                .replacing("local head, assignedAndAsks", with: Self.nextTime + "local head, assignedAndAsks")
+                .replacing("reply = value else", with: "\n\(Self.sentAsAsked)else")
+                .replacing("call('SET', key, ", with: "set(key, ")
+                .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
+            let digest = try #require(command("SCRIPT", "LOAD", timed).first)
+            #expect(digest.withUnsafeBytes { connection.scripts.setDigest($0, of: script.rawValue) })
+        }
+    }
+}

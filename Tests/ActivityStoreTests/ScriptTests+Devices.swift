@@ -1,0 +1,102 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+extension ScriptTests {
+    @Test func `A device's tokens are kept apart by attributes type`() throws {
+        let stage = try ScriptStage(.device("phone"))
+        let game = "GameAttributes"
+        let race = "RaceAttributes"
+        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
+        #expect(stage.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
+        #expect(stage.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).heldCommand == nil)
+        let registered = stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
+        #expect(registered.heldCommand == [2])
+        #expect(stage.admit(.address(attributesType: game, registration: nil)).registration == token("aa"))
+        #expect(stage.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
+        stage.settle(Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0))
+        #expect(stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil)
+        #expect(
+            stage.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
+                == token("dd", at: 300)
+        )
+        // The tombstone is older than the one and newer than the other.
+        #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(stage.admit(.address(attributesType: race, registration: nil)).registration == token("dd", at: 300))
+        #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(stage.verdict(.unregister(atMilliseconds: 199)) == .stale)
+    }
+
+    @Test func `Starts of several activities are held, and come back one after the other, oldest first`() throws {
+        let stage = try ScriptStage(.device("phone"))
+        let type = "GameAttributes"
+        func hold(_ activity: String, _ timestamp: Int64) -> StoreVerdict {
+            let command = Array("\(activity) at \(timestamp)".utf8)
+            return stage.verdict(
+                .hold(
+                    attributesType: type,
+                    activity: activity,
+                    version: version(timestamp),
+                    command: command,
+                    carriesAlert: true
+                )
+            )
+        }
+        func settle(_ activity: String, _ timestamp: Int64) {
+            let version = version(timestamp)
+            stage.settle(
+                Operation.settlement(
+                    attributesType: type,
+                    activity: activity,
+                    version: version,
+                    outcome: .accepted,
+                    digest: 0
+                )
+            )
+        }
+        func released(after: HeldStart<[UInt8]>? = nil) -> String? {
+            let register = Operation.register(
+                attributesType: type,
+                registration: token("aa"),
+                frequentUpdates: nil,
+                shows: nil,
+                after: after
+            )
+            return stage.admit(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }
+        }
+        #expect(hold("b", 102) == .held)
+        #expect(hold("a", 100) == .held)
+        #expect(hold("c", 102) == .held)
+        #expect(hold("a", 99) == .superseded)
+        #expect(hold("a", 101) == .held)
+        for number in 3..<StoreLimits.heldStartsMax { #expect(hold("other \(number)", 200) == .held) }
+        #expect(hold("one too many", 99) == .full)
+        #expect(hold("c", 103) == .held, "in place of its older one")
+        #expect(released() == "a at 101")
+        #expect(released() == "a at 101", "until it is settled")
+        #expect(released(after: Operation.heldStart(type, "a", version(101))) == "b at 102")
+        #expect(released(after: Operation.heldStart(type, "b", version(102))) == "c at 103")
+        #expect(released(after: Operation.heldStart(type, "gone", version(102))) == "b at 102")
+        #expect(released(after: Operation.heldStart(type, "gone", version(201))) == nil)
+        settle("a", 100)
+        settle("b", 101)
+        #expect(released() == "a at 101", "neither was it")
+        settle("a", 101)
+        #expect(released() == "b at 102")
+        settle("b", 102)
+        #expect(released() == "c at 103")
+        settle("c", 103)
+        for number in 3..<StoreLimits.heldStartsMax {
+            #expect(released() == "other \(number) at 200")
+            settle("other \(number)", 200)
+        }
+        #expect(released() == nil)
+    }
+}

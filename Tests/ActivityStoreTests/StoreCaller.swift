@@ -1,0 +1,262 @@
+import LiveActivity
+import Reactor
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What a lane is to the store: issues calls and records all that comes back.
+final class StoreCaller: ActivityStoreHandler {
+    enum Event: Equatable {
+        case ready
+        case lost(RedisError.Code)
+        case warning(RedisWarning)
+        case replied(UInt64, OwnedReply)
+        case failed(UInt64, StoreScript, RedisError.Code)
+
+        static func admitted(_ tag: UInt64, _ reply: OwnedReply) -> Event { .replied(tag, reply) }
+        static func settled(_ tag: UInt64, _ retiredToken: Bool) -> Event {
+            var reply = OwnedReply(.settled)
+            reply.retiredToken = retiredToken
+            return .replied(tag, reply)
+        }
+    }
+
+    let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: configuration, handler: self)
+    var events: [Event] = []
+    /// Called after each event was written down.
+    var onEvent: (Event) -> Void = { _ in }
+    var reasons: [String] = []
+    /// How many calls each reply was for.
+    var answered: [Int] = []
+    var roundTripMicrosecondsMost: Int64 = 0
+    private let server: AnyObject?
+
+    /// - Parameters:
+    ///   - loop: to share with a server of the test's own.
+    ///   - server: kept alive for as long as the lane.
+    init(_ configuration: RedisConfiguration, loop: EventLoop? = nil, server: AnyObject? = nil) throws {
+        self.loop = try loop ?? EventLoop()
+        self.server = server
+        self.configuration = configuration
+        store.connect()
+    }
+
+    /// Without a deadline that counts: a server of the test's own may have to wait for a busy machine longer than a worker would wait.
+    convenience init(_ url: String) throws {
+        var configuration = RedisConfiguration(url: try RedisURL(url))
+        configuration.connectTimeoutMilliseconds = 60_000
+        configuration.responseDeadlineMilliseconds = 60_000
+        try self.init(configuration)
+    }
+
+    /// Turns the loop until the condition holds. False if it does not within the limit.
+    func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let end = loop.nowMilliseconds + limitMilliseconds
+        while !condition() {
+            if loop.nowMilliseconds >= end { return false }
+            loop.turn(waitMilliseconds: 20)
+        }
+        return true
+    }
+
+    /// Makes a call as soon as there is room for it: a slow server leaves the connection `full` now and then.
+    func issues(_ call: (ActivityStore) -> CallIssue) -> Bool {
+        var issue = CallIssue.full
+        _ = turn {
+            issue = call(store)
+            return issue != .full
+        }
+        return issue == .issued
+    }
+
+    func turnUntilReady() -> Bool { turn { store.isReady } }
+
+    /// The connection while it is ready.
+    func connection() throws -> RedisConnection {
+        try #require(Array("{app}".utf8).withUnsafeBytes { store.redis.connection(for: $0) })
+    }
+
+    func redisReady() { record(.ready) }
+    func redisLost(_ reason: RedisError) {
+        reasons.append("\(reason)")
+        record(.lost(reason.code))
+    }
+    func answered(calls: Int, roundTripMicroseconds: Int64) {
+        answered.append(calls)
+        roundTripMicrosecondsMost = max(roundTripMicrosecondsMost, roundTripMicroseconds)
+    }
+    func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+        reasons.append("\(error)")
+        record(.failed(tag, script, error.code))
+    }
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+        record(.replied(tag, reply.map { Array($0) }))
+    }
+
+    private func record(_ event: Event) {
+        events.append(event)
+        onEvent(event)
+    }
+}
+
+typealias OwnedReply = StoreReply<[UInt8]>
+typealias OwnedToken = TokenRegistration<[UInt8]>
+typealias Operation = StoreCall<[UInt8]>.Operation
+
+extension ActivityStore {
+    func issue(_ operation: Operation, key: TestKey, tag: UInt64) -> CallIssue {
+        key.call(operation, tag: tag).withBorrowedBytes { issue($0) }
+    }
+}
+
+/// How a command asks to be pushed.
+struct PushRequest {
+    var isHigh: Bool
+    var mayUseReserve: Bool
+    var carriesAlert: Bool
+}
+
+/// Operations as the tests write them: of a device, where an attributes type is given.
+extension Operation {
+    static func start(version: Version, claim: UInt64) -> Self { .admitStart(version: version, claim: claim) }
+
+    static func command(
+        event: Event,
+        version: Version,
+        digest: UInt64,
+        pace: Policy.Pace,
+        request: PushRequest,
+        registration: OwnedToken?
+    ) -> Self {
+        .admit(
+            StateAdmission(
+                isEnd: event == .end,
+                version: version,
+                digest: digest,
+                pace: pace,
+                asksForHighPriority: request.isHigh,
+                mayUseReserve: request.mayUseReserve,
+                carriesAlert: request.carriesAlert,
+                registration: registration
+            )
+        )
+    }
+
+    static func hold(
+        attributesType: String?,
+        activity: String = "match",
+        version: Version,
+        command: [UInt8],
+        carriesAlert: Bool = false
+    ) -> Self {
+        guard let attributesType else { return .hold(version: version, command: command, carriesAlert: carriesAlert) }
+        return .holdStart(heldStart(attributesType, activity, version), command: command)
+    }
+
+    static func register(
+        attributesType: String?,
+        registration: OwnedToken,
+        frequentUpdates: Bool? = false,
+        shows: Version?,
+        after: HeldStart<[UInt8]>? = nil
+    ) -> Self {
+        guard let attributesType else {
+            return .register(registration, frequentUpdates: frequentUpdates, shows: shows)
+        }
+        return .registerDevice(attributesType: Array(attributesType.utf8), registration, after: after)
+    }
+
+    static func address(
+        attributesType: String,
+        startBudget: Policy.Bucket = Policy.Pace.spaced(0).budget,
+        registration: OwnedToken?
+    ) -> Self {
+        .address(attributesType: Array(attributesType.utf8), startBudget: startBudget, registration: registration)
+    }
+
+    static func settlement(
+        attributesType: String? = nil,
+        activity: String = "match",
+        version: Version,
+        outcome: Settlement,
+        digest: UInt64,
+        retirement: TokenRetirement<[UInt8]>? = nil
+    ) -> Self {
+        guard let attributesType else {
+            return .settle(version: version, outcome, digest: digest, retirement: retirement)
+        }
+        return .settleStart(heldStart(attributesType, activity, version), outcome, retirement: retirement)
+    }
+
+    static func heldStart(_ attributesType: String, _ activity: String, _ version: Version) -> HeldStart<[UInt8]> {
+        HeldStart(attributesType: Array(attributesType.utf8), activity: Array(activity.utf8), version: version)
+    }
+
+    /// A command of priority 5, without an alert, by a pace that is nothing but a spacing.
+    static func command(
+        event: Event,
+        version: Version,
+        digest: UInt64,
+        spacingMilliseconds: Int64,
+        registration: OwnedToken?
+    ) -> Self {
+        .command(
+            event: event,
+            version: version,
+            digest: digest,
+            pace: .spaced(spacingMilliseconds),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
+            registration: registration
+        )
+    }
+}
+
+extension Policy.Pace {
+    static func spaced(_ milliseconds: Int64) -> Self {
+        let budget = Policy.Bucket.filling(intervalMilliseconds: 240_000, pushes: 15, reserved: 5)
+        return Policy.Pace(
+            spacingMilliseconds: milliseconds,
+            throttledSpacingMaxMilliseconds: 60_000,
+            throttleRecoveryMilliseconds: 60_000,
+            budget: budget,
+            frequentBudget: .filling(intervalMilliseconds: 18_000, pushes: 200, reserved: 50)
+        )
+    }
+}
+
+extension Policy.Bucket {
+    static func filling(intervalMilliseconds: Int64, pushes: Int, reserved: Int) -> Self {
+        Self(pushes: pushes, refillPerHour: Int(3_600_000 / intervalMilliseconds), reservedForAlerts: reserved)
+    }
+}
+
+struct TestKey: Hashable {
+    var kind: StoreSubjectKind
+    var identifier: String
+
+    static func activity(_ identifier: String) -> TestKey { TestKey(kind: .activity, identifier: identifier) }
+    static func device(_ identifier: String) -> TestKey { TestKey(kind: .device, identifier: identifier) }
+
+    var subject: StoreSubject<[UInt8]> {
+        StoreSubject(app: Array("app".utf8), kind: kind, identifier: Array(identifier.utf8))
+    }
+
+    /// As the server names it, and the model.
+    var text: String { StoreModel.key(subject) }
+
+    func call(_ operation: Operation, tag: UInt64) -> StoreCall<[UInt8]> {
+        StoreCall(tag: tag, subject: subject, operation: operation)
+    }
+}
+
+extension Version {
+    /// A version of a test's own making.
+    static func at(_ timestamp: some BinaryInteger, _ sequence: UInt64 = 0) -> Version {
+        Version(timestamp: Int64(timestamp), sequence: sequence)
+    }
+}
