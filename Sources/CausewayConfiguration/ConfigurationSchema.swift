@@ -68,7 +68,7 @@ enum ConfigurationSchema {
         .text("teamId", \.teamId, isRequired: true, complaint: ConfigurationRule.appleIdentifier),
         .text("keyId", \.keyId, isRequired: true, complaint: ConfigurationRule.appleIdentifier),
         .text("keyFile", \.keyFile, isRequired: true, isFile: true, complaint: ConfigurationRule.path),
-        .choices("environments", \.environments),
+        .environments("environments", \.environments),
         .optional("sandboxKeyId", \.sandboxKeyId, complaint: ConfigurationRule.appleIdentifier),
         .optional("sandboxKeyFile", \.sandboxKeyFile, isFile: true),
         .text("policy", \.policy, complaint: ConfigurationRule.policyName).reloadable,

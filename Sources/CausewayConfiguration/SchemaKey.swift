@@ -1,3 +1,4 @@
+import LiveActivity
 import Logging
 
 /// What a value looks like, for the reader and for the messages.
@@ -144,22 +145,22 @@ extension SchemaKey {
         )
     }
 
-    static func choices<Choice: RawRepresentable<String> & CaseIterable & Sendable>(
-        _ name: String,
-        _ path: any Path<[Choice]>
-    ) -> SchemaKey {
+    static func environments(_ name: String, _ path: any Path<[DeviceEnvironment]>) -> SchemaKey {
         SchemaKey(
             name: name,
-            shape: .choices(Choice.allCases.map(\.rawValue)),
+            shape: .choices(DeviceEnvironment.allCases.map { "\($0.name)" }),
             isRequired: false,
             isSecret: false,
             isFile: false,
             complaint: { _ in nil },
             assign: { root, value in
-                if case .choices(let texts) = value { root[keyPath: path] = texts.compactMap(Choice.init) }
+                guard case .choices(let texts) = value else { return }
+                root[keyPath: path] = texts.compactMap { text in
+                    DeviceEnvironment.allCases.first { "\($0.name)" == text }
+                }
             },
-            display: { "[\($0[keyPath: path].map(\.rawValue).joined(separator: ", "))]" },
-            isSame: { $0[keyPath: path].map(\.rawValue) == $1[keyPath: path].map(\.rawValue) },
+            display: { "[\($0[keyPath: path].map { "\($0.name)" }.joined(separator: ", "))]" },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
             copy: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }

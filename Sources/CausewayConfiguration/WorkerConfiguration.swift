@@ -132,17 +132,12 @@ extension WorkerConfiguration {
         /// Time for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000
 
-        package func endpoint(for environment: Environment) -> Endpoint {
+        package func endpoint(for environment: DeviceEnvironment) -> Endpoint {
             switch environment {
             case .production: production
             case .sandbox: sandbox
             }
         }
-    }
-
-    /// Apple's two push environments. A token belongs to one of them.
-    package enum Environment: String, Sendable, CaseIterable {
-        case production, sandbox
     }
 
     /// One app, and the key that signs its provider tokens.
@@ -157,7 +152,7 @@ extension WorkerConfiguration {
         /// The `.p8` file: a PKCS #8 PEM of a P-256 private key.
         package var keyFile = ""
         /// Never empty, no element twice.
-        package var environments = Environment.allCases
+        package var environments = DeviceEnvironment.allCases
         /// A key for the sandbox alone, since Apple ties new keys to one environment. Both or neither; nil: the key
         /// above.
         package var sandboxKeyId: String?
@@ -170,7 +165,7 @@ extension WorkerConfiguration {
         }
 
         /// The key that signs for `environment`.
-        package func signingKey(for environment: Environment) -> (keyId: String, keyFile: String) {
+        package func signingKey(for environment: DeviceEnvironment) -> (keyId: String, keyFile: String) {
             if environment == .sandbox, let sandboxKeyId, let sandboxKeyFile {
                 return (sandboxKeyId, sandboxKeyFile)
             }

@@ -14,7 +14,7 @@ extension LabelSpace {
         self.init(
             apps: configuration.apps.map(\.name),
             pools: configuration.apps.flatMap { app in
-                app.environments.map { Pool(app: app.name, environment: $0.rawValue) }
+                app.environments.map { Pool(app: app.name, environment: "\($0.name)") }
             },
             outcomes: Outcome.allCases.map { "\($0.name)" },
             answers: AnswerTable(

@@ -238,11 +238,8 @@ struct WorkerPlan: @unchecked Sendable {
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
                     return LanePlan.Pool(
-                        index: PoolIndex(
-                            application: UInt16(position),
-                            environment: environment == .production ? .production : .sandbox
-                        ),
-                        name: "\(app.name)/\(environment.rawValue)",
+                        index: PoolIndex(application: UInt16(position), environment: environment),
+                        name: "\(app.name)/\(environment.name)",
                         configuration: pool,
                         tokens: source,
                         signer: signer
@@ -253,7 +250,7 @@ struct WorkerPlan: @unchecked Sendable {
 }
 
 extension WorkerConfiguration.App {
-    func key(for environment: WorkerConfiguration.Environment) -> AppKey {
+    func key(for environment: DeviceEnvironment) -> AppKey {
         let key = signingKey(for: environment)
         return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
