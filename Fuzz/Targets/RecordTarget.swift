@@ -8,7 +8,7 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
             let command = try Command.decode(record)
-            return bodyViolation(command, record) ?? recallViolation(command, record)
+            return bodyViolation(command, record) ?? recallViolation(command, record) ?? cutViolation(command, record)
         } catch {
             return faultViolation(error, record)
         }
@@ -79,6 +79,21 @@ private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
         if digits == 300 { return true }
     }
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
+}
+
+/// A record that ends inside the dictionary that was read before it is not taken for that dictionary.
+private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
+    let end = Int(command.aps.offset) + Int(command.aps.count) - 1
+    return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in
+        var last = RepeatedAps()
+        do throws(Fault) {
+            _ = try Command.decode(record, recalling: &last)
+            _ = try Command.decode(cut, recalling: &last)
+            return "a record that ends inside its dictionary was accepted"
+        } catch {
+            return faultViolation(error, cut)
+        }
+    }
 }
 
 private func recallViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
