@@ -22,4 +22,14 @@ struct CausewayLab: AsyncParsableCommand {
         version: Release.version,
         subcommands: [DemoCommand.self, SimulatorCommand.self, BrokerCommand.self, BacklogCommand.self]
     )
+
+    private static let production = OtherProgram(
+        name: "causeway",
+        commands: ["worker", "send", "check", "inspect", "results", "health", "topics", "plan"]
+    )
+
+    static func main() async {
+        if let refusal = production.refusal(of: CommandLine.arguments) { exit(withError: ValidationError(refusal)) }
+        await main(nil)
+    }
 }

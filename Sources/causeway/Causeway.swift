@@ -33,13 +33,13 @@ struct Causeway: AsyncParsableCommand {
         ]
     )
 
-    /// Commands that this program had once.
-    private static let labCommands = ["demo", "simulator", "broker", "backlog"]
+    private static let lab = OtherProgram(
+        name: "causeway-lab",
+        commands: ["demo", "simulator", "broker", "backlog"]
+    )
 
     static func main() async {
-        if let command = CommandLine.arguments.dropFirst().first, labCommands.contains(command) {
-            exit(withError: ValidationError("\(command) is a command of another program: causeway-lab \(command)"))
-        }
+        if let refusal = lab.refusal(of: CommandLine.arguments) { exit(withError: ValidationError(refusal)) }
         await main(nil)
     }
 }

@@ -81,9 +81,10 @@ struct BacklogCommand: ParsableCommand {
 
     private func figures() throws(LabError) -> BacklogFigures {
         let interruption = Interruption()
+        let programs = try ProgramFiles()
         let files = try SeasonFiles(directory: data)
         let directory = try WorkDirectory()
-        let stage = try Stage(directory: directory.path, programs: ProgramFiles())
+        let stage = try Stage(directory: directory.path, programs: programs)
         defer {
             stage.stop()
             directory.remove(keeping: keep)

@@ -134,9 +134,10 @@ struct DemoCommand: ParsableCommand {
 
     private func figures() throws(LabError) -> DemoFigures {
         let interruption = Interruption()
+        let programs = try ProgramFiles()
         let files = try SeasonFiles(directory: data)
         let directory = try WorkDirectory()
-        let stage = try Stage(directory: directory.path, programs: ProgramFiles())
+        let stage = try Stage(directory: directory.path, programs: programs)
         defer {
             stage.stop()
             directory.remove(keeping: keep)

@@ -27,14 +27,14 @@ struct SimulatorCommand: AsyncParsableCommand {
             to all connections at once. GET /stats counts.
 
             When ready, it prints one line of JSON:
-              {"apnsPort":8443,"controlPort":8080,"caFile":"…","teamId":"…","keyId":"…","keyFile":"…"}
+              {"apnsPort":8443,"controlPort":8080,"caFile":"…","keyFile":"…",…}
 
             Examples:
-              causeway-lab simulator --port 8443 --control-port 8080 --directory /tmp/apns
+              causeway-lab simulator --port 8443 --control-port 8080
               causeway-lab simulator --shapes Config/examples/ride/shapes.json
               causeway-lab simulator --latency 20-80 --key TEAM123456:KEY1234567:AuthKey.p8
-              curl -s 'http://127.0.0.1:8080/phone?app=com.example.ride&device=phone-7'
-              curl -s -X PUT http://127.0.0.1:8080/faults -d '{"reasonShares":{"TooManyRequests":0.1}}'
+              curl -s 'localhost:8080/phone?app=com.example.ride&device=phone-7'
+              curl -s -X PUT localhost:8080/faults -d '{"resetShare":0.1}'
               curl -s http://127.0.0.1:8080/goaway -d '{"graceMilliseconds":1000}'
 
             It ends on SIGTERM or SIGINT.

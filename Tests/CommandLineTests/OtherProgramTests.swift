@@ -1,0 +1,16 @@
+import CausewayCommandLine
+import Testing
+
+@Suite struct OtherProgramTests {
+    private let lab = OtherProgram(name: "causeway-lab", commands: ["demo"])
+
+    @Test(arguments: [["causeway", "demo"], ["causeway", "help", "demo"], ["causeway", "demo", "--followers", "1"]])
+    func aCommandOfTheOtherProgramIsNamed(arguments: [String]) {
+        #expect(lab.refusal(of: arguments) == "demo is a command of another program: causeway-lab demo")
+    }
+
+    @Test(arguments: [["causeway"], ["causeway", "help"], ["causeway", "worker"], ["causeway", "send", "demo"]])
+    func everyOtherLineIsThisProgramsOwn(arguments: [String]) {
+        #expect(lab.refusal(of: arguments) == nil)
+    }
+}
