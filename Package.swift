@@ -187,8 +187,8 @@ let package = Package(
         .testTarget(
             name: "CommandLineTests",
             dependencies: [
-                "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab", "Kafka", "LiveActivity",
-                "Reactor", "Testbed",
+                "ActivityStore", "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab", "Kafka",
+                "LiveActivity", "Reactor", "Testbed",
             ],
             swiftSettings: settings
         ),
