@@ -85,7 +85,7 @@ public struct Delivery: ~Copyable {
     /// Records between receipt and settlement.
     public var recordsHeld: Int { records.count }
 
-    /// Records that have their outcome, or need none, and wait for the acknowledgement of what is written about them.
+    /// Records that have their outcome, or need none, and wait for acknowledgements.
     public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }

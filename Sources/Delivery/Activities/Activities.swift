@@ -18,6 +18,19 @@ struct ActivitySlot: BitwiseCopyable {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierCount)
     }
 
+    @inline(__always) func isResting(now: Moment) -> Bool { restsUntilMilliseconds > now.monotonicMilliseconds }
+
+    /// Whether a command waits that may go now.
+    @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
+
+    /// When the spacing or the wait of a rider is over, whichever is first; nil if there is neither.
+    @inline(__always)
+    func restEndMilliseconds(now: Moment) -> Int64? {
+        let spacingEnd = isResting(now: now) ? restsUntilMilliseconds : nil
+        guard !riderAwaitingCarrier.isNone else { return spacingEnd }
+        return min(spacingEnd ?? .max, riderAwaitingCarrier.untilMilliseconds)
+    }
+
     mutating func rest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
     }
@@ -56,6 +69,9 @@ struct Activities: ~Copyable {
         unsafeAddress { slots.address(of: activity) }
         unsafeMutableAddress { slots.mutableAddress(of: activity) }
     }
+
+    /// Valid until the next allocation.
+    func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
     /// The activity of that id, which is added if there is none.
     mutating func find(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {

@@ -24,7 +24,7 @@ enum ActivityPhase: UInt8 {
     case resting
     /// May go, but the lane reads ahead. → `idle`, when that ends.
     case parked
-    /// May go, but its app has as many pushes on their way as it is allowed. → `idle`, when one of them is done; `admitting`, for a start
+    /// May go, but its app has its maximum of pushes in flight. → `idle`, when one of them is done; `admitting`, for a start
     /// that is current already and waited for the retry budget.
     case eligible
     /// A start asks the device's hash for its push-to-start token. → `admitting`, or `holding` when there is none.
@@ -32,7 +32,7 @@ enum ActivityPhase: UInt8 {
     /// The current command is being admitted in Redis. → `ready`; `holding`, when it has no token; `registering`, when it was overtaken
     /// elsewhere and brought a token.
     case admitting
-    /// The current command was overtaken elsewhere; the token that came with it is being registered, which brings back what is held.
+    /// The current command was overtaken elsewhere; the token that came with it is being registered, which returns a held command.
     case registering
     /// The current command has no token and is being stored in Redis until one registers. → `addressing` or `admitting`, when a token
     /// registered meanwhile.
@@ -54,29 +54,23 @@ enum ActivityPhase: UInt8 {
     // What is asked of a phase is a bit in a mask, and inlined: an activity enters eight of them for each command that is sent.
 
     /// Whether the activity's timer is set.
-    @inline(__always)
-    var hasTimer: Bool { self == .resting || isBackingOff }
+    @inline(__always) var hasTimer: Bool { self == .resting || isBackingOff }
 
     /// Whether the current command's next attempt waits for the timer.
-    @inline(__always)
-    var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingRetryBudget.mask) }
+    @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingRetryBudget.mask) }
 
-    /// Whether the current command is counted among its app's pushes on their way.
-    @inline(__always)
-    var holdsCredit: Bool { isOne(of: Self.withCredit) }
+    /// Whether the current command counts as one of its app's pushes in flight.
+    @inline(__always) var holdsCredit: Bool { isOne(of: Self.withCredit) }
 
     /// Whether an activity may have a current command. One that enters another phase has none any more.
     @inline(__always)
     var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingRetryBudget.mask) }
 
-    @inline(__always)
-    func mayLead(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func mayLead(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
 
-    @inline(__always)
-    private func isOne(of phases: UInt16) -> Bool { phases & mask != 0 }
+    @inline(__always) private func isOne(of phases: UInt16) -> Bool { phases & mask != 0 }
 
-    @inline(__always)
-    private var mask: UInt16 { 1 &<< UInt16(rawValue) }
+    @inline(__always) private var mask: UInt16 { 1 &<< UInt16(rawValue) }
 
     @inline(__always)
     private static var withCredit: UInt16 {

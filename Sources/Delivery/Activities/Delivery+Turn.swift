@@ -2,7 +2,7 @@ import LiveActivity
 
 /// An activity's turn: from waiting to admitted.
 extension Delivery {
-    /// Ends a batch of `receive`s: begins the activities that it awakened. Of each, only the newest state of the batch is left by now.
+    /// Ends a batch of `receive`s: begins the activities that it awakened. Only the newest state of each activity is left by now.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popAwakened() { begin(activity, now: now) }
     }
@@ -31,14 +31,12 @@ extension Delivery {
         return next == .max ? nil : next
     }
 
-    /// Decides what comes next for an idle activity: the turn of its next waiting command, a wait, or nothing, and it is forgotten.
+    /// Decides what comes next for an idle activity: the turn of its next command, or a wait. An activity with neither is removed.
     mutating func begin(_ activity: UInt32, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         dropStale(activity, now: now)
-        guard !activities[activity].waiting.isEmpty,
-            activities[activity].restsUntilMilliseconds <= now.monotonicMilliseconds
-        else { return rest(activity, now: now) }
+        guard activities[activity].hasWork(now: now) else { return rest(activity, now: now) }
         if readAhead.phase == .reading { return activities.enter(.parked, activity) }
         guard takeCredit(activity) else { return }
         guard let record = activities[activity].waiting.popFirst(in: &records) else {
@@ -46,8 +44,7 @@ extension Delivery {
         }
         records.enter(.current, record)
         records.completeBody(of: record)
-        // A start that has drawn on its device's budget keeps the draw, and the token that came with it.
-        if records[record].event == .start, !records[record].hasStartDraw {
+        if records[record].needsAddress {
             activities.enter(.addressing, activity, with: record)
             call(.address, record)
         } else {
@@ -56,7 +53,7 @@ extension Delivery {
         }
     }
 
-    /// Counts an activity's next push among those of its app that are on their way, or lets it wait until one of them is done.
+    /// Counts an activity's next push as one of its app's pushes in flight, or lets it wait until one of those is done.
     mutating func takeCredit(_ activity: UInt32) -> Bool {
         let application = activities[activity].application
         guard pools.takeCredit(of: application) else {
@@ -67,12 +64,11 @@ extension Delivery {
         return true
     }
 
-    /// Drops what waits first for as long as its partition is gone or its expiration is past.
+    /// Drops commands from the head of the list while their partition is revoked or they are expired.
     private mutating func dropStale(_ activity: UInt32, now: Moment) {
-        while !activities[activity].waiting.isEmpty {
-            let record = activities[activity].waiting.first
+        while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
-            guard isRevoked || isExpired(record, now: now) else { return }
+            guard isRevoked || records[record].isExpired(now: now) else { return }
             _ = activities[activity].waiting.popFirst(in: &records)
             if isRevoked { drop(record, now: now) } else { expire(record, now: now) }
         }
@@ -84,22 +80,16 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Rests until the spacing or the wait of a rider is over; forgets the activity when there is neither.
+    /// Rests until the spacing or the wait of a rider is over; removes the activity when there is neither.
     private mutating func rest(_ activity: UInt32, now: Moment) {
-        let restsUntil = activities[activity].restsUntilMilliseconds
-        let isResting = restsUntil > now.monotonicMilliseconds
-        let rider = activities[activity].riderAwaitingCarrier
-        if !rider.isNone {
-            let until = isResting ? min(restsUntil, rider.untilMilliseconds) : rider.untilMilliseconds
+        if let until = activities[activity].restEndMilliseconds(now: now) {
             activities.enter(.resting, activity, untilMilliseconds: until)
-        } else if isResting {
-            activities.enter(.resting, activity, untilMilliseconds: restsUntil)
         } else {
             activities.remove(activity)
         }
     }
 
-    /// The current command is finished or put back: its app's next one may go, and so may the activity's.
+    /// The current command is finished or put back: the next ones of its app and of its activity may go.
     mutating func endTurn(_ activity: UInt32, now: Moment) {
         let heldCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
@@ -110,18 +100,18 @@ extension Delivery {
     /// The current command needs another attempt, and its partition was revoked: its next owner makes it.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
-        // First, since a rider of the record is compared with what is current when it is put back.
+        // First, since a rider of the record is compared with the current command when it is put back.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
         begin(activity, now: now)
     }
 
-    /// One push less of the activity's app is on its way.
+    /// The activity's app has one push fewer in flight.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
         let application = activities[activity].application
         pools.returnCredit(of: application)
-        // What begins may turn out to need no credit (all of it expired), so the next one is tried until one takes it.
+        // An activity may need no credit after all (its commands expired), so the next one is tried until one takes the credit.
         while pools.hasCredit(of: application), let next = pools.popEligible(of: application) {
             precondition(activities[next].phase == .eligible)
             if activities[next].current != .max {
@@ -133,9 +123,13 @@ extension Delivery {
         }
     }
 
-    func isExpired(_ record: UInt32, now: Moment) -> Bool {
-        let expiration = records[record].expiration
-        return expiration >= 0 && expiration < now.wallSeconds
+    /// The activity whose current command the record is, in the phase in which the caller expects it.
+    @inline(__always)
+    func activity(ofCurrent record: UInt32, in phase: ActivityPhase) -> UInt32 {
+        let activity = records[record].activity
+        let slot = activities.address(of: activity)
+        precondition(slot.pointee.phase == phase && slot.pointee.current == record)
+        return activity
     }
 
     func isRevoked(_ record: UInt32) -> Bool {

@@ -24,20 +24,21 @@ extension Delivery {
     /// Drops a record of a revoked partition wherever it waits. A start that backs off is under way: it was admitted, and nobody else may
     /// send it.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
-        let activity = records[record].activity
-        switch records[record].stage {
+        let slot = records.address(of: record)
+        let activity = slot.pointee.activity
+        switch slot.pointee.stage {
         case .waiting:
             activities[activity].waiting.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
             // Its carrier goes on with the alert, which is this record's bytes as yet.
-            let carrier = records[record].riderLink.carrier
+            let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)
         case .current:
-            guard activities[activity].phase.isBackingOff, records[record].event != .start else { return }
+            guard activities[activity].phase.isBackingOff, !slot.pointee.isStart else { return }
             dropCurrent(of: activity, now: now)
         case .received, .registering, .unregistering, .finished, .leavingDevice, .refunding, .settled, .dropped: return
         }

@@ -1,10 +1,10 @@
 import LiveActivity
 
 extension Delivery {
-    /// Receives one record: decodes it and lets it wait for `endBatch`, or publishes its fault.
+    /// Receives one record: decodes it, and puts it into its activity's list until `endBatch` or rejects it.
     ///
     /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is ignored: its next owner
-    /// reads it again. A record whose offset was received before in this assignment is ignored as well.
+    /// reads it again. An offset that was received before in this assignment is ignored as well.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
         guard partition.pointee.ledger.receive(record.offset) == .accepted else { return }
@@ -72,11 +72,7 @@ extension Delivery {
         }
     }
 
-    private mutating func receiveRegistration(
-        _ value: UnsafeRawBufferPointer,
-        index: UInt32,
-        record: IncomingRecord
-    ) {
+    private mutating func receiveRegistration(_ value: UnsafeRawBufferPointer, index: UInt32, record: IncomingRecord) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
             guard let application = application(named: registration.app, in: value) else {
@@ -94,20 +90,16 @@ extension Delivery {
     /// A tombstone names its activity or device by the record's key alone, and no app: it unregisters in every app that is configured.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
-            return reject(
-                record,
-                index,
-                code: "missingKey",
-                detail: "a tombstone's key must name an activity or device"
-            )
+            let detail = "a tombstone's key must name an activity or device"
+            return reject(record, index, code: "missingKey", detail: detail)
         }
         var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
-        records[index].kind = .unregistration
+        let slot = records.mutableAddress(of: index)
+        slot.pointee.kind = .unregistration
         records.enter(.unregistering, index)
-        records[index].block = writer.block
-        records[index].subject = writer.append(key)
-        records[index].registeredAtMilliseconds =
-            record.timestampMilliseconds >= 0 ? record.timestampMilliseconds : records[index].receivedMilliseconds
+        slot.pointee.block = writer.block
+        slot.pointee.subject = writer.append(key)
+        slot.pointee.registerAtRecordTime()
         recordsAwaitingStore += 1
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
@@ -140,7 +132,7 @@ extension Delivery {
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        // No record is added meanwhile, so that it stays where it is.
+        // No record is added meanwhile, so the slot does not move.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -168,31 +160,28 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        // A registration that sets a held command free had a token of its own in this slot.
+        // A registration that releases a held command had a token of its own in this slot.
         slot.pointee.tokenBlock = .none
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.environment = environment
             slot.pointee.suppliesToken = true
-            slot.pointee.registeredAtMilliseconds =
-                slot.pointee.recordMilliseconds >= 0
-                ? slot.pointee.recordMilliseconds : slot.pointee.receivedMilliseconds
+            slot.pointee.registerAtRecordTime()
             records.setToken(of: index, registering: command.token, from: value)
         }
     }
 
-    /// Names a command that brought no id by its place in its topic. Done when the id is first written, which it never is for most
-    /// commands that are replaced.
+    /// Names a command that brought no id by its place in its topic, when the id is first written: most replaced commands need none.
     mutating func completeIdentifier(of record: UInt32) {
-        guard records[record].kind == .command, records[record].commandIdentifier.count == 0 else { return }
-        let slot = records[record]
+        let slot = records.mutableAddress(of: record)
+        guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
         let written = DefaultIdentifier.write(
-            topic: slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic,
-            partition: slot.partitionNumber,
-            offset: slot.offset,
-            into: slot.block.base + Int(slot.commandIdentifier.offset)
+            topic: slot.pointee.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic,
+            partition: slot.pointee.partitionNumber,
+            offset: slot.pointee.offset,
+            into: slot.pointee.block.base + Int(slot.pointee.commandIdentifier.offset)
         )
-        records[record].commandIdentifier.count = UInt32(written)
+        slot.pointee.commandIdentifier.count = UInt32(written)
     }
 
     private mutating func fill(
@@ -206,29 +195,27 @@ extension Delivery {
         slot.pointee.environment = registration.environment
         slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
         let rooms = trace.count + BlockRoom.reasonBytes
+        var writer: RecordBlockWriter
         switch registration.kind {
         case .activity(let activity):
-            var writer = RecordBlockWriter(block: records.allocateBlock(Int(activity.activity.range.count) + rooms))
-            slot.pointee.block = writer.block
+            writer = RecordBlockWriter(block: records.allocateBlock(Int(activity.activity.range.count) + rooms))
             slot.pointee.subject = writer.append(activity.activity, from: value)
-            slot.pointee.trace = writer.append(trace)
-            slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
             records.setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
             slot.pointee.shows = activity.shows
         case .pushToStart(let start):
             let texts = Int(start.device.range.count) + Int(start.attributesType.range.count)
-            var writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
-            slot.pointee.block = writer.block
+            writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
             slot.pointee.device = writer.append(start.device, from: value)
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
-            slot.pointee.trace = writer.append(trace)
-            slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
             records.setToken(of: index, registering: start.token, from: value)
         }
+        slot.pointee.block = writer.block
+        slot.pointee.trace = writer.append(trace)
+        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
 
-    /// Design §4: left to the policy, an update is 5, and a start, an end and whatever carries an alert is 10.
+    /// Design §4: a command that names no priority gets 5 for an update without an alert, else 10.
     private static func priority(of command: Command) -> UInt8 {
         command.event == .update && !command.hasAlert ? 5 : 10
     }

@@ -4,15 +4,14 @@ import LiveActivity
 extension Delivery {
     mutating func reject(_ record: IncomingRecord, _ index: UInt32, fault: Fault) {
         let detail = record.value.map { fault.message(in: $0) } ?? ""
-        let name = fault.code.name
-        reject(record, index, code: name, detail: detail)
+        reject(record, index, code: fault.code.name, detail: detail)
     }
 
     /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
     mutating func reject(_ record: IncomingRecord, _ index: UInt32, code: StaticString, detail: String) {
         var slot = records[index]
         let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
-        let code = UnsafeRawBufferPointer(start: code.utf8Start, count: code.utf8CodeUnitCount)
+        let code = code.bytes
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
@@ -20,9 +19,7 @@ extension Delivery {
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
-            let count =
-                key.count + record.trace.count + code.count + detail.count
-                + DefaultIdentifier.bytesMax
+            let count = key.count + record.trace.count + code.count + detail.count + DefaultIdentifier.bytesMax
             var writer = RecordBlockWriter(block: records.allocateBlock(count))
             slot.block = writer.block
             let recordKey = writer.append(key)

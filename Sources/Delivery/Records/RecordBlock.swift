@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Room that records have for a reason that APNs will give.
+/// Room in a record's block that is reserved when the record is received.
 enum BlockRoom {
+    /// For a reason that APNs may give.
     static let reasonBytes = 64
 }
 
@@ -56,7 +57,9 @@ extension RecordSlot {
         reason.count = UInt32(count)
     }
 
-    mutating func setReason(_ text: StaticString) {
-        setReason(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-    }
+    mutating func setReason(_ text: StaticString) { setReason(text.bytes) }
+}
+
+extension StaticString {
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount) }
 }

@@ -19,7 +19,7 @@ struct RecordSlot: BitwiseCopyable {
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
     var application: UInt16 = .max
-    var acknowledgementsOutstanding: UInt16 = 0
+    private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The place in the lane's partition table, and which assignment of it.
     let partition: UInt32
     let epoch: UInt32
@@ -58,7 +58,7 @@ struct RecordSlot: BitwiseCopyable {
     var attributesType = Piece()
     /// Empty where the command names no policy.
     var policyName = Piece()
-    /// Of a record that goes to the dead letters: its key, what of its value goes along, and what is wrong in words.
+    /// Of a record that goes to the dead letters: its key, which part of its value goes along, and the fault in words.
     var recordKey: Piece?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = Piece()
@@ -80,7 +80,7 @@ struct RecordSlot: BitwiseCopyable {
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shows: Version?
-    /// Whose alert was put into its body: another command's; or of what was held with an alert, which may be an older one's.
+    /// The version of the command whose alert was put into its body, or of a held command whose alert may be an older one's.
     var foreignAlert: Version?
     /// Of the body that is admitted; nil: an alert that the command carries may have yet to be put into it.
     var digest: UInt64?
@@ -97,16 +97,33 @@ struct RecordSlot: BitwiseCopyable {
     /// The connection of the last attempt, or 0.
     var connection: UInt32 = 0
 
-    var rider: UInt32 { riderLink.rider }
+    @inline(__always) var rider: UInt32 { riderLink.rider }
 
-    var hasStartDraw: Bool { if case .drawn = startDraw { true } else { false } }
+    @inline(__always) var isStart: Bool { event == .start }
+
+    @inline(__always) func isExpired(now: Moment) -> Bool { expiration >= 0 && expiration < now.wallSeconds }
 
     /// Of its own, or carried; then it may still have to be put into the body.
-    var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
+    @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
     /// The version of the command whose alert is in its body; nil: the body has none, or is a start's, whose alert no other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : foreignAlert ?? version }
+
+    /// One more call or production has to be confirmed.
+    mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
+
+    mutating func acknowledge() {
+        precondition(acknowledgementsOutstanding > 0)
+        acknowledgementsOutstanding -= 1
+    }
+
+    @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
+
+    /// The time from which its token counts as registered: the record's, or its receipt where Kafka gave no time.
+    mutating func registerAtRecordTime() {
+        registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
+    }
 
     /// The next stage; traps when this one does not lead there.
     @inline(__always)

@@ -56,14 +56,11 @@ enum RecordStage: UInt8 {
         isOne(of: Self.finished.mask | Self.leavingDevice.mask | Self.refunding.mask)
     }
 
-    @inline(__always)
-    func mayLead(to next: RecordStage) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func mayLead(to next: RecordStage) -> Bool { next.isOne(of: exits) }
 
-    @inline(__always)
-    private func isOne(of stages: UInt16) -> Bool { stages & mask != 0 }
+    @inline(__always) private func isOne(of stages: UInt16) -> Bool { stages & mask != 0 }
 
-    @inline(__always)
-    private var mask: UInt16 { 1 &<< UInt16(rawValue) }
+    @inline(__always) private var mask: UInt16 { 1 &<< UInt16(rawValue) }
 
     @inline(__always)
     private var exits: UInt16 {

@@ -36,8 +36,7 @@ struct Records: ~Copyable {
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
     /// Inlined, so that the slot is built in its place and not copied there.
-    @inline(__always)
-    mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
+    @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
     /// Inlined, since most stages that are entered are known where they are.
     @inline(__always)
@@ -48,6 +47,12 @@ struct Records: ~Copyable {
         if next.awaitsAcknowledgements != awaitedBefore {
             awaitingAcknowledgementsCount += awaitedBefore ? -1 : 1
         }
+    }
+
+    @inline(__always)
+    mutating func finish(_ record: UInt32, _ outcome: Outcome) {
+        enter(.finished, record)
+        self[record].outcome = outcome
     }
 
     /// Frees a record's slot and all that it holds. Nothing outside may name it any more.
@@ -120,7 +125,7 @@ struct Records: ~Copyable {
 
     // MARK: - Bodies
 
-    /// Bytes of its own, copied: of a record that goes to the dead letters, or of a body that is to be changed.
+    /// A copy of bytes, for a record that goes to the dead letters or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
         body.room.copyMemory(from: bytes)
@@ -153,11 +158,7 @@ struct Records: ~Copyable {
         }
         setBody(of: record, to: command, from: value)
         lastBody.body.release(to: &arena)
-        lastBody = RepeatedBody(
-            body: slots[record].body.held(),
-            layout: slots[record].layout,
-            dictionary: dictionary
-        )
+        lastBody = RepeatedBody(body: slots[record].body.held(), layout: slots[record].layout, dictionary: dictionary)
     }
 
     /// Puts another command's alert, for which there is room, into a record's body.
@@ -168,6 +169,20 @@ struct Records: ~Copyable {
         slots[record].foreignAlert = version
         slots[record].body = body
         old.release(to: &arena)
+    }
+
+    /// A body that has the timestamp already, as most do, stays shared.
+    mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
+        let layout = slots[record].layout
+        guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }
+        Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
+    }
+
+    /// Removes a stale date that is not after `seconds`.
+    mutating func removeStaleDate(of record: UInt32, through seconds: Int64) {
+        guard (0...seconds).contains(slots[record].staleDate) else { return }
+        slots[record].staleDate = -1
+        Body.removeStaleDate(from: ownBody(of: record), &slots[record].layout)
     }
 
     /// A record's body to be changed: its own, a copy if it was not.

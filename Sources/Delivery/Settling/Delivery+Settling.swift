@@ -4,38 +4,40 @@ import LiveActivity
 extension Delivery {
     /// Gives a record its outcome, once.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
-        records.enter(.finished, record)
-        records[record].outcome = outcome
+        records.finish(record, outcome)
         count(outcome)
         completeIdentifier(of: record)
-        if records[record].suppliesToken || records[record].isHeldStart { noteToken(of: record, outcome) }
+        // No record is added meanwhile, so the slot does not move.
+        let slot = records.mutableAddress(of: record)
+        if slot.pointee.suppliesToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
         produce(.result, record)
         if outcome == .invalid { produce(.deadLetter, record) }
-        if records[record].settlement != nil { call(.settle, record) }
-        if records[record].kind == .command, records[record].event == .start {
+        let isSettled = slot.pointee.settlement != nil
+        if isSettled { call(.settle, record) }
+        if slot.pointee.kind == .command, slot.pointee.isStart {
             refundUnsentStart(record)
-            if records[record].isHeldStart, outcome != .held {
-                records[record].followUps.insert(.leaveDevice)
-            } else if records[record].settlement != nil {
+            if slot.pointee.isHeldStart, outcome != .held {
+                slot.pointee.followUps.insert(.leaveDevice)
+            } else if isSettled {
                 call(.settleDevice, record)
             }
         }
         finishRider(of: record)
-        if records[record].kind == .command, records[record].tokenRefusal == .none,
-            !records[record].followUps.contains(.registerToken)
+        if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none,
+            !slot.pointee.followUps.contains(.registerToken)
         {
             records.freeTokenAndBody(of: record)
         }
     }
 
-    /// Ends a registration that brought nothing back, or a tombstone: nothing of it is outstanding.
+    /// Ends a registration that returned no held command, or a tombstone. No call of it is outstanding.
     mutating func settleWithoutResult(_ record: UInt32) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
     }
 
     mutating func produce(_ kind: Production.Kind, _ record: UInt32) {
-        records[record].acknowledgementsOutstanding += 1
+        records[record].awaitAcknowledgement()
         productions.append(Production(kind: kind, record: record))
     }
 
@@ -56,20 +58,18 @@ extension Delivery {
             productions.retry(production, now: now)
         case .tooLarge:
             // A dead letter may be larger than the topic allows, though the record itself was not: its headers go without it.
-            let canShrink =
-                production.kind == .deadLetter && records[production.record].deadLetterValue != .tooLarge
-            records[production.record].deadLetterValue = .tooLarge
+            let slot = records.mutableAddress(of: production.record)
+            let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
+            slot.pointee.deadLetterValue = .tooLarge
             if canShrink { productions.append(production) } else { acknowledge(production.record) }
         }
     }
 
     /// One call or production less is outstanding for the record.
     mutating func acknowledge(_ record: UInt32) {
-        precondition(records[record].acknowledgementsOutstanding > 0)
-        records[record].acknowledgementsOutstanding -= 1
-        if records[record].acknowledgementsOutstanding == 0, records[record].stage.awaitsAcknowledgements {
-            acknowledged(record)
-        }
+        let slot = records.mutableAddress(of: record)
+        slot.pointee.acknowledge()
+        if slot.pointee.isAcknowledged, slot.pointee.stage.awaitsAcknowledgements { acknowledged(record) }
     }
 
     /// The last outstanding call or production of a finished or dropped record was acknowledged: begins its next follow-up, or ends it.
@@ -90,10 +90,11 @@ extension Delivery {
 
     /// Settles a record's offset and frees its slot.
     private mutating func settle(_ record: UInt32) {
-        precondition(records[record].acknowledgementsOutstanding == 0)
+        let slot = records.address(of: record)
+        precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.current(records[record].partition, epoch: records[record].epoch) {
-            partition.pointee.ledger.settle(records[record].offset)
+        if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
+            partition.pointee.ledger.settle(slot.pointee.offset)
             partition.pointee.outstanding -= 1
         }
         records.free(record)
@@ -101,11 +102,12 @@ extension Delivery {
 
     /// Drops a record that was never begun, without an outcome: its partition is revoked, and its next owner reads it again.
     mutating func drop(_ record: UInt32, now: Moment) {
-        precondition(records[record].acknowledgementsOutstanding == 0)
+        let slot = records.address(of: record)
+        precondition(slot.pointee.isAcknowledged)
         returnRider(of: record, now: now)
-        partitions.current(records[record].partition, epoch: records[record].epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.outstanding -= 1
         refundUnsentStart(record)
-        guard records[record].acknowledgementsOutstanding == 0 else { return records.enter(.refunding, record) }
+        guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)
         records.free(record)
     }

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Which superseded commands have no result of their own: the command that takes the place of such a command counts it instead.
+/// Decides which superseded commands have no result of their own: the command that replaces such a command counts it.
 struct SupersededCounting {
     let results: SupersededResults
 
@@ -14,7 +14,7 @@ struct SupersededCounting {
     }
 }
 
-/// The commands without a result of their own that a command took the place of, and that those had counted.
+/// The commands without a result of their own that a command replaced, and the commands that those had counted.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 
@@ -28,12 +28,14 @@ struct SupersededCount: BitwiseCopyable {
 extension RecordSlot {
     /// Redis has not seen it, and its result would say nothing but `superseded`. A start, and a command that was held, have results of
     /// their own; a token that the newer command could not take over is registered when a result is acknowledged.
+    @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
             && resultsBefore == 0
     }
 
     /// Whether its body has an alert that is certainly its own: one that came out of Redis may be an older command's.
+    @inline(__always)
     var hasOwnAlert: Bool {
         !layout.alert.isAbsent && foreignAlert == nil && topic == .commands && resultsBefore == 0
     }

@@ -1,27 +1,25 @@
 import LiveActivity
 
-/// The store's side of the core: calls go out in order, and a call that failed in passing goes out again (repeating each is safe).
+/// Calls go out in order. A call that failed for a passing reason is repeated, which is safe for every call.
 extension Delivery {
+    typealias Reply = StoreReply<UnsafeRawBufferPointer>
+
     public mutating func storeCallTaken() {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// The next call does not fit the store's limits, and never will.
+    /// The next call exceeds the store's limits, so no retry helps.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        refused(
-            ticket,
-            reason: UnsafeRawBufferPointer(start: reason.utf8Start, count: reason.utf8CodeUnitCount),
-            now: now
-        )
+        refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// The next call cannot be made now, though others can: it goes behind them.
+    /// The next call cannot be made now, though others can: it moves to the end of the queue.
     public mutating func storeCallPostponed() { storeQueue.moveFirstToEnd() }
 
     /// A call has no reply, or was refused.
     ///
-    /// - Parameter reason: for the result of a command that fails by it.
+    /// - Parameter reason: goes into the result, if the command fails.
     public mutating func storeFailed(
         tag: UInt64,
         _ failure: StoreFailure,
@@ -49,7 +47,7 @@ extension Delivery {
         storeQueue.append(ticket)
     }
 
-    /// A repetition does not help. The command fails, with `reason`; a call that only keeps records up to date is dropped.
+    /// No retry helps. A command fails with `reason`; a call that decides nothing is dropped.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
@@ -67,7 +65,7 @@ extension Delivery {
         }
     }
 
-    /// The store replied. The call is no longer outstanding when its reply is acted upon, so that the reply may free the record.
+    /// The store replied. The call is acknowledged before the reply is handled, since the reply may free the record.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record
@@ -84,16 +82,14 @@ extension Delivery {
         }
     }
 
-    /// A tombstone is done with the last of its calls.
+    /// A tombstone is settled with the reply to its last call.
     private mutating func unregistered(_ record: UInt32) {
-        if records[record].acknowledgementsOutstanding == 0 { settleWithoutResult(record) }
+        if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 
     mutating func call(_ purpose: StoreTicket.Purpose, _ record: UInt32, application: UInt16? = nil) {
-        records[record].acknowledgementsOutstanding += 1
+        records[record].awaitAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStore += 1 }
-        storeQueue.append(
-            StoreTicket(purpose, application: application ?? records[record].application, record: record)
-        )
+        storeQueue.append(StoreTicket(purpose, application: application ?? records[record].application, record: record))
     }
 }

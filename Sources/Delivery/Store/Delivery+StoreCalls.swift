@@ -2,7 +2,10 @@ import LiveActivity
 
 /// What a record asks of the activity store. Everything that a call says is decided here.
 extension Delivery {
-    /// Lends the next call that is to be made; nil if there is none now. It stays first until `storeCallTaken`.
+    private typealias Subject = StoreSubject<UnsafeRawBufferPointer>
+    private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
+
+    /// Lends the next call to be made; nil if there is none now. The call stays first until `storeCallTaken`.
     ///
     /// - Parameter body: must not change the core; the call's bytes are valid during it.
     public mutating func withNextStoreCall<Result>(
@@ -12,25 +15,18 @@ extension Delivery {
         guard let ticket = storeQueue.next(now: now) else { return nil }
         let slot = records.address(of: ticket.record)
         return body(
-            StoreCall(
-                tag: ticket.tag,
-                subject: subject(of: ticket, slot),
-                operation: operation(of: ticket, slot)
-            )
+            StoreCall(tag: ticket.tag, subject: subject(of: ticket, slot), operation: operation(of: ticket, slot))
         )
     }
 
     @inline(__always)
-    private func subject(
-        of ticket: StoreTicket,
-        _ slot: UnsafePointer<RecordSlot>
-    ) -> StoreSubject<UnsafeRawBufferPointer> {
+    private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
         let app = applicationNames[ticket.application]
-        func activity() -> StoreSubject<UnsafeRawBufferPointer> {
-            StoreSubject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subject))
+        func activity() -> Subject {
+            Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
-        func device() -> StoreSubject<UnsafeRawBufferPointer> {
-            StoreSubject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
+        func device() -> Subject {
+            Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
         case .admit, .settle, .limit, .unregisterActivity: return activity()
@@ -39,15 +35,12 @@ extension Delivery {
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice:
             // A tombstone names its device where others name their activity.
-            return StoreSubject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
+            return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
     }
 
     @inline(__always)
-    private mutating func operation(
-        of ticket: StoreTicket,
-        _ slot: UnsafePointer<RecordSlot>
-    ) -> StoreCall<UnsafeRawBufferPointer>.Operation {
+    private mutating func operation(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Operation {
         let isStart = slot.pointee.event == .start
         switch ticket.purpose {
         case .address:
@@ -101,14 +94,10 @@ extension Delivery {
 
     /// A registration's own, or the token that came with a command.
     @inline(__always)
-    private func registration(of slot: UnsafePointer<RecordSlot>) -> StoreCall<UnsafeRawBufferPointer>.Operation {
+    private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
         guard slot.pointee.device.count > 0 else {
-            return .register(
-                registration,
-                frequentUpdates: slot.pointee.frequentUpdates,
-                shows: slot.pointee.shows
-            )
+            return .register(registration, frequentUpdates: slot.pointee.frequentUpdates, shows: slot.pointee.shows)
         }
         let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
         return .registerDevice(
@@ -118,7 +107,7 @@ extension Delivery {
         )
     }
 
-    /// The command as a record, which is how one that has no token yet is kept.
+    /// The command as a record: so the store keeps a command that has no token yet.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = applicationNames[slot.pointee.application]
         heldCommandWriter.reset()
@@ -127,14 +116,13 @@ extension Delivery {
     }
 }
 
-// Inlined, since a property of a slot of this size would copy the slot.
+// Inlined, since a call of a slot's property copies the whole slot.
 extension RecordSlot {
     /// The command carries an alert, or one that the store holds does not fit into it.
-    @inline(__always)
-    fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
+    @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
 
     @inline(__always)
-    fileprivate var registration: TokenRegistration<UnsafeRawBufferPointer> {
+    var registration: TokenRegistration<UnsafeRawBufferPointer> {
         TokenRegistration(
             token: tokenBytes,
             environment: environment,

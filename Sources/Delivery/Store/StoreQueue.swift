@@ -1,17 +1,15 @@
-/// The calls that are to be made, in their order, and the pause after a refusal.
+/// The calls to be made, in order, and the pause after a refusal.
 struct StoreQueue: ~Copyable {
-    /// How long no call is made after the store refused one for a reason that passes (memory full, loading, busy).
+    /// How long no call is made after the store refused one for a passing reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
     private var tickets: IndexQueue<StoreTicket>
     private var blockedUntilMilliseconds: Int64 = .min
 
     /// - Parameter limit: the most calls that can wait.
-    init(limit: Int) {
-        tickets = IndexQueue(limit: limit)
-    }
+    init(limit: Int) { tickets = IndexQueue(limit: limit) }
 
-    /// When the pause is over, a monotonic time; nil if no call waits for that.
+    /// When the pause ends, a monotonic time; nil if no call waits for it.
     var dueMilliseconds: Int64? {
         tickets.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

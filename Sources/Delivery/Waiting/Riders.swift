@@ -13,6 +13,7 @@ extension Records {
     mutating func setRider(of carrier: UInt32, to rider: UInt32) {
         precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
         enter(.riding, rider)
+        self[carrier].digest = nil
         self[carrier].riderLink.rider = rider
         self[rider].riderLink.carrier = carrier
     }
@@ -26,13 +27,18 @@ extension Records {
         return rider
     }
 
-    /// The version of the command whose alert a state has: its own, its rider's, or that of a command whose alert was put into its body.
-    /// nil: it has none. A command that was held with an alert counts as that alert's own command, since Redis keeps no other version.
+    /// The record whose alert a state has: its rider, or itself.
+    @inline(__always)
+    func alertSource(of record: UInt32) -> UInt32 {
+        let rider = address(of: record).pointee.rider
+        return rider == .max ? record : rider
+    }
+
+    /// The version of the command whose alert a state has; nil: it has none. A command that was held with an alert counts as that alert's
+    /// own command, since Redis keeps no other version.
     @inline(__always)
     func alertVersion(of record: UInt32) -> Version? {
-        let slot = address(of: record)
-        let rider = slot.pointee.rider
-        return rider == .max ? slot.pointee.bodyAlertVersion : address(of: rider).pointee.bodyAlertVersion
+        address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
     /// Completes the body of a command whose turn has come: with the alert that it carries, and with a digest.
@@ -43,12 +49,24 @@ extension Records {
             write(self[rider].alert, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
-        self[record].digest = Body.digest(self[record].body.bytes, self[record].layout)
+        self[record].setDigest()
     }
 }
 
-/// A command of an activity with an alert that was overtaken by one that another worker admitted: it waits for that one to be read here,
-/// to ride on with it, for so long.
+extension RecordSlot {
+    mutating func setDigest() { digest = Body.digest(body.bytes, layout) }
+
+    /// Whether its body can be sent with an alert of so many bytes, in place of the one that it has.
+    @inline(__always)
+    func hasRoom(forAlertBytes count: Int) -> Bool {
+        Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
+    }
+
+    /// Its alert came out of Redis: it is on its way with this command only, and may be needed again.
+    @inline(__always) var hasForeignAlertOnly: Bool { rider == .max && foreignAlert != nil }
+}
+
+/// An overtaken command with an alert. It waits until the command that overtook it is read here and carries the alert, or time is up.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// `.max`: none.
     private(set) var record: UInt32 = .max

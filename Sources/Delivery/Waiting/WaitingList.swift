@@ -12,6 +12,7 @@ struct WaitingList: BitwiseCopyable {
     private(set) var last: UInt32 = .max
 
     var isEmpty: Bool { first == .max }
+    var head: UInt32? { isEmpty ? nil : first }
 
     // A record that is put in enters its stage here. One that is taken out stays in it until its caller has decided, in the same call.
 

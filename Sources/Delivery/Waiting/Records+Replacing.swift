@@ -1,0 +1,30 @@
+import LiveActivity
+
+/// Which of two commands of an activity replaces the other.
+extension Records {
+    /// Whether a newer command replaces an older one that was not sent, by their events.
+    @inline(__always)
+    func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
+        switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
+        case (.update, .update), (.update, .end), (.start, .start), (.end, .end): true
+        case (.update, .start), (.start, .update), (.start, .end), (.end, _): false
+        }
+    }
+
+    @inline(__always)
+    func isNewer(_ record: UInt32, than other: UInt32) -> Bool {
+        address(of: record).pointee.version > address(of: other).pointee.version
+    }
+
+    @inline(__always)
+    func areSameVersion(_ record: UInt32, _ other: UInt32) -> Bool {
+        address(of: record).pointee.version == address(of: other).pointee.version
+    }
+
+    /// Whether a newer command replaces an older one. Either may be `.max`: then there is none.
+    @inline(__always)
+    func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
+        guard older != .max, newer != .max else { return false }
+        return mayReplace(older, by: newer) && isNewer(newer, than: older)
+    }
+}
