@@ -4,7 +4,7 @@ import LiveActivity
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
-        /// Nothing is written: the record is over without a result, and its trace may be told of it. Acknowledged when that is done.
+        /// Nothing is written: the record ends without a result, and its trace may record that. Acknowledged afterwards.
         case trace
     }
 
@@ -24,31 +24,31 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// How the producer fared with a record.
+/// The producer's report on a record.
 public enum ProductionReport: Sendable {
     case acknowledged
-    /// Not acknowledged; it is produced again.
+    /// Not acknowledged: the record is produced again.
     case failed
-    /// The broker refuses it for its size.
+    /// The broker refuses the record for its size.
     case tooLarge
 }
 
-/// What came of a push.
+/// The outcome of one attempt to send a push.
 public struct PushResult {
-    /// What an answer asks for; the meaning of APNs' reasons, without their names.
+    /// What an answer means for the push, whatever APNs calls its reason.
     public enum Disposition: UInt8, Sendable {
         case accepted
-        /// APNs never processed it, or asks for another connection or provider token: it may go again at once.
+        /// APNs did not process the push, or asks for another connection or provider token: it may be sent again at once.
         case retryNow
         /// APNs is overloaded.
         case retryLater
-        /// APNs limits this token: later, and its activity less often.
+        /// APNs limits this token: retry later, and push to the activity less often.
         case limited
         /// The token is dead.
         case tokenDead
         /// APNs does not know the token, or the environment is wrong: retire the token only while the pool's breaker is closed.
         case tokenSuspect
-        /// Refused for a reason that no retry removes; the token is kept.
+        /// Refused for a permanent reason; the token is kept.
         case rejected
         /// Sent, and no answer came.
         case ambiguous
@@ -57,17 +57,17 @@ public struct PushResult {
     public var disposition: Disposition
     /// HTTP status, 0 without an answer.
     public var status: UInt16
-    /// Apple's reason as it came, or ours when there was no answer; at most 64 bytes are kept.
+    /// APNs' reason, or ours when there was no answer; at most 64 bytes are kept.
     public var reason: UnsafeRawBufferPointer
-    /// A 410's own time, UNIX milliseconds; -1 if it has none.
+    /// The timestamp of a 410, UNIX milliseconds; -1 if it has none.
     public var invalidAtMilliseconds: Int64
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
-    /// The pool's number of the connection that carried it, 0 for none: a retry avoids it.
+    /// The pool's number of the connection that carried the push, 0 for none: a retry avoids that connection.
     public var connection: UInt32
-    /// Another attempt is within the pool's retry budget.
+    /// Whether another attempt is within the pool's retry budget.
     public var retryPermitted: Bool
-    /// The pool has stopped sending: its answers say something about the configuration or APNs, not about single pushes.
+    /// Whether the pool has stopped sending: then its answers reflect the configuration or APNs, not single pushes.
     public var isBreakerOpen: Bool
 
     public init(
@@ -106,7 +106,7 @@ public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
     var position: Int { Int(application) * 2 + Int(environment.rawValue) }
 }
 
-/// A record as it comes from Kafka. The pointers are valid during the call that hands it over.
+/// A record from Kafka. The pointers are valid only during the call that takes it.
 public struct IncomingRecord {
     public var partition: UInt32
     public var offset: Int64
@@ -115,7 +115,7 @@ public struct IncomingRecord {
     public var key: UnsafeRawBufferPointer?
     /// nil: a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// Kept beside the record for whoever reads its view; the core does not look at it. Empty for none.
+    /// Kept beside the record for readers of its view; the core does not read it. Empty for none.
     public var trace: UnsafeRawBufferPointer
 
     public init(

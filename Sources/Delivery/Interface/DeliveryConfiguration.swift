@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The numbers and apps that one lane's core works with.
+/// The limits, policies and apps of one lane's core.
 public struct DeliveryConfiguration: Sendable {
     /// An app that commands may name.
     public struct Application: Sendable {
@@ -9,7 +9,7 @@ public struct DeliveryConfiguration: Sendable {
         /// Which APNs environments a pool exists for.
         public var hasProduction: Bool
         public var hasSandbox: Bool
-        /// Which of the policies holds for commands that name none; an index into ``DeliveryConfiguration/policies``.
+        /// The policy of commands that name none; an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
 
         public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
@@ -24,31 +24,31 @@ public struct DeliveryConfiguration: Sendable {
     public static let policiesMax = 64
 
     public var applications: [Application]
-    /// How often, and how urgently, activities are pushed to; commands choose by name. 1...``policiesMax``.
+    /// How often and how urgently activities are pushed to. Commands choose one by name. 1...``policiesMax``.
     public var policies = [Policy(name: "default")]
-    /// The names of the two topics that are read: they stand in default command ids.
+    /// The names of the two topics that are read. Default command ids contain them.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     /// The most records the lane holds from receipt to acknowledged result. 64...4,194,304.
     public var recordsMax = 131_072
-    /// The most pushes of one app on their way (admitted and not yet answered); what is above waits unadmitted, where a newer state
-    /// still replaces it.
+    /// The most pushes of one app in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
+    /// replaces them.
     public var inFlightMaxPerApplication = 2_000
-    /// How often one push is tried at most, the first attempt included.
+    /// The most attempts of one push, including the first.
     public var attemptsMax: UInt8 = 4
-    /// Full jitter: a retry waits a random time below `retryBase * 2^attempt`, at most `retryCap`.
+    /// Full jitter: a retry waits a random time below `retryBase * 2^attempt`, capped at `retryCap`.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryCapMilliseconds: Int64 = 30_000
-    /// How long an alert whose newer state was admitted by another worker, which has not settled it, waits for that state to be read
-    /// here, so that it rides on with it.
+    /// How long an alert waits for a newer state that another worker admitted but did not settle: when this lane reads that state, it
+    /// carries the alert.
     public var riderPatienceMilliseconds: Int64 = 10_000
-    /// A lane whose partitions of the commands topic are behind by more than so many records reads ahead before it begins anything.
+    /// A lane that is behind by more than this many records of the commands topic reads ahead before it begins anything.
     public var readAheadLagRecords: Int64 = 10_000
-    /// After this time what was read ahead is begun, however far behind the lane still is.
+    /// The longest time that a lane reads ahead, however far behind it still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
     /// Which of the superseded commands have results of their own.
     public var supersededResults = SupersededResults.countedWhenBehind
-    /// How many offsets above the committable one a partition may be read. A power of two.
+    /// How many offsets above its committable offset a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20
     /// Seeds jitter, `apns-id` and the activity table; different in each lane of each process.
     public var seed: UInt64
@@ -100,30 +100,28 @@ public struct DeliveryConfiguration: Sendable {
     private func validate(_ policy: Policy) {
         precondition((1...Limits.policyNameBytes).contains(policy.name.utf8.count))
         precondition((1_000...3_600_000).contains(policy.spacingMilliseconds), "Apple's timestamps count whole seconds")
-        precondition(
-            (policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds)
-        )
+        precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds))
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
 }
 
-/// What is told of a command that is superseded before Redis has seen it. One whose alert rides on, a start, and one that was held have
-/// results of their own whatever is chosen.
+/// Whether a command that is superseded before Redis has seen it gets its own result. A start, a command that was held, and a command whose
+/// alert a newer one carries always do.
 public enum SupersededResults: String, Sendable, CaseIterable {
-    /// It has a result of its own.
+    /// It gets its own result.
     case each
-    /// It has a result of its own, unless its lane is known to be behind by more than `readAheadLagRecords`: then it is counted.
+    /// It gets its own result, unless its lane is known to be behind by more than `readAheadLagRecords`: then it is counted.
     case countedWhenBehind
-    /// It is counted in the result of the command that took its place.
+    /// It is counted in the result of the command that superseded it.
     case counted
 }
 
-/// Numbers of a ``DeliveryConfiguration`` that a lane can be given while it runs; see there for what they mean.
+/// The numbers of a ``DeliveryConfiguration`` that can change while the lane runs.
 public struct DeliveryNumbers: Sendable {
-    /// Those from before in their places, others behind them.
+    /// The policies from before keep their places; new ones follow.
     public var policies: [Policy]
-    /// Of each app.
+    /// The default policy of each app.
     public var applicationPolicies: [Int]
     public var attemptsMax: UInt8
     public var readAheadLagRecords: Int64

@@ -1,8 +1,8 @@
-/// One reading of both clocks, handed to the core with every event: the core itself never asks for the time.
+/// One reading of both clocks, passed to the core with every event: the core itself never reads a clock.
 public struct Moment: Sendable, Equatable {
-    /// Milliseconds of a clock that never steps; what waits and paces is measured with it.
+    /// Milliseconds of a clock that never steps, for waits and pacing.
     public var monotonicMilliseconds: Int64
-    /// UNIX milliseconds; what stands in records and expirations is compared with it.
+    /// UNIX milliseconds, for comparison with the times in records and expirations.
     public var wallMilliseconds: Int64
 
     public init(monotonicMilliseconds: Int64, wallMilliseconds: Int64) {

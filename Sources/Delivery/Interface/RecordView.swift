@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What the shells may read of a record: valid until the next call that changes the core.
+/// What the shells may read of a record. Valid until the next call that changes the core.
 public struct RecordView {
     private let pointer: UnsafePointer<RecordSlot>
     private var slot: RecordSlot { unsafeAddress { pointer } }
@@ -10,26 +10,26 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    /// 5 or 10: as its admission allowed it, and before that as it was asked for.
+    /// 5 or 10: as its admission allowed, before that as the command asked.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
     /// Index of its policy.
     public var policy: Int { Int(slot.policy) }
-    /// The policy that the command names; empty where its app's holds.
+    /// The policy that the command names; empty where its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.allowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
     public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
-    /// Of a push that was just handed out: it has been sent before.
+    /// Whether a push that was just handed out has been sent before.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
     /// As it is sent, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
-    /// The connection that the last attempt went over, which the next one avoids; 0 before the first.
+    /// The connection of the last attempt, which the next one avoids; 0 before the first.
     public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
-    /// Commands that it took the place of and that have no result of their own.
+    /// The superseded commands that this one counts: they have no result of their own.
     public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
@@ -45,35 +45,35 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
-    /// Results that the record has had before this one: of a command that brought a token, then of what was held for the token.
+    /// Earlier results of the record: of a command that brought a token, then of commands that were held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
-    /// The dead letter goes without its value, which is over the broker's limit.
+    /// Whether the dead letter goes without its value, which exceeds the broker's limit.
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty where the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(slot.subject) }
-    /// Of a command that brought no id, empty until it is held in Redis or has its outcome.
+    /// If the command brought no id: empty until the command is held in Redis or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
-    /// APNs' reason, or the code of what is wrong with the record.
+    /// APNs' reason, or the code of the record's fault.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
-    /// The request body; it stays where it is until the push was answered, and is gone when the record has its outcome.
+    /// The request body. It does not move until the push is answered, and is freed when the record has its outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
 
-    /// Apple's dictionary, as it came but for its timestamp and an alert that rides on with it.
+    /// Apple's dictionary as received, except for its timestamp and a carried alert.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
     /// The members beside `aps`, without braces; empty where there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// The command as a record, which is how one that has no token yet is kept in Redis.
+    /// The command as a record: so Redis keeps a command that has no token yet.
     func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = CommandRecord(app: app, activity: activity, aps: aps)
         if isStart { record.device = device }
         record.payloadMembers = payloadMembers
-        // A default id that a long topic name makes longer than an id may be is left to the registration that sets it free.
+        // If a long topic name makes the default id longer than an id may be, the releasing registration names the command.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -82,10 +82,10 @@ public struct RecordView {
         return record
     }
 
-    /// As it came with the record; empty if nothing came.
+    /// As received beside the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
 
-    /// A dead letter's key and value as they came; nil where the record had none.
+    /// A dead letter's key and value as received; nil where the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
     public var deadLetterValue: UnsafeRawBufferPointer? {
         slot.deadLetterValue == .asReceived ? slot.body.bytes : nil

@@ -5,15 +5,12 @@ extension Delivery {
     /// How far a partition of this lane is behind the end of its log: records that the lane has not received. Of the registrations topic
     /// it does not matter.
     ///
-    /// - Parameter isAssumed: whether nothing has been heard of the partition, and the number is a guess.
+    /// - Parameter isAssumed: whether the partition's lag is not known yet, so that the number is a guess.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
-        follow(
-            readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now),
-            now: now
-        )
+        follow(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
     }
 
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Pushes on their way, by app, and those that wait for a stream, by app and environment. Fixed at start; owned by one core.
+/// Pushes in flight, by app, and pushes that wait for a stream, by app and environment. Fixed at start; owned by one core.
 final class PoolTable {
     private let ready: UnsafeMutablePointer<IndexQueue<UInt32>>
     private let eligible: UnsafeMutablePointer<IndexQueue<UInt32>>

@@ -1,14 +1,14 @@
 /// Far behind, a lane reads ahead and keeps only the newest state of each activity before it admits anything (design §10): a backlog of
 /// millions of commands costs as many pushes as there are activities.
 ///
-/// Decides alone, from how far the partitions are behind, how full the lane is, and the time; says when what is parked is to be begun.
+/// Decides alone, from how far the partitions are behind, how full the lane is, and the time; says when the parked activities begin.
 struct ReadAhead {
     enum Phase {
         /// Activities are begun as they come. → `reading`, when the lane is behind by more than the limit.
         case off
         /// Activities that could be begun are parked, and newer states replace what they wait with. → `off`, when the lane has caught
         /// up, or has been behind by less than half of the limit for `nearMilliseconds`; `emptying`, when it holds as much or has waited
-        /// as long as it may, or a partition is revoked. Both begin what is parked.
+        /// as long as it may, or a partition is revoked. Both begin the parked activities.
         case reading
         /// What was parked is worked off. → `reading`, when there is room and the lane is still behind by more than the limit; `off`,
         /// when it is not.
@@ -74,7 +74,7 @@ struct ReadAhead {
 
     /// A partition is behind by so many records.
     ///
-    /// - Parameter isAssumed: nothing has been heard of the partition, and the number is a guess.
+    /// - Parameter isAssumed: whether the partition's lag is not known yet, so that the number is a guess.
     mutating func note(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
@@ -136,7 +136,7 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Nothing is parked but while the lane reads, so that beginning what is parked does nothing when it was emptied before.
+    /// Activities are parked only while the lane reads, so beginning the parked ones does nothing when none is left.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -3,7 +3,7 @@ struct Partition: ~Copyable {
     enum Phase {
         /// Records are received and worked on.
         case assigned
-        /// Nothing new is begun; what is under way settles. The partition is released when nothing is left, or time is up.
+        /// No record is begun; records under way settle. The partition is released when none is left, or time is up.
         case revoking
     }
 

@@ -1,6 +1,6 @@
 /// Whether a push may be sent again now, for one pool of a lane. Pure; time is an argument.
 ///
-/// The pool's budget, a share of what is sent for the first time, has the first word. It fills by first attempts alone, so beyond it:
+/// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill it, so beyond it:
 /// - when nothing at all was sent for ``idleMilliseconds``, one retry goes, to see whether APNs is back;
 /// - when the last ``acceptedInRowMin`` answers were all *accepted*, APNs is back, and every retry may go: each is its push's last.
 public struct RetryPermission: Sendable {

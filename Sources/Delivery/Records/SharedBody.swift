@@ -7,7 +7,7 @@ import LiveActivity
 ///
 /// What must hold: bytes are changed only while they have one holder (`Records.ownBody`); each holder releases them once.
 struct SharedBody: BitwiseCopyable {
-    /// How many hold the bytes stands in front of them.
+    /// The count of holders precedes the bytes.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block

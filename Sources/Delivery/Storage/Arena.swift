@@ -1,7 +1,7 @@
 /// The bytes of the core's records: blocks of a few sizes, carved out of large chunks and used again, so that a steady stream of
 /// records allocates nothing.
 ///
-/// Which blocks are free is kept beside them, so that taking or freeing one does not wait for memory that nobody is going to read.
+/// Which blocks are free is kept beside them, so taking or freeing one does not wait for memory that is never read.
 ///
 /// A block above the largest class is allocated by itself; only records that are far over every limit of the domain (and so go to the
 /// dead letters) need one.
@@ -77,7 +77,7 @@ struct Arena: ~Copyable {
         return Int.bitWidth - rounded.leadingZeroBitCount - smallestShift
     }
 
-    /// Cuts one more chunk into blocks of a size of which none is free; the first of them comes to lie on top.
+    /// Cuts one more chunk into blocks of a size of which none is free; the first block is used next.
     private mutating func carve(_ sizeClass: Int) {
         let blockBytes = 1 << (sizeClass + Self.smallestShift)
         let chunkBytes = max(Self.chunkBytes, blockBytes)

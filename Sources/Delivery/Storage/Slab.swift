@@ -2,7 +2,7 @@ import CProcessor
 
 /// Records of one trivial type, named by index: a free list over raw memory that grows to `limit` and never moves an index.
 ///
-/// The index of a freed record is given out again, so whoever keeps an index across a free is wrong; the core frees a record only when
+/// The index of a freed record is reused, so no index may be kept across a free; the core frees a record only when
 /// nothing outside names it any more.
 struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// Each element lies at the beginning of a line of the processor's cache if it is larger than one, and in front of it the index of the
@@ -44,7 +44,7 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .max {
             index = firstFree
             firstFree = mark(of: index)
-            // It is the next to be given out, and its line has left the cache long ago.
+            // This element is given out next, and its line was evicted from the cache long ago.
             prefetch(firstFree)
         } else {
             if everUsed == capacity { grow() }

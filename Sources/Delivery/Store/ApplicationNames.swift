@@ -1,4 +1,4 @@
-/// The bundle ids of the configured apps, at addresses that stay: calls of the store borrow them.
+/// The bundle ids of the configured apps, at fixed addresses: store calls borrow them.
 struct ApplicationNames: ~Copyable {
     private let bytes: UnsafeMutableRawBufferPointer
     private let names: [UnsafeRawBufferPointer]

@@ -9,19 +9,19 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case hold
         /// A registration.
         case register
-        /// A tombstone of the registrations topic, for the activity and for the device of that name, in one app.
+        /// A tombstone of the registrations topic: for the activity and for the device of that name, in one app.
         case unregisterActivity
         case unregisterDevice
-        /// The activity hears how a command ended.
+        /// Tells the activity's hash how a command ended.
         case settle
-        /// The device hears that a held start is over, or that a push-to-start token is dead.
+        /// Tells the device's hash that a held start is over, or that a push-to-start token is dead.
         case settleDevice
         /// APNs limits the activity's token, so its spacing grows. The command itself goes on.
         case limit
         /// A start that drew on its device's budget and was not sent refunds the draw.
         case refundStart
 
-        /// The reply is the next step of the record. A tombstone has several calls and is counted once, by itself.
+        /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.
         var isAwaited: Bool {
             switch self {
             case .address, .admit, .hold, .register, .limit: true
@@ -46,10 +46,6 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     /// - Returns: nil if the core makes no such tag.
     package init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
-        self.init(
-            purpose,
-            application: UInt16(truncatingIfNeeded: tag >> 32),
-            record: UInt32(truncatingIfNeeded: tag)
-        )
+        self.init(purpose, application: UInt16(truncatingIfNeeded: tag >> 32), record: UInt32(truncatingIfNeeded: tag))
     }
 }
