@@ -80,7 +80,7 @@ lint-deps:
 # Constants stand in the scripts of Redis as @NAME@; any number will do for the syntax.
 lint: lint-deps ## Check the formatting, the syntax of the Lua scripts, the lengths of lines, files and functions
 	swift format lint --strict --parallel --recursive $(FORMATTED)
-	@find Sources -name '*.lua' | while read -r file; do \
+	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
 	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
 	.ci/lengths --self-test
 	.ci/lengths

@@ -24,7 +24,7 @@ public final class ActivityStore {
     /// - Parameter handler: held weakly.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
-            StoreSession(callsMax: configuration.outstandingCallsMax, handler: handler)
+            StoreSession(configuration: $0, handler: handler)
         }
     }
 

@@ -6,7 +6,7 @@ import Redis
 ///
 /// | bytes | of an update or an end | of a settlement |
 /// | --- | --- | --- |
-/// | 1–13 | its version, as ``StoredVersion`` writes it | likewise; zeros without one |
+/// | 1–13 | its version, as ``StoredVersion`` writes it | likewise |
 /// | 14 | its pace: the number of the argument | likewise, of a 429; else 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
@@ -59,6 +59,8 @@ struct CallBatch: ~Copyable {
         arguments.deallocate()
         paces.deallocate()
     }
+
+    var isFull: Bool { count == capacity }
 
     /// Whether there is room for a call with this pace; if not, `write` and `removeAll` make room.
     func takes(_ pace: Policy.Pace) -> Bool {

@@ -8,6 +8,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// Settles held starts of devices, and refunds starts.
     case settle
 
+    /// By their raw values. Made once: to write all constants into them takes milliseconds, which no lane may spend at a reconnect.
+    static let bodies = allCases.map(\.body)
+
     /// The script, with its named constants in place.
     var body: String {
         let resource =

@@ -47,7 +47,7 @@ extension StoreSession {
     private func collected(_ call: SessionCall, on connection: RedisConnection) {
         calls.append(call)
         connection.appendCall(isWritten: false)
-        if batch.count == connection.configuration.callsPerCommandMax { flush(on: connection) }
+        if batch.isFull { flush(on: connection) }
     }
 
     private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {

@@ -15,19 +15,20 @@ struct SessionCall: BitwiseCopyable {
 /// The store's side of one connection: writes calls of the scripts, collects those that can leave as one command, and reads the replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
-    let scripts = StoreScript.allCases.map(\.body)
+    var scripts: [String] { StoreScript.bodies }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<SessionCall>
     /// Calls that were issued and have not been written; they are the newest of ``calls``.
-    var batch = CallBatch(capacity: CallBatch.callsMax)
+    var batch: CallBatch
     /// Where the token of a reply is unpacked.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
     /// - Parameters:
-    ///   - callsMax: calls that the connection lets be outstanding.
+    ///   - configuration: of the connection; it limits the outstanding calls and those of one command.
     ///   - handler: held weakly.
-    init(callsMax: Int, handler: (any ActivityStoreHandler)?) {
-        calls = CallQueue(capacity: callsMax)
+    init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
+        calls = CallQueue(capacity: configuration.outstandingCallsMax)
+        batch = CallBatch(capacity: configuration.callsPerCommandMax)
         self.handler = handler
     }
 

@@ -1,7 +1,7 @@
 /// What is said over a connection: the scripts, the calls that are collected for one command, and the meaning of the replies.
 ///
 /// A connection has one session, and calls it on the connection's thread. Every call that a session has announced by
-/// ``RedisConnection/appendCall(batchCount:)`` ends in exactly one reply or one failure, in the order of the calls.
+/// ``RedisConnection/appendCall(isWritten:)`` ends in exactly one reply or one failure, in the order of the calls.
 public protocol RedisSession: AnyObject {
     /// The bodies of the scripts, which the connection loads before it is ready. Calls name a script by its place in this list.
     var scripts: [String] { get }

@@ -148,13 +148,16 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// A command has come to an activity of which a rider waits for its carrier.
+    /// A command has come to an activity of which a rider waits for its carrier. A late command may ride itself by now: its carrier then
+    /// takes the newer of the two alerts.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,
             records.isNewer(record, than: rider)
         else { return }
-        supersede(activities[activity].riderAwaitingCarrier.take(), by: record, now: now)
+        _ = activities[activity].riderAwaitingCarrier.take()
+        let carrier = records[record].riderLink.carrier
+        supersede(rider, by: carrier == .max ? record : carrier, now: now)
     }
 
     mutating func finishOverdueRider(of activity: UInt32, now: Moment) {

@@ -33,7 +33,7 @@ final class Cluster {
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private weak var handler: (any RedisHandler)?
-    private let makeSession: () -> any RedisSession
+    private let makeSession: (RedisConfiguration) -> any RedisSession
     private let lookup: SlotMapLookup
 
     /// A place that is nil is free. Places do not move: the slots and the asked keys name them.
@@ -54,12 +54,12 @@ final class Cluster {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called once for each server.
+    ///   - makeSession: called once for each server, with its connection's configuration.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
         handler: any RedisHandler,
-        makeSession: @escaping () -> any RedisSession
+        makeSession: @escaping (RedisConfiguration) -> any RedisSession
     ) {
         precondition(configuration.url.database == 0, "a cluster has one database")
         self.loop = loop
@@ -144,7 +144,7 @@ final class Cluster {
         let connection = RedisConnection(
             loop: loop,
             configuration: own,
-            session: makeSession(),
+            session: makeSession(own),
             handler: handler,
             owner: self
         )

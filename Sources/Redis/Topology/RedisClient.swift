@@ -15,16 +15,17 @@ public final class RedisClient {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called once for each server that is connected to; each call of a server goes over its session.
+    ///   - makeSession: called with each connection's configuration, once for each server that is connected to; each call of a server
+    ///     goes over its session.
     public init(
         loop: EventLoop,
         configuration: RedisConfiguration,
         handler: any RedisHandler,
-        makeSession: @escaping () -> any RedisSession
+        makeSession: @escaping (RedisConfiguration) -> any RedisSession
     ) {
         switch configuration.topology {
         case .single:
-            let session = makeSession()
+            let session = makeSession(configuration)
             kind = .single(
                 RedisConnection(loop: loop, configuration: configuration, session: session, handler: handler)
             )
@@ -34,7 +35,7 @@ public final class RedisClient {
             let connection = RedisConnection(
                 loop: loop,
                 configuration: configuration,
-                session: makeSession(),
+                session: makeSession(configuration),
                 handler: handler,
                 owner: owner
             )

@@ -28,7 +28,8 @@ import Testing
             core.acknowledgeSettlements()
             #expect(core.waiting == ["register \(activity)"])
             let call = try core.called
-            #expect(call.subject.identifier == Array("d".utf8) && call.after?.activity == Array(activity.utf8))
+            #expect(call.subject.kind == .device && call.subject.identifier == Array("d".utf8))
+            #expect(call.after?.activity == Array(activity.utf8))
             #expect(call.registration?.token == Array(CoreHarness.token.utf8))
             #expect(call.registration?.registeredAtMilliseconds == TokenTests.startMilliseconds)
         }

@@ -66,6 +66,29 @@ import Testing
 
     // MARK: - Overtaken by a state that another worker admitted
 
+    /// The state that came for it has itself become the rider of a newer one by then.
+    @Test func aWaitingRiderGoesToTheCarrierOfARider() throws {
+        let core = CoreHarness()
+        core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
+        core.reply(.overtaken)
+        core.reply(.registered, held: .update(8))
+        core.receive(.alert(5))
+        core.receive(.start(7))
+        core.receive(.update(9))
+        core.reply(.overtaken)
+        core.acknowledgeAll()
+        core.reply(.registered, held: .update(8), toNewest: true)
+        core.receive(.update(10))
+        #expect(core.outcomes == ["u2 superseded", "u8 superseded", "u9 superseded"])
+        core.reply(.address)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes.last == "s7 accepted")
+        core.elapse(60_000)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(5)), "the newer of the two alerts")
+    }
+
     @Test func anOvertakenAlertWaitsForTheStateThatOvertookIt() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
