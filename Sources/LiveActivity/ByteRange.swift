@@ -27,7 +27,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
 
     /// The bytes in `record`, which must be the record that the range was taken from, or a copy of it.
     /// Of an absent range: no bytes.
-    @inlinable
+    @inlinable @inline(__always)
     public func bytes(in record: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         if isAbsent { return UnsafeRawBufferPointer(start: nil, count: 0) }
         precondition(end <= record.count, "a range is read from the record it was taken from")
