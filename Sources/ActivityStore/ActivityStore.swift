@@ -70,6 +70,7 @@ extension RedisError {
     /// What the error means to the caller. A slot or a script that is elsewhere, or has to be loaded again, is no refusal.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
+        if isUnexplained { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered
         default: return .busy

@@ -96,7 +96,7 @@ extension StoreSession {
             failed(error)
             if error.endsConnection { connection.lose(error) }
         case .malformedContent:
-            failed(RedisError(.unknown, "what Redis holds under a key is not what Causeway writes"))
+            failed(RedisError(.foreignValue))
         case .violation:
             let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
             failed(error)

@@ -32,9 +32,13 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user may not do this.
         case noPermission
         case transactionAborted
+        /// It belongs to a cluster, and is used as if it stood alone: keys of one command are in different slots.
+        case clusterEnabled
+        /// What it holds under the key is not what the scripts write. The only error that is proven to be the call's own.
+        case foreignValue
         /// Its version is one that the scripts do not run on.
         case tooOld
-        /// Any other error, such as a fault in a script.
+        /// Any other error. Nobody knows whether it passes, so nothing may be concluded from it.
         case unknown
         // What happens to the connection.
         /// The host has no address.
@@ -58,12 +62,15 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// The same call can succeed later, on this connection or the next. The scripts stand repetition, so a call whose fate is
-    /// not known counts here.
-    public var isRetriable: Bool {
+    /// The same call can succeed later, on this connection or the next: true unless the error is proven to be the call's own. The scripts
+    /// stand repetition, so a call whose fate is not known counts here.
+    public var isRetriable: Bool { code != .foreignValue }
+
+    /// The server's text says nothing that Causeway knows: whether and when the error passes is open, and others may succeed meanwhile.
+    public var isUnexplained: Bool {
         switch code {
-        case .unknown, .transactionAborted: false
-        default: true
+        case .unknown, .transactionAborted, .clusterEnabled: true
+        default: false
         }
     }
 
@@ -71,7 +78,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     public var needsOperator: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .tooOld,
-            .unknown, .protocolViolation, .transactionAborted:
+            .unknown, .protocolViolation, .transactionAborted, .clusterEnabled, .foreignValue:
             true
         default: false
         }
@@ -89,23 +96,40 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Reads an error reply: its first word says what it is.
+    /// Reads an error reply: its first word says what it is. Redis 5 and 6 wrap what a command of a script was answered, as in
+    /// `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`: then a word behind a colon says it.
     public init(reply text: UnsafeRawBufferPointer) {
-        let word = text.prefix { $0 != UInt8(ascii: " ") }
-        let code = Self.codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?
-            .code
-        if let code {
-            self.init(code)
-        } else {
-            self.init(.unknown, "Redis answered: \(Self.excerpt(text))")
+        let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
+        var code = words.first.flatMap { Self.code(of: $0) }
+        for (before, word) in zip(words, words.dropFirst()) where code == nil && before.last == UInt8(ascii: ":") {
+            code = Self.code(of: word.first == UInt8(ascii: "-") ? word.dropFirst() : word)
+        }
+        if code == nil { code = Self.sentences.first { text.contains($0.part.bytes) }?.code }
+        switch code {
+        case nil, .unknown?, .foreignValue?: self.init(code ?? .unknown, "Redis answered: \(Self.excerpt(text))")
+        case let code?: self.init(code)
         }
     }
+
+    private static func code(of word: Slice<UnsafeRawBufferPointer>) -> Code? {
+        codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
+    }
+
+    /// Words of an error that are looked at; what matters stands in front.
+    private static let wordsMax = 32
+
+    /// Errors that begin with `ERR` in some version or other.
+    private static let sentences: [(part: StaticString, code: Code)] = [
+        ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
+        ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),
+    ]
 
     private static let codes: [(word: StaticString, code: Code)] = [
         ("LOADING", .loading), ("READONLY", .readOnly), ("MASTERDOWN", .masterDown), ("CLUSTERDOWN", .clusterDown),
         ("MOVED", .moved), ("ASK", .ask), ("TRYAGAIN", .tryAgain), ("NOSCRIPT", .noScript), ("OOM", .outOfMemory),
         ("BUSY", .busy), ("MISCONF", .misconfigured), ("NOREPLICAS", .noReplicas), ("NOAUTH", .noAuthentication),
         ("WRONGPASS", .wrongPassword), ("NOPERM", .noPermission), ("EXECABORT", .transactionAborted),
+        ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
     /// Enough of a server's text to see what it means, without the arguments that some errors repeat.
@@ -135,6 +159,8 @@ extension RedisError.Code {
         case .wrongPassword: "Redis refuses the user or password"
         case .noPermission: "the Redis user lacks a permission"
         case .transactionAborted: "Redis aborted a transaction"
+        case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
+        case .foreignValue: "what Redis holds under a key is not what Causeway writes"
         case .tooOld: "Redis is older than version \(RedisConnection.majorVersionLeast)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"

@@ -57,10 +57,12 @@ extension RedisConnection {
                 handler?.redisWarns(.versionUnknown(refusal))
             } else {
                 guard reply.kind == .string else { return lose(RedisError(.protocolViolation)) }
-                if let version = Self.majorVersion(reply.bytes) {
+                let information = ServerInformation(reply.bytes)
+                if let version = information.majorVersion {
                     guard version >= Self.majorVersionLeast else { return lose(RedisError(.tooOld)) }
                     serverTakesFlags = version >= 7
                 }
+                guard configuration.topology.takes(information) else { return lose(RedisError(.clusterEnabled)) }
             }
             // The handler may have closed the connection.
             if state == .handshaking { loadScripts() }
@@ -90,16 +92,6 @@ extension RedisConnection {
         } else {
             handler?.redisWarns(.evictionPolicyUnknown(RedisError(.unknown, "the server has no maxmemory-policy")))
         }
-    }
-
-    /// From the line `redis_version:7.0.15`.
-    static func majorVersion(_ information: UnsafeRawBufferPointer) -> Int? {
-        let name: StaticString = "redis_version:"
-        for line in information.split(separator: 0x0A) where line.starts(with: name.bytes) {
-            let digits = line.dropFirst(name.utf8CodeUnitCount).prefix { (0x30...0x39).contains($0) }
-            return Decimal.parse(UnsafeRawBufferPointer(rebasing: digits)).flatMap { Int(exactly: $0) }
-        }
-        return nil
     }
 
     /// Writes a command of the connection's own.

@@ -188,7 +188,7 @@ import Testing
         #expect(lane.turn { lane.store.outstandingCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> StoreCaller.Event in
-                [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .unknown) : .admitted(tag, OwnedReply(.noToken))
+                [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
             }
         #expect(lane.events == expected)
         #expect(lane.reasons.dropFirst().first?.contains("WRONGTYPE") == true)

@@ -75,7 +75,7 @@ import Testing
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
         #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == [.failed(1, .admit, .unknown), .settled(2, false)])
+        #expect(lane.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
         lane.store.close()
     }
 

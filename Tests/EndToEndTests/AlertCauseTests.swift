@@ -37,6 +37,47 @@ struct AlertCauseTests {
         }
     }
 
+    /// Redis is out of memory, until it has some again: commands wait for it, and are carried then.
+    @Test func redisAnswersWithErrors() async throws {
+        try await withAlerts { run, history in
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            history.addQuiet(try run.awaitState("no error") { $0.isWell }, minutes: 15)
+            try run.stage.tellRedis("CONFIG SET maxmemory 1")
+            try traffic.sendWithoutWaiting()
+            // Each reading has more than the one before: the call is made again and again.
+            var seen = 0.0
+            for _ in 0..<10 {
+                let refused = try run.awaitState("another error") {
+                    ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seen
+                }
+                seen = refused.sum("causeway_redis_errors_total") ?? 0
+                history.add(refused, minutes: 1)
+            }
+            history.expect(firing: "CausewayRedisErrors")
+            #expect(try run.findings().contains("CausewayRedisErrors"))
+            #expect(try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains("redis-error"))
+            try run.stage.tellRedis("CONFIG SET maxmemory 0")
+            try traffic.awaitAll()
+        }
+    }
+
+    /// Commands for activities that no registration has named.
+    @Test func tokensThatNobodyKnows() async throws {
+        try await withAlerts { run, history in
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            history.addQuiet(try run.awaitState("a push") { $0.isWell }, minutes: 15)
+            try traffic.floodOnePartition(activities: 0..<60)
+            let held = try run.awaitState("held commands") {
+                $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
+            }
+            #expect(try run.findings().contains("CausewayTokensUnknown"))
+            history.add(held, minutes: 8, firing: "CausewayTokensUnknown")
+            history.addQuiet(held, minutes: 12)
+        }
+    }
+
     @Test func noBrokerIsThere() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("a broker, and partitions") { $0.isWell }

@@ -40,6 +40,8 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.first.set(.redisServersAway, to: 1) } == ["CausewayRedisServerAway"])
+        #expect(Self.alerts { $0.first.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
+        #expect(Self.alerts { $0.first.add(.redisErrors, 0) } == [])
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
         #expect(Self.alerts { $0.kafka.set(.partitionsStandingStill, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
@@ -53,6 +55,16 @@ struct DiagnosisTests {
             worker.first.add(.budgetDemotions, 0, 0, by: 100)
         }
         #expect(demoted == ["CausewayBudgetExhausted"])
+        let held = Self.alerts { worker in
+            worker.first.add(.outcomes, 0, 3, by: 30)
+            worker.second.add(.outcomes, 0, 0, by: 100)
+        }
+        #expect(held == ["CausewayTokensUnknown"])
+        let fewHeld = Self.alerts { worker in
+            worker.first.add(.outcomes, 0, 3, by: 30)
+            worker.second.add(.outcomes, 0, 0, by: 1_000)
+        }
+        #expect(fewHeld == [])
         let slow = Self.alerts { worker in
             for _ in 0..<100 { worker.first.observe(.freshness, 1, microseconds: 8_000_000) }
         }

@@ -15,7 +15,7 @@ enum Fixture {
                 .init(app: "match", environment: "production"), .init(app: "match", environment: "sandbox"),
                 .init(app: "ride", environment: "production"),
             ],
-            outcomes: ["accepted", "superseded", "failed"],
+            outcomes: ["accepted", "superseded", "failed", "held"],
             answers: AnswerTable(reasons: [
                 .init(documentedStatus: 0, text: ""), .init(documentedStatus: 0, text: ""),
                 .init(documentedStatus: 400, text: "BadDeviceToken"),
@@ -24,7 +24,7 @@ enum Fixture {
             ]),
             signers: [.init(team: "TEAM123456", keyIdentifier: "KEY1234567")],
             policies: ["default"],
-            redisErrors: ["moved", "outOfMemory", "other"],
+            redisErrors: ["moved", "outOfMemory", "unknown"],
             kafkaErrors: ["_TRANSPORT", "other"],
             build: .init(version: "1.2.3", librdkafka: "2.0.2", openssl: "3.0.22", hiredis: "0.14.1")
         )

@@ -111,13 +111,44 @@ import Testing
             ("MISCONF Redis is configured to save", .misconfigured, true), ("NOREPLICAS Not enough", .noReplicas, true),
             ("NOAUTH Authentication required.", .noAuthentication, true), ("WRONGPASS invalid", .wrongPassword, true),
             ("NOPERM this user has no permissions", .noPermission, true),
-            ("EXECABORT Transaction", .transactionAborted, false),
-            ("ERR unknown operation", .unknown, false), ("", .unknown, false), ("OOMX", .unknown, false),
+            ("EXECABORT Transaction", .transactionAborted, true), ("CROSSSLOT Keys in request", .clusterEnabled, true),
+            ("ERR unknown operation", .unknown, true), ("", .unknown, true), ("OOMX", .unknown, true),
+            ("WRONGTYPE Operation against a key", .foreignValue, false),
         ]
         for (text, code, isRetriable) in cases {
             let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }
             #expect(error.code == code, "\(text)")
             #expect(error.isRetriable == isRetriable, "\(text)")
+        }
+    }
+
+    /// The texts of Redis 5.0, 6.2, 7.0 and Valkey 8, as their sources have them.
+    @Test func `An error that wraps another is classified by what it wraps`() {
+        let running = "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
+        let cases: [(String, RedisError.Code)] = [
+            (running + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", .outOfMemory),
+            (running + "-READONLY You can't write against a read only replica.", .readOnly),
+            (running + "@user_script: 1: -LOADING Redis is loading the dataset in memory", .loading),
+            (running + "-MASTERDOWN Link with MASTER is down", .masterDown),
+            (running + "-CLUSTERDOWN The cluster is down", .clusterDown),
+            (running + "@user_script: 1: -MISCONF Redis is configured to save RDB snapshots", .misconfigured),
+            (running + "-NOREPLICAS Not enough good replicas to write.", .noReplicas),
+            (running + "WRONGTYPE Operation against a key holding the wrong kind of value", .foreignValue),
+            (running + "@user_script: 1: Script attempted execute a command while the cluster is down", .clusterDown),
+            (
+                running + "@user_script: 1: Lua script attempted to access a non local key in a cluster node",
+                .clusterEnabled
+            ),
+            ("@user_script: 175: -OOM command not allowed when used memory > 'maxmemory'.", .outOfMemory),
+            ("ERR The user executing the script can't run this command or subcommand script: f_2b", .noPermission),
+            ("OOM command not allowed when used memory > 'maxmemory'. script: f_2b, on @user_script:1.", .outOfMemory),
+            (running + "@user_script:12: attempt to index a nil value", .unknown),
+            (running + "@user_script: 1: Write commands not allowed after non deterministic commands.", .unknown),
+        ]
+        for (text, code) in cases {
+            let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }
+            #expect(error.code == code, "\(text)")
+            #expect(error.isRetriable == (code != .foreignValue), "\(text)")
         }
     }
 
@@ -134,6 +165,25 @@ import Testing
         ] as [(String, Int?)]
     )
     func `The server's version is found`(information: String, major: Int?) {
-        #expect(Array(information.utf8).withUnsafeBytes { RedisConnection.majorVersion($0) } == major)
+        #expect(Array(information.utf8).withUnsafeBytes { ServerInformation($0) }.majorVersion == major)
+    }
+
+    /// As Redis 5 to 7 and Valkey 8 say it.
+    @Test(
+        arguments: [
+            ("redis_version:6.2.6\r\nredis_mode:standalone\r\nrun_id:0a1b\r\n", false, "0a1b"),
+            ("redis_version:7.0.15\r\nredis_mode:cluster\r\nrun_id:ff\r\n", true, "ff"),
+            ("redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:cluster\r\n", true, nil),
+            ("", false, nil), ("run_id:\r\n", false, nil),
+        ] as [(String, Bool, String?)]
+    )
+    func `A server says whether it belongs to a cluster, and which of its starts this is`(
+        text: String,
+        isClusterEnabled: Bool,
+        runIdentifier: String?
+    ) {
+        let information = Array(text.utf8).withUnsafeBytes { ServerInformation($0) }
+        #expect(information.isClusterEnabled == isClusterEnabled)
+        #expect(information.runIdentifier == runIdentifier)
     }
 }

@@ -21,6 +21,7 @@ import Testing
             ("READONLY", .readOnly), ("MASTERDOWN", .masterDown), ("BUSY script", .busy), ("OOM", .outOfMemory),
             ("NOSCRIPT", .noScript), ("NOAUTH", .noAuthentication), ("NOREPLICAS", .noReplicas),
             ("MISCONF disk", .misconfigured), ("MOVED x y", .moved), ("ASK", .ask),
+            ("ERR fault in the script", .unknown), ("EXECABORT", .transactionAborted), ("CROSSSLOT", .clusterEnabled),
         ]
     )
     func `An error that passes is repeated to its end`(text: String, code: RedisError.Code) throws {
@@ -35,8 +36,8 @@ import Testing
         #expect(caller.repeated[code] ?? 0 >= 1 && caller.refused.isEmpty)
     }
 
-    @Test(arguments: [("ERR fault in the script", RedisError.Code.unknown), ("EXECABORT", .transactionAborted)])
-    func `An error that stays is not repeated`(text: String, code: RedisError.Code) throws {
+    @Test(arguments: [("WRONGTYPE Operation", RedisError.Code.foreignValue), ("MALFORMED value", .foreignValue)])
+    func `An error that is the call's own is not repeated`(text: String, code: RedisError.Code) throws {
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try caller(loop, node)

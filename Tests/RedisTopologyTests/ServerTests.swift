@@ -116,6 +116,18 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
+    /// Calls for several keys would fail with CROSSSLOT, and not before there is load.
+    @Test func `A cluster, though the configuration says a single server`() throws {
+        let server = try ServerProcess([
+            "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
+        ])
+        let caller = try caller("redis://\(server.location)", topology: .single)
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events.first == .lost(.clusterEnabled))
+        #expect(caller.reasons.first?.contains("redis.mode") == true)
+        #expect(!caller.client.isReady)
+    }
+
     // MARK: - What can happen to it
 
     @Test func `Everything forgotten, the scripts too, under load`() throws {

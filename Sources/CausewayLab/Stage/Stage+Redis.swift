@@ -38,8 +38,11 @@ extension Stage {
     }
 
     /// Everything in Redis is lost.
-    func wipeRedis() throws(LabError) {
-        guard Self.answer(port: redisPort, to: "FLUSHALL") == "+OK" else { throw LabError("Redis is not wiped") }
+    func wipeRedis() throws(LabError) { try tellRedis("FLUSHALL") }
+
+    /// Has Redis do what it confirms with no more than OK.
+    func tellRedis(_ command: String) throws(LabError) {
+        guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis does not \(command)") }
     }
 
     func redisKeys() throws(LabError) -> Int {

@@ -42,6 +42,7 @@ extension Lane: ActivityStoreHandler {
             note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
             refuse(tag, reason: error.reason)
         } else {
+            if error.needsOperator { note(.redisError, ["script": "\(script)", "reason": "\(error)"]) }
             delivery.storeFailed(tag: tag, failure, now: now)
         }
         requestTurnEnd()

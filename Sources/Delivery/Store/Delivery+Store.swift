@@ -32,6 +32,8 @@ extension Delivery {
         case .busy:
             storeQueue.pause(now: now)
             repeatCall(ticket)
+        case .unexplained:
+            if !endsUnrepeated(ticket) { storeQueue.setAside(ticket, now: now) }
         case .refused: refused(ticket, reason: reason, now: now)
         }
     }
@@ -42,9 +44,14 @@ extension Delivery {
     }
 
     private mutating func repeatCall(_ ticket: StoreTicket) {
-        // A draw may have been refunded already: one start too few is better than one too many.
-        if ticket.purpose == .refundStart { return acknowledge(ticket.record) }
-        storeQueue.append(ticket)
+        if !endsUnrepeated(ticket) { storeQueue.append(ticket) }
+    }
+
+    /// A refund is never repeated: the draw may have been refunded already, and one start too few is better than one too many.
+    private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
+        guard ticket.purpose == .refundStart else { return false }
+        acknowledge(ticket.record)
+        return true
     }
 
     /// No retry helps. A command fails with `reason`; a call that decides nothing is dropped.

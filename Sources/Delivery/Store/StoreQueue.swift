@@ -3,20 +3,41 @@ struct StoreQueue: ~Copyable {
     /// How long no call is made after the store refused one for a passing reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
+    /// How long a call that failed for a reason that nobody knows is set aside.
+    static var unexplainedPauseMilliseconds: Int64 { 1_000 }
+
     private var tickets: IndexQueue<StoreTicket>
     private var blockedUntilMilliseconds: Int64 = .min
+    /// Calls that are set aside, and until when: all of them for as long as the first.
+    private var aside: IndexQueue<StoreTicket>
+    private var asideUntilMilliseconds: Int64 = .max
 
     /// - Parameter limit: the most calls that can wait.
-    init(limit: Int) { tickets = IndexQueue(limit: limit) }
+    init(limit: Int) {
+        tickets = IndexQueue(limit: limit)
+        aside = IndexQueue(limit: limit)
+    }
 
-    /// When the pause ends, a monotonic time; nil if no call waits for it.
+    /// When a pause ends, a monotonic time; nil if no call waits for one.
     var dueMilliseconds: Int64? {
-        tickets.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
+        let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
+        let due = min(isBlocked ? blockedUntilMilliseconds : .max, asideUntilMilliseconds)
+        return due == .max ? nil : due
     }
 
     /// The next call to be made, or nil if there is none now.
-    func next(now: Moment) -> StoreTicket? {
-        blockedUntilMilliseconds <= now.monotonicMilliseconds ? tickets.first : nil
+    mutating func next(now: Moment) -> StoreTicket? {
+        if asideUntilMilliseconds <= now.monotonicMilliseconds {
+            asideUntilMilliseconds = .max
+            while let ticket = aside.popFirst() { tickets.append(ticket) }
+        }
+        return blockedUntilMilliseconds <= now.monotonicMilliseconds ? tickets.first : nil
+    }
+
+    /// The call is made again after a pause; others go on.
+    mutating func setAside(_ ticket: StoreTicket, now: Moment) {
+        if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
+        aside.append(ticket)
     }
 
     mutating func append(_ ticket: StoreTicket) { tickets.append(ticket) }

@@ -79,6 +79,8 @@ public enum StoreFailure: Sendable {
     case unanswered
     /// The server answered, and refuses for a reason that passes: the next call is likely to fail too.
     case busy
+    /// The server answered with an error that is not proven to be the call's own: it is repeated after a pause, and others are not held up.
+    case unexplained
     /// The call is refused, and a repetition does not help.
     case refused
 }

@@ -29,6 +29,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisLost
     case redisWarning
     case redisRefused
+    case redisError
 
     case apnsConnected
     case apnsAuthenticated

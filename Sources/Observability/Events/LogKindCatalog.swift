@@ -185,8 +185,16 @@ package enum LogKindCatalog {
             "redis-refused",
             .error,
             "Redis refused a call",
-            "A call that no repetition mends; its command fails, with a result.",
-            "Read `reason`: a missing permission, or keys of another program under the same names."
+            "What Redis holds under the key is not what Causeway writes; the command fails, with a result.",
+            "Read `reason`. Another program writes keys of the same names: give Causeway a database, or a Redis, of its own."
+        ),
+        line(
+            .redisError,
+            "redis-error",
+            .error,
+            "Redis answers with an error",
+            "A call was not carried out. It is made again until it is; nothing is concluded from it.",
+            "Read `reason`. OOM: give Redis memory. NOPERM: the user's rights. A text that is not explained here: report it."
         ),
     ]
 

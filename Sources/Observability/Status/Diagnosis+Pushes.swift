@@ -130,6 +130,21 @@ extension Diagnosis {
         return findings
     }
 
+    /// Commands whose activities have no token that is known; single ones overtake their registration.
+    private func heldShare(of app: String, _ index: Int) -> Finding? {
+        let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
+        guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldMin else { return nil }
+        let all = counts.reduce(0, +)
+        guard counts[outcome] * 5 > all else { return nil }
+        return Finding(
+            severity: .broken,
+            alert: "CausewayTokensUnknown",
+            sight: "\(Numeral.grouped(counts[outcome])) of \(Numeral.grouped(all)) commands of \(app) are held.",
+            meaning: "No token of their activities is known: their phones show nothing new until one registers.",
+            action: "See whether registrations are written for the same activities and the same app."
+        )
+    }
+
     private func records(of app: String, _ index: Int) -> [Finding] {
         var findings: [Finding] = []
         let freshness = window.histogram(.freshness, index)
@@ -146,6 +161,7 @@ extension Diagnosis {
                 )
             )
         }
+        if let held = heldShare(of: app, index) { findings.append(held) }
         // A budget that nothing was drawn on says nothing.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
             findings.append(

@@ -7,6 +7,8 @@ struct Diagnosis {
     static let busyMillionths: Int64 = 800_000
     /// Answers in the window before their shares mean something.
     static let answersMin: Int64 = 100
+    /// Held commands in the window before their share means something.
+    static let heldMin: Int64 = 20
 
     let labels: LabelSpace
     let window: MetricWindow
@@ -114,7 +116,7 @@ struct Diagnosis {
 
     private var redis: [Finding] {
         let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
-        guard away > 0 else { return serversAway }
+        guard away > 0 else { return serversAway + redisErrors }
         return [
             Finding(
                 severity: .broken,
@@ -125,7 +127,7 @@ struct Diagnosis {
                     "Nothing is sent without it, since it knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
                     "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen.",
-                kinds: [.redisLost, .redisRefused]
+                kinds: [.redisLost]
             )
         ]
     }
@@ -141,6 +143,31 @@ struct Diagnosis {
                 meaning: "Commands whose keys are there wait; the others go on.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
                 kinds: [.redisLost]
+            )
+        ]
+    }
+
+    /// Codes of `causeway_redis_errors_total` that do not pass by themselves.
+    static let redisErrorsThatStay: Set<String> = [
+        "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
+    ]
+
+    private var redisErrors: [Finding] {
+        let seen = labels.redisErrors.enumerated()
+            .compactMap { index, code -> String? in
+                guard Self.redisErrorsThatStay.contains(code), let count = window.count(.redisErrors, index), count > 0
+                else { return nil }
+                return "\(Numeral.grouped(count)) with \(code)"
+            }
+        guard !seen.isEmpty else { return [] }
+        return [
+            Finding(
+                severity: .broken,
+                alert: "CausewayRedisErrors",
+                sight: "Redis answers calls with errors: \(seen.joined(separator: ", ")).",
+                meaning: "The calls are made again until they succeed. Their commands wait; none is lost.",
+                action: "The event redis-error below has the text.",
+                kinds: [.redisError]
             )
         ]
     }

@@ -196,6 +196,17 @@ final class CoreHarness {
         collect()
     }
 
+    /// Redis answers the oldest call with an error that says nothing.
+    func failUnexplained() {
+        guard let call = calls.first else {
+            Issue.record("no call waits for a reply")
+            return
+        }
+        calls.removeFirst()
+        delivery.storeFailed(tag: call.tag, .unexplained, now: now)
+        collect()
+    }
+
     /// Redis refuses the oldest call.
     func refuse(_ reason: String) {
         guard let call = calls.first else {

@@ -136,6 +136,21 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
+    @Test func whatFailsForAnUnknownReasonIsMadeAgainAndHoldsUpNothingElse() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.failUnexplained()
+        #expect(core.waiting.isEmpty && core.committableOffset(core.registrations) == 0)
+        core.receive(CommandText.update(1, of: "b"))
+        #expect(core.waiting == ["admit b.u1"])
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+        core.elapse(1_000)
+        core.reply(.registered)
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
     @Test func aRefusedSettlementDoesNotHoldThePartition() {
         let core = CoreHarness()
         core.receive(.update(1))

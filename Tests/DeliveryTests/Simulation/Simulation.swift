@@ -273,7 +273,7 @@ final class Simulation {
             perform(entry.call, worker)
         }
         for entry in lost {
-            let failure = random.chance(300) ? StoreFailure.busy : .unanswered
+            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
             worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }

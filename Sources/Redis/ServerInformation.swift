@@ -1,0 +1,40 @@
+/// What a server says of itself in reply to `INFO server`.
+public struct ServerInformation: Sendable, Equatable {
+    /// From the line `redis_version:7.0.15`.
+    public private(set) var majorVersion: Int?
+    /// Different for each start of a server; nil if it is not told.
+    public private(set) var runIdentifier: String?
+    /// Keys are in slots, and a command's keys must be in one.
+    public private(set) var isClusterEnabled = false
+
+    private static let valueBytesMax = 64
+
+    init(_ text: UnsafeRawBufferPointer) {
+        for line in text.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D }) {
+            if let value = Self.value(of: "redis_version:", in: line) {
+                let digits = value.prefix { (0x30...0x39).contains($0) }
+                majorVersion = Decimal.parse(UnsafeRawBufferPointer(rebasing: digits)).flatMap { Int(exactly: $0) }
+            } else if let value = Self.value(of: "run_id:", in: line) {
+                runIdentifier = String(decoding: value, as: UTF8.self)
+            } else if let value = Self.value(of: "redis_mode:", in: line) ?? Self.value(of: "server_mode:", in: line) {
+                isClusterEnabled = value.elementsEqual("cluster".utf8)
+            }
+        }
+    }
+
+    private static func value(
+        of name: StaticString,
+        in line: Slice<UnsafeRawBufferPointer>
+    ) -> Slice<UnsafeRawBufferPointer>? {
+        guard line.starts(with: name.bytes) else { return nil }
+        let value = line.dropFirst(name.utf8CodeUnitCount)
+        return value.isEmpty || value.count > valueBytesMax ? nil : value
+    }
+}
+
+extension RedisTopology {
+    /// Whether a server that says so can be one of these.
+    func takes(_ server: ServerInformation) -> Bool {
+        if case .cluster = self { true } else { !server.isClusterEnabled }
+    }
+}
