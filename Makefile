@@ -18,6 +18,8 @@ DEMO ?=
 TEST ?=
 # What the fleet is like, and what happens to it: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
+# Which outages: make outage-test OUTAGE='--case apns-503'.
+OUTAGE ?=
 # Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
 REDIS_SERVER ?= redis-server
 # How long each fuzz target runs, and which targets.
@@ -31,7 +33,7 @@ SEEDS ?= 10000
 FIRST_SEED ?= 1
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis campaign sanitize lint-deps lint format fuzz bench bench-gated \
-    bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test image image-check clean
+    bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -114,6 +116,9 @@ fleet-deps: deps
 fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: five minutes
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
+
+outage-test: build ## Break everything that workers stand on, case by case; what is lost, old or twice fails
+	@.build/release/causeway-lab outage $(OUTAGE)
 
 chart-deps: deps
 	@.ci/packages python3-venv

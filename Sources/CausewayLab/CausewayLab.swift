@@ -20,7 +20,9 @@ struct CausewayLab: AsyncParsableCommand {
             Exit codes: 0 all went well; 1 it did not; 64 the command line is wrong.
             """,
         version: Release.version,
-        subcommands: [DemoCommand.self, SimulatorCommand.self, BrokerCommand.self, BacklogCommand.self]
+        subcommands: [
+            DemoCommand.self, SimulatorCommand.self, BrokerCommand.self, BacklogCommand.self, OutageCommand.self,
+        ]
     )
 
     private static let production = OtherProgram(

@@ -28,7 +28,7 @@ struct HelpTests {
         for command in Self.labCommands { #expect(lab.output.contains("\n  \(command) "), "\(command)") }
     }
 
-    private static let labCommands = ["demo", "simulator", "broker", "backlog"]
+    private static let labCommands = ["demo", "simulator", "broker", "backlog", "outage"]
 
     @Test(
         "Every command explains itself with an example",
@@ -70,6 +70,7 @@ struct HelpTests {
         arguments: [
             ["nonsense"], ["broker", "--topic", "a:0"], ["broker", "--partitions", "0"],
             ["simulator", "--port", "65536"], ["demo", "--followers", "0"], ["backlog", "--activities", "7"],
+            ["outage", "--case", "none"],
         ]
     )
     func labUsage(arguments: [String]) throws {

@@ -78,7 +78,7 @@ extension Stage {
     }
 
     /// The line that Redis answers a command with; nil if there is none.
-    private static func answer(port: UInt16, to command: String) -> String? {
+    static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         guard LoopbackPort.connect(descriptor, to: port) else { return nil }
@@ -93,7 +93,7 @@ extension Stage {
         return nil
     }
 
-    private static func program(_ name: String) -> String? {
+    static func program(_ name: String) -> String? {
         let directories = (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map(String.init)
         return (directories + ["/usr/bin", "/usr/local/bin"]).map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }

@@ -106,7 +106,7 @@ final class Stage {
         )
     }
 
-    private func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
+    func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
         let line = try child.firstLine(milliseconds: Self.startMilliseconds)
         guard let place = try? JSONDecoder().decode(type, from: Data(line.utf8)) else {
             throw child.failure("says what nobody understands (\(line))")

@@ -1,0 +1,4 @@
+extension OutageCase {
+    /// Every case there is.
+    static let all = ofAPNs + ofRedis
+}

@@ -1,0 +1,32 @@
+/// What a case's further expectations are held against.
+struct OutageFacts {
+    /// Outcomes that another one follows in good order.
+    private static let passing: Set<String> = ["held"]
+
+    var verdict: OutageVerdict
+    /// Of each command, in their order.
+    var outcomes: [String: [String]]
+    var invalidations: Int
+
+    /// In words; nil if it is met.
+    func whatBreaks(_ expectation: OutageExpectation) -> String? {
+        switch expectation {
+        case .freshness99(let app, let bound):
+            guard let measured = verdict.freshness99(of: app) else { return "\(app) had no push" }
+            return measured <= bound ? nil : "99 of 100 pushes of \(app) took \(measured) ms, not \(bound)"
+        case .never(let outcome):
+            let count = count(of: outcome)
+            return count == 0 ? nil : "\(count) commands came to \(outcome)"
+        case .outcome(let outcome, let wanted):
+            let count = count(of: outcome)
+            return count == wanted ? nil : "\(count) commands came to \(outcome), not \(wanted)"
+        case .invalidations(let wanted):
+            return invalidations == wanted ? nil : "\(invalidations) invalidations, not \(wanted)"
+        case .oneResultEach:
+            let again = outcomes.values.count { $0.count { !Self.passing.contains($0) } > 1 }
+            return again == 0 ? nil : "\(again) commands have two results"
+        }
+    }
+
+    private func count(of outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
+}

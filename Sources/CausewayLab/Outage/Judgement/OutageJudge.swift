@@ -1,0 +1,228 @@
+import LiveActivity
+
+/// Holds a history against the promises. It looks at nothing else, so the same history always has the same verdict.
+///
+/// - **lost**: an activity whose phone does not show its newest state that is not past its own expiration, or an alert that never rang,
+///   nor a newer one in its place, although it is not older than its bound.
+/// - **old**: a push accepted past its bound (``AgeBounds``), or after a newer one of its activity; likewise an alert after a newer one.
+/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` accounts for is counted apart.
+/// - **silence**: the time from a state to the push that brings it or a newer one.
+///
+/// Age counts from `aps.timestamp`. What has no effect by the rules (wrong commands, those after an end) is nobody's newest state.
+struct OutageJudge {
+    private let bounds: AgeBounds
+    private let crashes: [Crash]
+    private let endMilliseconds: Int64
+    private var verdict = OutageVerdict()
+
+    private init(bounds: AgeBounds, crashes: [Crash], endMilliseconds: Int64) {
+        self.bounds = bounds
+        self.crashes = crashes
+        self.endMilliseconds = endMilliseconds
+    }
+
+    static func verdict(
+        of history: OutageHistory,
+        bounds: AgeBounds = AgeBounds(),
+        crashes: [Crash] = []
+    ) -> OutageVerdict {
+        var judge = OutageJudge(bounds: bounds, crashes: crashes, endMilliseconds: history.endMilliseconds)
+        let commands = Dictionary(grouping: history.commands, by: \.activity)
+        let pushes = Dictionary(grouping: history.pushes, by: \.activity)
+        for activity in Set(commands.keys).union(pushes.keys).sorted() {
+            let record = ActivityRecord(
+                activity: activity,
+                commands: commands[activity] ?? [],
+                pushes: pushes[activity] ?? [],
+                screen: history.screens[activity]
+            )
+            judge.judge(record)
+        }
+        for app in judge.verdict.freshnessMilliseconds.keys { judge.verdict.freshnessMilliseconds[app]?.sort() }
+        return judge.verdict
+    }
+
+    private mutating func judge(_ record: ActivityRecord) {
+        lookForOld(record)
+        lookForRepeats(record)
+        lookForLostState(record)
+        lookForLostAlerts(record)
+        measureSilence(record)
+    }
+
+    // MARK: - Old
+
+    private mutating func lookForOld(_ record: ActivityRecord) {
+        var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
+        var hasEnded = false
+        for push in record.accepted {
+            guard let command = record.command(of: push) else {
+                verdict.old.append("\(record.activity): a push that no valid command asks for")
+                continue
+            }
+            verdict.freshnessMilliseconds[command.app, default: []]
+                .append(push.milliseconds - command.producedMilliseconds)
+            if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
+                verdict.old.append("\(record.activity): \(command.version.sequence) after a newer one")
+            }
+            lookAtAge(of: push, command, in: record)
+            if let alert = record.alert(of: push) {
+                if let newestAlert, alert.version < newestAlert.version {
+                    verdict.old.append("\(record.activity): the alert of \(alert.version.sequence) after a newer one")
+                } else {
+                    newestAlert = alert
+                }
+            }
+            hasEnded = hasEnded || push.effect == .ended
+            if newest.map({ $0.version < command.version }) ?? true { newest = command }
+        }
+    }
+
+    private mutating func lookAtAge(
+        of push: OutageHistory.Push,
+        _ command: OutageHistory.Command,
+        in record: ActivityRecord
+    ) {
+        if isPast(bounds.seconds(of: command.event), command, at: push.milliseconds) {
+            let age = (push.milliseconds - command.bornMilliseconds) / 1_000
+            verdict.old.append("\(record.activity): the \(command.event) \(command.version.sequence), \(age) s old")
+        }
+        guard command.event != .start, let alert = record.alert(of: push) else { return }
+        if isPast(bounds.alertSeconds, alert, at: push.milliseconds) {
+            let age = (push.milliseconds - alert.bornMilliseconds) / 1_000
+            verdict.old.append("\(record.activity): the alert of \(alert.version.sequence), \(age) s old")
+        }
+    }
+
+    private func isPast(_ seconds: Int64, _ command: OutageHistory.Command, at milliseconds: Int64) -> Bool {
+        milliseconds - command.bornMilliseconds > seconds * 1_000 + AgeBounds.slackMilliseconds
+    }
+
+    // MARK: - Twice
+
+    private mutating func lookForRepeats(_ record: ActivityRecord) {
+        let starts = record.reached.filter { $0.effect == .started }
+        for push in starts.dropFirst() {
+            verdict.twice.append(
+                "\(record.activity): started again after \(push.milliseconds - starts[0].milliseconds) ms"
+            )
+        }
+        var rang: [String: Int64] = [:]
+        for push in record.reached where push.effect != .started {
+            guard let alert = push.alert else { continue }
+            guard let first = rang[alert] else {
+                rang[alert] = push.milliseconds
+                continue
+            }
+            let text = "\(record.activity): \(alert) again after \(push.milliseconds - first) ms"
+            if crashes.contains(where: { $0.allowsAlert(first: first, again: push.milliseconds) }) {
+                verdict.repeatedAfterCrash.append(text)
+            } else {
+                verdict.twice.append(text)
+            }
+        }
+    }
+
+    // MARK: - Lost
+
+    private mutating func lookForLostState(_ record: ActivityRecord) {
+        guard let newest = record.newest, isRequired(newest), isBegun(record) else { return }
+        guard let screen = record.screen else {
+            if newest.event != .end { verdict.lost.append("\(record.activity): no phone has it") }
+            return
+        }
+        if screen.number != newest.version.sequence {
+            verdict.lost.append("\(record.activity): shows \(screen.number), not \(newest.version.sequence)")
+        } else if newest.event == .end, !screen.isOver {
+            verdict.lost.append("\(record.activity): has not ended")
+        }
+    }
+
+    /// Whether the promises still ask for it when the screens are looked at.
+    private func isRequired(_ command: OutageHistory.Command) -> Bool {
+        if let expires = command.expiresMilliseconds, expires <= endMilliseconds { return false }
+        return !isPast(bounds.seconds(of: command.event), command, at: endMilliseconds)
+    }
+
+    /// Whether a phone has to have the activity: its app began it, or its start had to come.
+    private func isBegun(_ record: ActivityRecord) -> Bool {
+        guard record.screen == nil, let start = record.commands.first(where: { $0.event == .start }) else {
+            return true
+        }
+        return isRequired(start)
+    }
+
+    private mutating func lookForLostAlerts(_ record: ActivityRecord) {
+        guard record.screen != nil else { return }
+        let newestRung = record.reached.compactMap { record.alert(of: $0)?.version }.max()
+        for command in record.effective where command.alert != nil && command.event != .start {
+            guard isRequired(command), !isPast(bounds.alertSeconds, command, at: endMilliseconds) else { continue }
+            if newestRung.map({ $0 < command.version }) ?? true {
+                verdict.lost.append("\(record.activity): the alert of \(command.version.sequence) never rang")
+            }
+        }
+    }
+
+    // MARK: - Silence
+
+    private mutating func measureSilence(_ record: ActivityRecord) {
+        var reached: [(version: Version, milliseconds: Int64)] = []
+        for push in record.reached {
+            guard let version = record.command(of: push)?.version else { continue }
+            if reached.last.map({ $0.version < version }) ?? true { reached.append((version, push.milliseconds)) }
+        }
+        for command in record.effective {
+            let shown = reached.first { $0.version >= command.version }?.milliseconds
+            // What was never shown counts only if it had to be.
+            guard shown != nil || (isRequired(command) && isBegun(record) && isShowable(record)) else { continue }
+            let silence = (shown ?? endMilliseconds) - command.producedMilliseconds
+            verdict.longestSilenceMilliseconds = max(verdict.longestSilenceMilliseconds, silence)
+        }
+    }
+
+    /// Whether there is anything that the newest state could change on the phone.
+    private func isShowable(_ record: ActivityRecord) -> Bool { record.screen != nil || record.newest?.event != .end }
+}
+
+/// What belongs to one activity.
+private struct ActivityRecord {
+    let activity: String
+    /// Those that are valid, the oldest version first.
+    let commands: [OutageHistory.Command]
+    /// Of these, those that count: nothing after an end.
+    let effective: ArraySlice<OutageHistory.Command>
+    /// Pushes that APNs accepted or that reached the phone, in their order.
+    let accepted: [OutageHistory.Push]
+    let screen: OutageHistory.Screen?
+    private let byState: [String: OutageHistory.Command]
+    private let byAlert: [String: OutageHistory.Command]
+
+    init(
+        activity: String,
+        commands: [OutageHistory.Command],
+        pushes: [OutageHistory.Push],
+        screen: OutageHistory.Screen?
+    ) {
+        self.activity = activity
+        self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
+        let end = self.commands.firstIndex { $0.event == .end }
+        effective = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
+        accepted =
+            pushes.filter { $0.status == 200 || $0.effect != nil }.sorted { $0.milliseconds < $1.milliseconds }
+        self.screen = screen
+        byState = Dictionary(self.commands.map { ($0.state, $0) }, uniquingKeysWith: { first, _ in first })
+        let ringing = self.commands.compactMap { command in command.alert.map { ($0, command) } }
+        byAlert = Dictionary(ringing, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Pushes that a phone has taken.
+    var reached: [OutageHistory.Push] {
+        accepted.filter { [.started, .shown, .ended].contains($0.effect) }
+    }
+
+    var newest: OutageHistory.Command? { effective.last }
+
+    func command(of push: OutageHistory.Push) -> OutageHistory.Command? { push.state.flatMap { byState[$0] } }
+
+    func alert(of push: OutageHistory.Push) -> OutageHistory.Command? { push.alert.flatMap { byAlert[$0] } }
+}

@@ -1,0 +1,42 @@
+import CausewayCommandLine
+
+/// What is told of one case, and of all.
+struct OutageReport {
+    private static let examplesMax = 5
+
+    var name: String
+    var verdict: OutageVerdict
+    /// What the case asked for beside lost, old and twice, and did not get, in words.
+    var broken: [String]
+
+    var isGood: Bool { verdict.isGood && broken.isEmpty }
+
+    /// One line, and under it what broke a promise.
+    var text: String {
+        let silence = Numeral.seconds(milliseconds: verdict.longestSilenceMilliseconds)
+        let line =
+            "\(isGood ? "ok    " : "BROKEN") \(name): lost \(verdict.lost.count), old \(verdict.old.count), "
+            + "twice \(verdict.twice.count), longest silence \(silence), "
+            + "repeated after a crash \(verdict.repeatedAfterCrash.count)"
+        let findings =
+            examples("lost", verdict.lost) + examples("old", verdict.old) + examples("twice", verdict.twice)
+            + broken.map { "         \($0)" }
+        return ([line] + findings).joined(separator: "\n")
+    }
+
+    private func examples(_ what: String, _ findings: [String]) -> [String] {
+        let rest = findings.count - Self.examplesMax
+        return findings.prefix(Self.examplesMax).map { "         \(what): \($0)" }
+            + (rest > 0 ? ["         \(what): and \(rest) more"] : [])
+    }
+
+    /// The last line.
+    static func summary(of reports: [OutageReport]) -> String {
+        func sum(_ list: KeyPath<OutageVerdict, [String]>) -> Int {
+            reports.reduce(0) { $0 + $1.verdict[keyPath: list].count }
+        }
+        let others = reports.reduce(0) { $0 + $1.broken.count }
+        return "\(reports.count) cases: lost \(sum(\.lost)), old \(sum(\.old)), twice \(sum(\.twice))"
+            + (others > 0 ? "; \(others) other expectations broken" : "")
+    }
+}

@@ -1,0 +1,118 @@
+import APNsSimulator
+import CausewayCommandLine
+import Kafka
+import LiveActivity
+
+/// Writes the commands of an app as time goes on, and keeps what it has written.
+struct OutageFeed {
+    private static let far: Int64 = 4_102_444_800
+
+    let app: OutageApp
+    private(set) var commands: [OutageHistory.Command] = []
+    /// How many commands each activity has.
+    private var counts: [UInt64]
+    private var next = 0
+    private(set) var isOver = false
+
+    init(app: OutageApp) {
+        self.app = app
+        counts = Array(repeating: 0, count: app.activities)
+    }
+
+    /// Writes what is due. Activities take turns, evenly spread over the period.
+    ///
+    /// - Parameter elapsedMilliseconds: since the first command.
+    mutating func advance(to elapsedMilliseconds: Int64, _ wire: CommandWire) throws(LabError) {
+        guard !isOver else { return }
+        let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
+        let due = Int(rounds * Int64(app.activities) / app.periodMilliseconds)
+        while next < due {
+            let index = next % app.activities
+            try write(isStart(index) ? .start : .update, index, wire)
+            next += 1
+        }
+        guard elapsedMilliseconds >= app.durationMilliseconds else { return }
+        for index in 0..<app.activities {
+            let ends = app.endEvery > 0 && index % app.endEvery == 0
+            try write(isStart(index) ? .start : ends ? .end : .update, index, wire)
+        }
+        isOver = true
+    }
+
+    private func isStart(_ index: Int) -> Bool { counts[index] == 0 && index < app.startedByPush }
+
+    private mutating func write(_ event: Event, _ index: Int, _ wire: CommandWire) throws(LabError) {
+        counts[index] += 1
+        let now = Clock.wallMilliseconds
+        let command = self.command(event, index, nowMilliseconds: now)
+        commands.append(command)
+        try produce(record(of: command, index), key: command.activity, wire)
+    }
+
+    private func command(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
+        let number = counts[index]
+        let isFar = number == app.futureNumber
+        let timestamp = isFar ? Self.far : nowMilliseconds / 1_000 - app.ageSeconds
+        let activity = app.activity(index)
+        let rings = event == .start || (Int(number) + index) % app.alertEvery == 0
+        return OutageHistory.Command(
+            app: app.name,
+            activity: activity,
+            event: event,
+            version: Version(timestamp: timestamp, sequence: number),
+            alert: rings ? "Alert \(number) of \(activity)" : nil,
+            state: Self.state(activity, number).withUnsafeBytes { Digest.hexadecimal($0) },
+            producedMilliseconds: nowMilliseconds,
+            isValid: !isFar
+        )
+    }
+
+    /// The content state by which a phone and the push log name the command.
+    static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
+        JSONWriter.object { json in
+            json.member("activity", activity)
+            json.member("number", Int(number))
+        }
+    }
+
+    private func record(of command: OutageHistory.Command, _ index: Int) -> [UInt8] {
+        JSONWriter.object { json in
+            json.member("id", "\(command.activity)/\(command.version.sequence)")
+            json.member("app", app.bundleIdentifier)
+            json.member("activity", command.activity)
+            if command.event == .start { json.member("device", app.device(of: index)) }
+            json.member("sequence", Int(command.version.sequence))
+            json.member("aps") { json in
+                json.member("event", "\(command.event.name)")
+                json.member("timestamp", Int(command.version.timestamp))
+                json.member("content-state", verbatim: Self.state(command.activity, command.version.sequence))
+                if command.event == .start {
+                    json.member("attributes-type", OutageService.attributesType)
+                    json.member("attributes") { $0.member("activity", command.activity) }
+                }
+                if let alert = command.alert {
+                    json.member("alert") { json in
+                        json.member("title", alert)
+                        json.member("body", "Something happened")
+                    }
+                }
+            }
+        }
+    }
+
+    private func produce(_ value: [UInt8], key: String, _ wire: CommandWire) throws(LabError) {
+        var key = key
+        let outcome = value.withUnsafeBytes { value in
+            key.withUTF8 { key in
+                wire.producer.produce(
+                    topic: wire.commands,
+                    key: UnsafeRawBufferPointer(key),
+                    value: value,
+                    opaque: 0
+                )
+            }
+        }
+        if case .queued = outcome { return }
+        throw LabError("a command could not be produced: \(outcome)")
+    }
+}

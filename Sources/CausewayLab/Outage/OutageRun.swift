@@ -1,0 +1,180 @@
+import CausewayCommandLine
+import Glibc
+import Kafka
+
+/// Plays one case: one thread writes its commands, brings its troubles about, carries registrations, reads results, and waits until all
+/// phones are right or the case's patience is over.
+final class OutageRun {
+    private static let turnMicroseconds: UInt32 = 10_000
+    private static let carryMilliseconds: Int64 = 100
+    private static let lookMilliseconds: Int64 = 1_000
+    /// What comes twice comes soon: the phones are watched for so long after they are right.
+    private static let quietMilliseconds: Int64 = 3_000
+    private static let startMilliseconds: Int64 = 60_000
+
+    private let outage: OutageCase
+    private let stage: OutageStage
+    private let interruption: Interruption
+    private let wire: CommandWire
+    private let outcomes: OutageOutcomes
+    private var feeds: [OutageFeed]
+    private var troubles: ArraySlice<Trouble>
+    private var history = OutageHistory()
+    private var areRegistrationsHeld = false
+    private var nextCarryMilliseconds: Int64 = 0
+    /// When the first command was due, on the clock of the records.
+    private var beganMilliseconds: Int64 = 0
+
+    /// - Parameter stage: started.
+    init(_ outage: OutageCase, on stage: OutageStage, interruption: Interruption) throws(LabError) {
+        self.outage = outage
+        self.stage = stage
+        self.interruption = interruption
+        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
+        outcomes = try OutageOutcomes(bootstrapServers: stage.base.bootstrapServers)
+        feeds = outage.apps.map(OutageFeed.init)
+        troubles = outage.troubles[...]
+    }
+
+    func run() throws(LabError) -> OutageReport {
+        defer {
+            outcomes.close()
+            wire.close()
+        }
+        try settleIn()
+        try play()
+        try awaitRightPhones()
+        var broken: [String] = []
+        do throws(LabError) {
+            try stage.stopWorkers()
+        } catch {
+            broken.append("\(error)")
+        }
+        while try outcomes.drain() {}
+        try observe()
+        return OutageReport(
+            name: outage.name,
+            verdict: verdict,
+            broken: broken + brokenExpectations
+        )
+    }
+
+    // MARK: - Before the first command
+
+    /// All tokens are registered, as far as there is a worker that could.
+    private func settleIn() throws(LabError) {
+        if outage.workers.startFirst { try stage.startWorkers() }
+        let deadline = Clock.milliseconds + Self.startMilliseconds
+        while true {
+            try turn()
+            let carried = try carryRegistrations()
+            let registered = try outage.workers.startFirst ? stage.redis.keys() : carried
+            if carried >= expectedRegistrations, registered >= expectedRegistrations { return }
+            guard Clock.milliseconds < deadline else {
+                throw LabError("only \(registered) of \(expectedRegistrations) tokens are registered")
+            }
+        }
+    }
+
+    /// A push-to-start token of each phone, and a token of each activity that its app has begun.
+    private var expectedRegistrations: Int {
+        outage.apps.reduce(0) { sum, app in
+            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
+        }
+    }
+
+    private func carryRegistrations() throws(LabError) -> Int {
+        var sum = 0
+        for service in stage.services { sum += try service.carryRegistrations(to: wire) }
+        return sum
+    }
+
+    // MARK: - Playing
+
+    private func play() throws(LabError) {
+        let began = Clock.milliseconds
+        beganMilliseconds = Clock.wallMilliseconds
+        while !(troubles.isEmpty && feeds.allSatisfy(\.isOver)) {
+            let elapsed = Clock.milliseconds - began
+            for index in feeds.indices { try feeds[index].advance(to: elapsed, wire) }
+            if let trouble = troubles.first, elapsed >= trouble.milliseconds {
+                troubles.removeFirst()
+                try bring(about: trouble.kind)
+            }
+            try turn()
+        }
+    }
+
+    private func bring(about kind: Trouble.Kind) throws(LabError) {
+        switch kind {
+        case .rotateTokens: areRegistrationsHeld = true
+        case .releaseTokens: areRegistrationsHeld = false
+        default: break
+        }
+        try stage.bring(about: kind)
+    }
+
+    private func turn() throws(LabError) {
+        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
+        try stage.check()
+        wire.takeReports()
+        try outcomes.drain()
+        if !areRegistrationsHeld, Clock.milliseconds >= nextCarryMilliseconds {
+            nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
+            _ = try carryRegistrations()
+        }
+        usleep(Self.turnMicroseconds)
+    }
+
+    /// Gives up when the patience is over: the verdict then says what is missing.
+    private func awaitRightPhones() throws(LabError) {
+        let deadline = Clock.milliseconds + outage.patienceMilliseconds
+        var (rightSince, nextLook): (Int64?, Int64) = (nil, 0)
+        while Clock.milliseconds < deadline {
+            try turn()
+            guard Clock.milliseconds >= nextLook else { continue }
+            nextLook = Clock.milliseconds + Self.lookMilliseconds
+            try observe()
+            guard verdict.lost.isEmpty else {
+                rightSince = nil
+                continue
+            }
+            let since = rightSince ?? Clock.milliseconds
+            rightSince = since
+            if Clock.milliseconds - since >= Self.quietMilliseconds { return }
+        }
+    }
+
+    // MARK: - Judging
+
+    private func observe() throws(LabError) {
+        history.commands = feeds.flatMap(\.commands)
+        for service in stage.services { history.pushes += try service.newPushes() }
+        history.screens = [:]
+        for app in outage.apps {
+            let service = try stage.service(of: app)
+            guard !service.isFrozen else { continue }
+            history.screens.merge(try service.screens(of: app)) { first, _ in first }
+        }
+        history.endMilliseconds = Clock.wallMilliseconds
+    }
+
+    private var verdict: OutageVerdict {
+        let crashes = outage.crashes.map { crash in
+            Crash(
+                milliseconds: beganMilliseconds + crash.milliseconds,
+                forgottenMilliseconds: crash.forgottenMilliseconds
+            )
+        }
+        return OutageJudge.verdict(of: history, bounds: outage.bounds, crashes: crashes)
+    }
+
+    private var brokenExpectations: [String] {
+        let facts = OutageFacts(
+            verdict: verdict,
+            outcomes: outcomes.outcomes,
+            invalidations: outcomes.invalidations
+        )
+        return outage.expectations.compactMap(facts.whatBreaks)
+    }
+}

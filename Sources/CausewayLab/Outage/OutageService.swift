@@ -1,0 +1,191 @@
+import CausewayCommandLine
+import Foundation
+
+/// One simulator: a service of APNs, and the phones of its apps.
+final class OutageService {
+    static let attributesType = "OutageAttributes"
+    private static let registrationsPage = 5_000
+    private static let activitiesMax = 100_000
+
+    let name: ServiceName
+    let process: ChildProcess
+    let place: Stage.SimulatorPlace
+    private let client: ControlClient
+    private var log: LineTail
+    private var registrationsCarried = 0
+    /// A process that does not run answers nobody.
+    var isFrozen = false
+
+    init(_ name: ServiceName, process: ChildProcess, place: Stage.SimulatorPlace, pushLog: String) {
+        self.name = name
+        self.process = process
+        self.place = place
+        client = ControlClient(port: place.controlPort)
+        log = LineTail(path: pushLog)
+    }
+
+    /// The declaration of an app, as `--shapes` takes it.
+    static func shapes(of app: OutageApp, teamId: String) -> String {
+        """
+        {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
+         "identifierAttribute": "activity", "attributes": {"activity": "string"},
+         "contentState": {"activity": "string", "number": "int"}}]}
+        """
+    }
+
+    /// All phones of an app, and the activities that it begins itself.
+    func make(_ app: OutageApp) throws(LabError) {
+        let devices = Set((0..<app.activities).map(app.device)).sorted()
+        try call(
+            "POST",
+            "/phones",
+            [
+                "app": app.bundleIdentifier, "devices": devices, "frequentUpdates": true, "environment": name.rawValue,
+            ]
+        )
+        let own = (app.startedByPush..<app.activities)
+            .map { index in
+                let activity = app.activity(index)
+                return [
+                    "activity": activity, "device": app.device(of: index),
+                    "attributes": ["activity": activity], "contentState": ["activity": activity, "number": 0],
+                ] as [String: Any]
+            }
+        guard !own.isEmpty else { return }
+        let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
+        try call(
+            "POST",
+            "/activities",
+            [
+                "app": app.bundleIdentifier, "attributesType": Self.attributesType, "timestamp": timestamp,
+                "activities": own,
+            ]
+        )
+    }
+
+    /// Carries new registrations to Kafka, as the apps' server does. Returns how many have been carried in all.
+    func carryRegistrations(to wire: CommandWire) throws(LabError) -> Int {
+        guard !isFrozen else { return registrationsCarried }
+        let page = try SimulatedPhones(client: client)
+            .registrations(since: registrationsCarried, limit: Self.registrationsPage, waitMilliseconds: 0)
+        for record in page.records where try !wire.register(key: record.key, value: record.value) {
+            throw LabError("the queue of registrations is full")
+        }
+        registrationsCarried = page.next
+        return registrationsCarried
+    }
+
+    func setFaults(_ shares: [String: Double]) throws(LabError) {
+        var members: [String: Any] = shares
+        // Of a lost answer nobody could know whether its alert had rung.
+        members["lostAnswersAreApplied"] = false
+        try call("PUT", "/faults", members)
+    }
+
+    func clearFaults() throws(LabError) { try call("DELETE", "/faults", nil) }
+
+    func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
+        try call("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
+    }
+
+    // MARK: - Looking
+
+    /// What the phones show of an app's activities.
+    func screens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
+        let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
+        let answer = try call("GET", target, nil)
+        guard let list = answer["activities"] as? [[String: Any]] else {
+            throw LabError("the simulator's activities are not what was agreed on")
+        }
+        var screens: [String: OutageHistory.Screen] = [:]
+        for entry in list {
+            guard let activity = entry["activity"] as? String, let state = entry["contentState"] as? [String: Any],
+                let number = state["number"] as? UInt64
+            else { throw LabError("the simulator's activities are not what was agreed on") }
+            screens[activity] = OutageHistory.Screen(number: number, isOver: entry["state"] as? String != "active")
+        }
+        return screens
+    }
+
+    /// What has arrived since the last look.
+    func newPushes() throws(LabError) -> [OutageHistory.Push] {
+        try log.lines().compactMap(Self.push)
+    }
+
+    /// A line of the push log; nil if it is about nobody's activity.
+    private static func push(_ line: [String: Any]) -> OutageHistory.Push? {
+        guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
+        return OutageHistory.Push(
+            milliseconds: milliseconds,
+            status: line["status"] as? Int ?? 0,
+            activity: activity,
+            alert: line["alert"] as? String,
+            state: line["state"] as? String,
+            effect: (line["effect"] as? String).map(effect)
+        )
+    }
+
+    private static func effect(_ word: String) -> OutageHistory.Effect {
+        switch word {
+        case "started": .started
+        case "shown": .shown
+        case "ended": .ended
+        case "ignoredOld", "ignoredAfterEnd": .droppedAsOld
+        default: .dropped
+        }
+    }
+
+    @discardableResult
+    private func call(_ method: String, _ target: String, _ object: [String: Any]?) throws(LabError) -> [String: Any] {
+        var body: [UInt8] = []
+        if let object {
+            guard let data = try? JSONSerialization.data(withJSONObject: object) else {
+                throw LabError("a request to the simulator is no JSON")
+            }
+            body = Array(data)
+        }
+        let answer = try client.body(method, target, body: body)
+        guard let value = (try? JSONSerialization.jsonObject(with: Data(answer))) as? [String: Any] else {
+            throw LabError("the simulator's answer to \(method) \(target) is no JSON object")
+        }
+        return value
+    }
+}
+
+/// The lines of JSON of a file that grows, each given once.
+struct LineTail {
+    private static let chunkBytes = 1 << 20
+
+    let path: String
+    private var offset: off_t = 0
+    /// Of a line whose end is not written yet.
+    private var rest: [UInt8] = []
+
+    init(path: String) {
+        self.path = path
+    }
+
+    mutating func lines() throws(LabError) -> [[String: Any]] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw LabError(path, errno: errno) }
+        defer { close(descriptor) }
+        var chunk = [UInt8](repeating: 0, count: Self.chunkBytes)
+        var objects: [[String: Any]] = []
+        while true {
+            let count = pread(descriptor, &chunk, chunk.count, offset)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw LabError(path, errno: errno) }
+            if count == 0 { return objects }
+            offset += off_t(count)
+            rest.append(contentsOf: chunk[..<count])
+            let whole = rest.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+            for line in rest[..<whole].split(separator: UInt8(ascii: "\n")) {
+                guard let object = (try? JSONSerialization.jsonObject(with: Data(line))) as? [String: Any] else {
+                    throw LabError("\(path) has a line that is no JSON object")
+                }
+                objects.append(object)
+            }
+            rest.removeSubrange(..<whole)
+        }
+    }
+}

@@ -1,0 +1,234 @@
+import CausewayCommandLine
+import Foundation
+
+/// The parts of one case, each a process of its own on loopback, and what breaks them.
+final class OutageStage {
+    static let topicPartitions = 6
+    private static let startMilliseconds: Int64 = 60_000
+    /// A worker may take this much longer than its drain, on a machine that others keep busy.
+    private static let drainSlackMilliseconds: Int64 = 5_000
+
+    let outage: OutageCase
+    let base: Stage
+    private let programs: ProgramFiles
+    let redis: OutageRedis
+    private(set) var services: [OutageService] = []
+    private var workers: [ChildProcess?]
+    private let httpPorts: [UInt16]
+    /// Parts that were told to stop running for a while.
+    private var frozen: [ChildProcess] = []
+
+    init(_ outage: OutageCase, directory: String, programs: ProgramFiles) throws(LabError) {
+        self.outage = outage
+        self.programs = programs
+        base = try Stage(directory: directory, programs: programs)
+        redis = OutageRedis(outage.redis, on: base)
+        workers = Array(repeating: nil, count: outage.workers.count)
+        var ports: [UInt16] = []
+        for _ in 0..<outage.workers.count { ports.append(try LoopbackPort.free()) }
+        httpPorts = ports
+    }
+
+    func service(of app: OutageApp) throws(LabError) -> OutageService { try service(app.service) }
+
+    private func service(_ name: ServiceName) throws(LabError) -> OutageService {
+        guard let service = services.first(where: { $0.name == name }) else {
+            throw LabError("no app of the case uses \(name.rawValue)")
+        }
+        return service
+    }
+
+    // MARK: - Starting
+
+    /// Everything but the workers.
+    func start() throws(LabError) {
+        try base.startBroker(commandPartitions: Self.topicPartitions)
+        try redis.start()
+        for name in ServiceName.allCases where outage.apps.contains(where: { $0.service == name }) {
+            services.append(try startService(name))
+        }
+        for app in outage.apps { try service(of: app).make(app) }
+        try placeKeys()
+        for number in workers.indices {
+            try TextFile.write(configuration(of: number), to: base.path("worker-\(number).yaml"))
+        }
+    }
+
+    private func startService(_ name: ServiceName) throws(LabError) -> OutageService {
+        let directory = base.path(name.rawValue)
+        guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
+        let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
+        let declared = outage.apps.filter { $0.service == name }
+            .map { OutageService.shapes(of: $0, teamId: SimulatorDirectory.ownIdentifier) }
+        try TextFile.write(declared.joined(separator: "\n"), to: shapes)
+        let process = try ChildProcess(
+            name: "simulator of \(name.rawValue)",
+            command: [
+                programs.lab, "simulator", "--directory", directory, "--environment", name.rawValue,
+                "--shapes", shapes, "--push-log", log, "--latency", "20-40",
+            ],
+            logFile: base.path("\(name.rawValue).log"),
+            output: .pipe
+        )
+        base.parts.append(process)
+        let place = try base.place(Stage.SimulatorPlace.self, of: process)
+        return OutageService(name, process: process, place: place, pushLog: log)
+    }
+
+    /// Each app signs with a copy of its service's key, so that it can be a wrong one for a while.
+    private func placeKeys() throws(LabError) {
+        for app in outage.apps {
+            if outage.workers.beginWithWrongKey {
+                guard let key = try? SimulatorDirectory(path: base.path("foreign")).ownKey().pem() else {
+                    throw LabError("a key that APNs does not know could not be made")
+                }
+                try TextFile.write(key, to: keyFile(of: app))
+            } else {
+                try placeRightKey(of: app)
+            }
+        }
+        let authorities = try services.map { service throws(LabError) in
+            String(decoding: try TextFile.read(service.place.caFile), as: UTF8.self)
+        }
+        try TextFile.write(authorities.joined(separator: "\n"), to: base.path("authorities.pem"))
+    }
+
+    private func placeRightKey(of app: OutageApp) throws(LabError) {
+        let key = try TextFile.read(try service(of: app).place.keyFile)
+        try TextFile.write(String(decoding: key, as: UTF8.self), to: keyFile(of: app))
+    }
+
+    private func keyFile(of app: OutageApp) -> String { base.path("\(app.name).p8") }
+
+    private func configuration(of number: Int) -> String {
+        OutageConfiguration(
+            workers: outage.workers,
+            apps: outage.apps.map { ($0, keyFile(of: $0)) },
+            bootstrapServers: base.bootstrapServers,
+            redis: redis.configuration,
+            servicePorts: services.map { ($0.name, $0.place.apnsPort) },
+            caFile: base.path("authorities.pem"),
+            httpPort: httpPorts[number]
+        )
+        .text
+    }
+
+    func startWorkers() throws(LabError) {
+        for number in workers.indices { try startWorker(number) }
+    }
+
+    private func startWorker(_ number: Int) throws(LabError) {
+        workers[number] = try ChildProcess(
+            name: "worker \(number)",
+            command: [programs.causeway, "worker", "--config", base.path("worker-\(number).yaml")],
+            logFile: base.path("worker-\(number).log")
+        )
+    }
+
+    // MARK: - Breaking
+
+    func bring(about kind: Trouble.Kind) throws(LabError) {
+        switch kind {
+        case .faults(let name, let shares): try service(name).setFaults(shares)
+        case .wholeAgain(let name): try service(name).clearFaults()
+        case .freeze(let part): try freeze(part)
+        case .thaw(let part): try thaw(part)
+        case .kill(let part): try kill(part)
+        case .start(.redis(let index)): try redis.start(index)
+        case .start(.worker(let number)): try startWorker(number)
+        case .start(let part): throw LabError("a case cannot start \(part)")
+        case .stop(let part): try stop(part)
+        case .flushRedis: try redis.flush()
+        case .rightKey: for app in outage.apps { try placeRightKey(of: app) }
+        case .rotateTokens(let name):
+            guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
+            let service = try service(of: app)
+            for index in app.startedByPush..<app.activities {
+                try service.rotateToken(of: app.activity(index), app: app)
+            }
+        // The run holds the registrations.
+        case .releaseTokens: break
+        }
+    }
+
+    private func process(_ part: OutagePart) throws(LabError) -> ChildProcess {
+        switch part {
+        case .redis(let index): return try redis.server(index)
+        case .service(let name): return try service(name).process
+        case .worker(let number):
+            guard let worker = workers[number] else { throw LabError("worker \(number) does not run") }
+            return worker
+        case .broker:
+            guard let broker = base.parts.first(where: { $0.name == "broker" }) else {
+                throw LabError("there is no broker")
+            }
+            return broker
+        }
+    }
+
+    private func freeze(_ part: OutagePart) throws(LabError) {
+        let process = try process(part)
+        process.signal(SIGSTOP)
+        frozen.append(process)
+        if case .service(let name) = part { try service(name).isFrozen = true }
+    }
+
+    private func thaw(_ part: OutagePart) throws(LabError) {
+        let process = try process(part)
+        process.signal(SIGCONT)
+        frozen.removeAll { $0 === process }
+        if case .service(let name) = part { try service(name).isFrozen = false }
+    }
+
+    private func kill(_ part: OutagePart) throws(LabError) {
+        switch part {
+        case .redis(let index): try redis.kill(index)
+        case .worker(let number):
+            let worker = try process(part)
+            worker.signal(SIGKILL)
+            _ = worker.wait(milliseconds: Self.startMilliseconds)
+            workers[number] = nil
+        case .broker, .service: throw LabError("a case cannot kill \(part)")
+        }
+    }
+
+    /// Only a worker ends by itself.
+    private func stop(_ part: OutagePart) throws(LabError) {
+        guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
+        try stopWorkers([number])
+    }
+
+    /// Tells workers to stop, and waits until the last has ended, each with 0 within its drain.
+    func stopWorkers(_ numbers: some Collection<Int>) throws(LabError) {
+        for number in numbers { workers[number]?.signal(SIGTERM) }
+        let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+        let deadline = Clock.milliseconds + limit
+        for number in numbers {
+            guard let worker = workers[number] else { continue }
+            guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
+                throw worker.failure("does not end within \(limit) ms of SIGTERM")
+            }
+            workers[number] = nil
+            guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+        }
+    }
+
+    // MARK: - Running and ending
+
+    /// - Throws: if a part has ended by itself.
+    func check() throws(LabError) {
+        for part in base.parts + workers.compactMap({ $0 }) {
+            if let ending = part.poll() { throw part.failure(ending.text) }
+        }
+    }
+
+    /// The workers that run, asked to end in order.
+    func stopWorkers() throws(LabError) { try stopWorkers(Array(workers.indices)) }
+
+    func end() {
+        for process in frozen { process.signal(SIGCONT) }
+        for worker in workers { worker?.stop(graceMilliseconds: 0) }
+        redis.stop()
+        base.stop()
+    }
+}

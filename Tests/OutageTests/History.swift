@@ -1,0 +1,70 @@
+import LiveActivity
+
+@testable import CausewayLab
+
+/// A history that is put together by hand. Times are milliseconds from the beginning of a case.
+struct History {
+    static let zero: Int64 = 1_790_000_000_000
+
+    private var history = OutageHistory()
+
+    /// A command of the activity `a`, unless another is named.
+    mutating func command(
+        _ number: UInt64,
+        _ event: Event = .update,
+        of activity: String = "a",
+        at milliseconds: Int64,
+        alert: Bool = false,
+        ageSeconds: Int64 = 0,
+        expiresAt: Int64? = nil,
+        isValid: Bool = true
+    ) {
+        history.commands.append(
+            OutageHistory.Command(
+                app: "match",
+                activity: activity,
+                event: event,
+                version: Version(timestamp: (Self.zero + milliseconds) / 1_000 - ageSeconds, sequence: number),
+                alert: alert ? "Alert \(number)" : nil,
+                state: "\(activity)-\(number)",
+                producedMilliseconds: Self.zero + milliseconds,
+                expiresMilliseconds: expiresAt.map { Self.zero + $0 },
+                isValid: isValid
+            )
+        )
+    }
+
+    mutating func push(
+        _ number: UInt64,
+        of activity: String = "a",
+        at milliseconds: Int64,
+        alert: UInt64? = nil,
+        status: Int = 200,
+        _ effect: OutageHistory.Effect? = .shown
+    ) {
+        history.pushes.append(
+            OutageHistory.Push(
+                milliseconds: Self.zero + milliseconds,
+                status: status,
+                activity: activity,
+                alert: alert.map { "Alert \($0)" },
+                state: "\(activity)-\(number)",
+                effect: effect
+            )
+        )
+    }
+
+    mutating func screen(_ number: UInt64, of activity: String = "a", isOver: Bool = false) {
+        history.screens[activity] = OutageHistory.Screen(number: number, isOver: isOver)
+    }
+
+    func verdict(
+        at milliseconds: Int64 = 30_000,
+        bounds: AgeBounds = AgeBounds(),
+        crash: Crash? = nil
+    ) -> OutageVerdict {
+        var ended = history
+        ended.endMilliseconds = Self.zero + milliseconds
+        return OutageJudge.verdict(of: ended, bounds: bounds, crashes: crash.map { [$0] } ?? [])
+    }
+}

@@ -1,0 +1,241 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayLab
+
+@Suite("The judge of an outage")
+struct OutageJudgeTests {
+    /// A start, three updates of which one rings, an end: all of it as it should be.
+    private func sound() -> History {
+        var history = History()
+        history.command(1, .start, at: 0, alert: true)
+        history.command(2, at: 2_000)
+        history.command(3, at: 4_000, alert: true)
+        history.command(4, at: 6_000)
+        history.command(5, .end, at: 8_000)
+        history.push(1, at: 50, alert: 1, .started)
+        history.push(2, at: 2_100)
+        history.push(3, at: 4_400, alert: 3)
+        history.push(4, at: 6_100)
+        history.push(5, at: 8_100, .ended)
+        history.screen(5, isOver: true)
+        return history
+    }
+
+    private func counts(_ verdict: OutageVerdict) -> [Int] {
+        [verdict.lost.count, verdict.old.count, verdict.twice.count, verdict.repeatedAfterCrash.count]
+    }
+
+    @Test func aSoundHistory() {
+        let verdict = sound().verdict()
+        #expect(verdict.isGood && counts(verdict) == [0, 0, 0, 0])
+        #expect(verdict.longestSilenceMilliseconds == 400)
+        #expect(verdict.freshness99(of: "match") == 400)
+    }
+
+    @Test func nothingIsNoFault() {
+        #expect(History().verdict().isGood)
+    }
+
+    // MARK: - Lost
+
+    @Test func aPhoneWithAnOlderState() {
+        var history = History()
+        history.command(1, at: 0)
+        history.command(2, at: 2_000)
+        history.push(1, at: 100)
+        history.screen(1)
+        let verdict = history.verdict()
+        #expect(verdict.lost == ["a: shows 1, not 2"])
+        #expect(verdict.longestSilenceMilliseconds == 28_000)
+    }
+
+    @Test func anEndThatDidNotCome() {
+        var history = sound()
+        history.screen(5)
+        #expect(history.verdict().lost == ["a: has not ended"])
+    }
+
+    @Test func aStartThatDidNotCome() {
+        var history = History()
+        history.command(1, .start, at: 0, alert: true)
+        history.command(2, at: 2_000)
+        #expect(history.verdict().lost == ["a: no phone has it"])
+        #expect(history.verdict(bounds: AgeBounds(startSeconds: 10)).isGood, "it may not come so late")
+    }
+
+    @Test func anEndOfWhatNeverBegan() {
+        var history = History()
+        history.command(1, .start, at: 0, alert: true)
+        history.command(2, .end, at: 2_000)
+        let verdict = history.verdict()
+        #expect(verdict.isGood && verdict.longestSilenceMilliseconds == 0)
+    }
+
+    @Test func aStateThatHasExpired() {
+        var history = History()
+        history.command(1, at: 0)
+        history.push(1, at: 100)
+        history.command(2, at: 2_000, expiresAt: 12_000)
+        history.screen(1)
+        #expect(history.verdict().isGood)
+        #expect(history.verdict(at: 11_000).lost.count == 1)
+    }
+
+    @Test func aWrongCommandAndOneAfterTheEndAreNobodysNewest() {
+        var history = sound()
+        history.command(6, at: 9_000, ageSeconds: -2_000_000_000, isValid: false)
+        history.command(7, at: 9_500)
+        #expect(history.verdict().isGood)
+    }
+
+    @Test func anAlertThatNeverRang() {
+        var history = History()
+        history.command(1, at: 0, alert: true)
+        history.command(2, at: 2_000)
+        history.push(2, at: 2_100)
+        history.screen(2)
+        #expect(history.verdict().lost == ["a: the alert of 1 never rang"])
+        #expect(history.verdict(bounds: AgeBounds(alertSeconds: 20)).isGood, "it may not ring so late")
+    }
+
+    @Test func anAlertThatRodeOnOrGaveWayToANewerOne() {
+        var history = History()
+        history.command(1, at: 0, alert: true)
+        history.command(2, at: 1_000, alert: true)
+        history.command(3, at: 2_000)
+        history.push(3, at: 2_100, alert: 2)
+        history.screen(3)
+        #expect(history.verdict().isGood)
+    }
+
+    @Test func anAlertOnlyOnAPushThatReachedNobody() {
+        var history = History()
+        history.command(1, at: 0, alert: true)
+        history.push(1, at: 100, alert: 1, status: 503, nil)
+        history.screen(1)
+        #expect(history.verdict().lost == ["a: the alert of 1 never rang"])
+    }
+
+    // MARK: - Old
+
+    @Test func backInTime() {
+        var history = sound()
+        history.push(2, at: 6_500)
+        #expect(history.verdict().old == ["a: 2 after a newer one"])
+    }
+
+    @Test func whatThePhoneDroppedAsOld() {
+        var history = sound()
+        history.push(4, at: 6_500, .droppedAsOld)
+        #expect(history.verdict().old.count == 1)
+    }
+
+    @Test func anythingAfterTheEnd() {
+        var history = sound()
+        history.push(5, at: 9_000, .droppedAsOld)
+        #expect(history.verdict().old.count == 1)
+    }
+
+    @Test func aRefusedPushIsNotOld() {
+        var history = sound()
+        history.push(2, at: 6_500, status: 410, nil)
+        #expect(history.verdict().isGood)
+    }
+
+    @Test(arguments: [(Event.start, Int64(600)), (.update, 28_800), (.end, 43_200)])
+    func pastItsBound(event: Event, seconds: Int64) {
+        for (age, count) in [(seconds - 10, 0), (seconds + 10, 1)] {
+            var history = History()
+            history.command(1, event, at: 0, ageSeconds: age)
+            history.push(1, at: 100, event == .start ? .started : event == .end ? .ended : .shown)
+            history.screen(1, isOver: event == .end)
+            #expect(history.verdict().old.count == count)
+        }
+    }
+
+    @Test func anOldAlertOnANewState() {
+        var history = History()
+        history.command(1, at: 0, alert: true, ageSeconds: 310)
+        history.command(2, at: 1_000)
+        history.push(2, at: 1_100, alert: 1)
+        history.screen(2)
+        #expect(history.verdict().old == ["a: the alert of 1, 311 s old"])
+    }
+
+    @Test func anAlertAfterANewerOne() {
+        var history = History()
+        history.command(1, at: 0, alert: true)
+        history.command(2, at: 1_000, alert: true)
+        history.command(3, at: 2_000)
+        history.push(2, at: 1_100, alert: 2)
+        history.push(3, at: 2_100, alert: 1)
+        history.screen(3)
+        #expect(history.verdict().old == ["a: the alert of 1 after a newer one"])
+    }
+
+    @Test func aPushOfAWrongCommand() {
+        var history = sound()
+        history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
+        history.push(6, at: 7_100)
+        #expect(history.verdict().old == ["a: a push that no valid command asks for"])
+    }
+
+    // MARK: - Twice
+
+    @Test func aStartTwice() {
+        var history = sound()
+        history.push(1, at: 1_000, alert: 1, .started)
+        #expect(history.verdict().twice == ["a: started again after 950 ms"])
+    }
+
+    @Test func noCrashExcusesASecondStart() {
+        var history = sound()
+        history.push(1, at: 1_000, alert: 1, .started)
+        let crash = Crash(milliseconds: History.zero + 500, forgottenMilliseconds: 5_000)
+        #expect(counts(history.verdict(crash: crash)) == [0, 0, 1, 0])
+    }
+
+    @Test func anAlertTwice() {
+        var history = sound()
+        history.push(4, at: 6_500, alert: 3)
+        #expect(history.verdict().twice == ["a: Alert 3 again after 2100 ms"])
+    }
+
+    @Test func aCrashExcusesTheAlertsOfItsLastMomentsOnly() {
+        var history = sound()
+        history.push(4, at: 6_500, alert: 3)
+        func verdict(crashAt milliseconds: Int64) -> [Int] {
+            counts(
+                history.verdict(
+                    crash: Crash(milliseconds: History.zero + milliseconds, forgottenMilliseconds: 1_000)
+                )
+            )
+        }
+        #expect(verdict(crashAt: 5_000) == [0, 0, 0, 1])
+        #expect(verdict(crashAt: 6_000) == [0, 0, 1, 0], "it had rung long before")
+        #expect(verdict(crashAt: 7_000) == [0, 0, 1, 0], "it rang again before")
+        #expect(verdict(crashAt: 3_000) == [0, 0, 1, 0], "it first rang after")
+    }
+
+    @Test func theSameAlertTextOfTwoActivitiesIsNotTwice() {
+        var history = sound()
+        history.command(3, of: "b", at: 4_000, alert: true)
+        history.push(3, of: "b", at: 4_100, alert: 3)
+        history.screen(3, of: "b")
+        #expect(history.verdict().isGood)
+    }
+
+    // MARK: - Silence
+
+    @Test func silenceCountsFromTheOldestStateThatWasNotShown() {
+        var history = History()
+        history.command(1, at: 0)
+        history.command(2, at: 2_000)
+        history.command(3, at: 9_000)
+        history.push(1, at: 100)
+        history.push(3, at: 12_000)
+        history.screen(3)
+        #expect(history.verdict().longestSilenceMilliseconds == 10_000)
+    }
+}

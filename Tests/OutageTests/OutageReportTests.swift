@@ -1,0 +1,64 @@
+import Testing
+
+@testable import CausewayLab
+
+@Suite("What is told of an outage")
+struct OutageReportTests {
+    private func report(_ verdict: OutageVerdict, broken: [String] = []) -> OutageReport {
+        OutageReport(name: "apns-503", verdict: verdict, broken: broken)
+    }
+
+    @Test func aCaseIsOneLineAndItsFindings() {
+        var verdict = OutageVerdict(longestSilenceMilliseconds: 12_340)
+        #expect(
+            report(verdict).text
+                == "ok     apns-503: lost 0, old 0, twice 0, longest silence 12.34 s, repeated after a crash 0"
+        )
+        verdict.lost = (1...7).map { "a-\($0): no phone has it" }
+        let lines = report(verdict).text.split(separator: "\n")
+        #expect(lines.count == 7 && lines[0].hasPrefix("BROKEN apns-503: lost 7") && lines[6].hasSuffix("and 2 more"))
+    }
+
+    @Test func whatWasRepeatedAfterACrashBreaksNothing() {
+        #expect(report(OutageVerdict(repeatedAfterCrash: ["a"])).isGood)
+        #expect(!report(OutageVerdict(twice: ["a"])).isGood)
+        #expect(!report(OutageVerdict(), broken: ["no"]).isGood)
+    }
+
+    @Test func theLastLineSumsUp() {
+        let reports = [report(OutageVerdict(lost: ["a"], old: ["b", "c"])), report(OutageVerdict(twice: ["d"]))]
+        #expect(OutageReport.summary(of: reports) == "2 cases: lost 1, old 2, twice 1")
+        #expect(
+            OutageReport.summary(of: reports + [report(OutageVerdict(), broken: ["x"])])
+                == "3 cases: lost 1, old 2, twice 1; 1 other expectations broken"
+        )
+    }
+
+    @Test func theCasesAreNamedOnceAndPlainly() {
+        let names = OutageCase.all.map(\.name)
+        #expect(Set(names).count == names.count && !names.isEmpty)
+        for name in names { #expect(name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" }) }
+        for outage in OutageCase.all {
+            #expect(outage.troubles.map(\.milliseconds) == outage.troubles.map(\.milliseconds).sorted())
+        }
+    }
+
+    @Test func whatACaseAsksForBesides() {
+        let verdict = OutageVerdict(freshnessMilliseconds: ["match": [100, 200, 900]])
+        let facts = OutageFacts(
+            verdict: verdict,
+            outcomes: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],
+            invalidations: 2
+        )
+        #expect(facts.whatBreaks(.freshness99(app: "match", milliseconds: 900)) == nil)
+        #expect(facts.whatBreaks(.freshness99(app: "match", milliseconds: 899)) != nil)
+        #expect(facts.whatBreaks(.freshness99(app: "other", milliseconds: 899)) == "other had no push")
+        #expect(facts.whatBreaks(.never("expired")) == nil)
+        #expect(facts.whatBreaks(.never("failed")) == "1 commands came to failed")
+        #expect(facts.whatBreaks(.outcome("accepted", count: 2)) == nil)
+        #expect(facts.whatBreaks(.outcome("accepted", count: 3)) != nil)
+        #expect(facts.whatBreaks(.invalidations(2)) == nil)
+        #expect(facts.whatBreaks(.invalidations(0)) != nil)
+        #expect(facts.whatBreaks(.oneResultEach) == "1 commands have two results")
+    }
+}
