@@ -61,7 +61,7 @@ enum BreakerSample {
         case .ambiguous: self = isDeadline ? .unavailable : .indifferent
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
-        case .rejected where status == 403: self = .forbidden
+        case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .indifferent
         // The pool mends an expired provider token by itself, one request at a time on a new connection.
         case .retryNow, .refreshProviderToken: self = .indifferent

@@ -10,6 +10,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case limited
     /// The provider token was refused. The pool gets a new one and a new connection by itself; send again.
     case refreshProviderToken
+    /// APNs refuses who sends, whatever is sent (403): a wrong key, team or certificate. Later, since the key may be replaced.
+    case providerRefused
     /// The device token is dead (410); retire it unless it was registered after the answer's timestamp.
     case tokenDead
     /// The device token is not one (`BadDeviceToken`), or the environment is wrong: retire it only while the breaker stays closed.
@@ -61,16 +63,19 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         case .tooManyProviderTokenUpdates, .internalServerError, .serviceUnavailable:
             self = .retryLater
         case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
-            .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badCertificate,
-            .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
-            .badEnvironmentKeyIdInToken, .badPath, .methodNotAllowed, .payloadTooLarge:
+            .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badPath,
+            .methodNotAllowed, .payloadTooLarge:
             self = .rejected
+        case .badCertificate, .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
+            .badEnvironmentKeyIdInToken:
+            self = .providerRefused
         }
     }
 
-    /// By status alone. A 410 without its reason still says that the token is no longer active.
+    /// By status alone. A 410 without its reason still says that the token is no longer active, a 403 that it is about the provider.
     private init(refusal status: UInt16) {
         switch status {
+        case 403: self = .providerRefused
         case 410: self = .tokenDead
         case 429: self = .limited
         case 500...599: self = .retryLater

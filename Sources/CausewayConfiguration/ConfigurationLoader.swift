@@ -6,7 +6,7 @@ import LiveActivity
 /// A key that does not exist, a value that is wrong and a value that is missing are faults; all of them are found
 /// before any is thrown.
 ///
-/// Every key can be a variable: `worker.attemptsMax` is `CAUSEWAY_WORKER_ATTEMPTS_MAX`, a list has commas, and a
+/// Every key can be a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`, a list has commas, and a
 /// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and
 /// `policies` are maps, so that the keys of each member have names; `CAUSEWAY_APPS=match,ride` and
 /// `CAUSEWAY_POLICIES=sports` name members that the file does not have.

@@ -28,7 +28,7 @@ enum ConfigurationNames {
     }
 
     /// The environment variable of a key, as swift-configuration spells it: words apart, capitals, `_` for what is
-    /// neither letter nor digit. `worker.attemptsMax` is `CAUSEWAY_WORKER_ATTEMPTS_MAX`.
+    /// neither letter nor digit. `worker.retryMaxMilliseconds` is `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var previousIsSmall = false

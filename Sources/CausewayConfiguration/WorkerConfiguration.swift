@@ -4,7 +4,7 @@ import Logging
 
 /// Everything a worker can be told, as plain values: what the YAML file and the environment come to.
 ///
-/// The property names are the names of the keys: `worker.attemptsMax` in the file is `worker.attemptsMax` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
+/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
 /// `Config/causeway.yaml` the explanations, and a test holds the three together.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
@@ -181,8 +181,8 @@ extension WorkerConfiguration {
         package var drainMilliseconds = 20_000
         /// The most commands that a lane holds from receipt to acknowledged result. 64...4,194,304.
         package var commandsPerLane = 131_072
-        /// How often one push is tried, the first time included. 1...10.
-        package var attemptsMax = 4
+        /// The longest that a push which APNs could not take waits before it is tried again. 1,000...3,600,000.
+        package var retryMaxMilliseconds = 300_000
         /// A lane whose partition has more unread commands than this reads on before it admits any. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// How long it reads on at most before it begins to admit. 1...600,000.

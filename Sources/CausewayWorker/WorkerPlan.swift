@@ -149,7 +149,7 @@ struct WorkerPlan: @unchecked Sendable {
         delivery.inFlightMaxPerApplication =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies
-        delivery.attemptsMax = UInt8(clamping: worker.attemptsMax)
+        delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
         delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
         delivery.readAheadMaxMilliseconds = Int64(worker.readAheadMaxMilliseconds)
         return delivery

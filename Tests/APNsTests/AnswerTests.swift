@@ -13,11 +13,11 @@ import Testing
         (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
         (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retryNow), (400, "InvalidPushType", .rejected),
         (400, "MissingDeviceToken", .rejected), (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
-        (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .rejected),
-        (403, "BadCertificateEnvironment", .rejected), (403, "ExpiredProviderToken", .refreshProviderToken),
-        (403, "Forbidden", .rejected), (403, "InvalidProviderToken", .rejected),
-        (403, "MissingProviderToken", .rejected), (403, "UnrelatedKeyIdInToken", .refreshProviderToken),
-        (403, "BadEnvironmentKeyIdInToken", .rejected), (404, "BadPath", .rejected),
+        (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .providerRefused),
+        (403, "BadCertificateEnvironment", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
+        (403, "Forbidden", .providerRefused), (403, "InvalidProviderToken", .providerRefused),
+        (403, "MissingProviderToken", .providerRefused), (403, "UnrelatedKeyIdInToken", .refreshProviderToken),
+        (403, "BadEnvironmentKeyIdInToken", .providerRefused), (404, "BadPath", .rejected),
         (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
         (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
         (429, "TooManyRequests", .limited), (500, "InternalServerError", .retryLater),
@@ -75,7 +75,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (UInt16(200), Disposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected), (403, .rejected),
+        (UInt16(200), Disposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected),
+        (403, .providerRefused),
         (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .limited),
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])

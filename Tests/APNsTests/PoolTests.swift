@@ -63,7 +63,7 @@ import Testing
             fixture.turn(until: { fixture.recorder.answers == tag + 1 })
         }
         #expect(fixture.pool.freeStreams == 1_000)
-        #expect(try fixture.recorder.only(2).disposition == .rejected)
+        #expect(try fixture.recorder.only(2).disposition == .providerRefused)
     }
 
     /// However few pushes there are, the next one shows whether a new connection works.

@@ -60,7 +60,7 @@ struct ConfigurationLoadingTests {
                   endSeconds: 60
               a_quiet-One:
             worker:
-              attemptsMax: 1
+              retryMaxMilliseconds: 1000
             """
         )
         #expect(configuration.log.level == .debug)
@@ -69,7 +69,7 @@ struct ConfigurationLoadingTests {
         #expect(configuration.redis.caFile == "ca.pem")
         #expect(configuration.redis.passwordFile == nil)
         #expect(configuration.apns.endpoint(for: .sandbox).port == 8443)
-        #expect(configuration.worker.attemptsMax == 1)
+        #expect(configuration.worker.retryMaxMilliseconds == 1_000)
         var sports = Policy(name: "sports")
         sports.spacingMilliseconds = 5_000
         sports.budget.pushes = 20
@@ -95,7 +95,7 @@ struct ConfigurationLoadingTests {
     @Test("The environment goes before the file, key by key")
     func environmentOverFile() throws {
         let configuration = try load(
-            smallestFile + "worker: {lanes: 3, attemptsMax: 2}\n",
+            smallestFile + "worker: {lanes: 3, retryMaxMilliseconds: 2000}\n",
             environment: [
                 "CAUSEWAY_WORKER_LANES": "5",
                 "CAUSEWAY_KAFKA_GROUP_ID": "blue",
@@ -106,7 +106,7 @@ struct ConfigurationLoadingTests {
             ]
         )
         #expect(configuration.worker.lanes == 5)
-        #expect(configuration.worker.attemptsMax == 2)
+        #expect(configuration.worker.retryMaxMilliseconds == 2_000)
         #expect(configuration.kafka.groupId == "blue")
         #expect(configuration.kafka.consumer == [KafkaProperty(name: "fetch.min.bytes", value: "7")])
         #expect(configuration.apps[0].environments == [.production])

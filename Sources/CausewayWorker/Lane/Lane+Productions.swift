@@ -59,7 +59,8 @@ extension Lane {
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
-            if view.attempts > 0 {
+            // What found no connection, or none that took it, has not left.
+            if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.timestamp = view.sentTimestamp
                 result.priority = view.priority

@@ -78,11 +78,12 @@ extension PushResult.Disposition {
         switch disposition {
         case .accepted: self = .accepted
         case .retryNow, .refreshProviderToken: self = .retryNow
-        case .retryLater: self = .retryLater
+        case .retryLater, .providerRefused: self = .retryLater
         case .limited: self = .limited
         case .tokenDead: self = .tokenDead
         case .tokenSuspect: self = .tokenSuspect
-        case .topicSuspect, .rejected: self = .rejected
+        case .topicSuspect: self = .topicSuspect
+        case .rejected: self = .rejected
         case .ambiguous: self = .ambiguous
         }
     }

@@ -3,6 +3,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
+    /// Attempts in a row that came to nothing for the service's reasons, whatever state each was for: the waits grow with them.
+    private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
     /// The command that is being worked on, or `.max`.
@@ -30,6 +32,11 @@ struct ActivitySlot: BitwiseCopyable {
         guard !riderAwaitingCarrier.isNone else { return spacingEnd }
         return min(spacingEnd ?? .max, riderAwaitingCarrier.untilMilliseconds)
     }
+
+    mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
+
+    /// APNs has judged a push of the activity on its own.
+    mutating func forgetServiceFaults() { serviceFaults = 0 }
 
     mutating func rest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)

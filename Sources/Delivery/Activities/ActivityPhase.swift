@@ -8,8 +8,9 @@
 ///     addressing ─► holding ◄─► admitting        no token
 ///     admitting ─► registering                   overtaken elsewhere, with a token of its own
 ///     inFlight ─► limiting                       APNs limits the token
-///     inFlight ─► backingOff ─► ready            a retry; of a start ─► admitting
-///     ready, inFlight ─► awaitingRetryBudget     a retry that is not permitted; of a start ─► eligible or admitting
+///     inFlight ─► backingOff ─► ready            goes again at once, elsewhere; a start ─► admitting
+///     inFlight, limiting ─► awaitingService      APNs could not take it; a start ─► eligible or admitting
+///     ready ─► awaitingService                   a retry that the pool does not permit
 ///
 /// Every phase with a current command also leads back to `idle`, when that command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {
@@ -25,7 +26,7 @@ enum ActivityPhase: UInt8 {
     /// May go, but the lane reads ahead. → `idle`, when that ends.
     case parked
     /// May go, but its app has its maximum of pushes in flight. → `idle`, when one of them is done; `admitting`, for a start
-    /// that is current already and waited for the retry budget.
+    /// that is current already and waited for the service.
     case eligible
     /// A start asks the device's hash for its push-to-start token. → `admitting`, or `holding` when there is none.
     case addressing
@@ -37,19 +38,21 @@ enum ActivityPhase: UInt8 {
     /// The current command has no token and is being stored in Redis until one registers. → `addressing` or `admitting`, when a token
     /// registered meanwhile.
     case holding
-    /// Admitted with a timestamp and a token; waits for a free stream. → `inFlight`; `awaitingRetryBudget`, for a retry that the pool does
+    /// Admitted with a timestamp and a token; waits for a free stream. → `inFlight`; `awaitingService`, for a retry that the pool does
     /// not permit.
     case ready
-    /// With APNs. → `ready`, when no stream took it; `limiting`, `backingOff` or `awaitingRetryBudget`, by APNs' answer.
+    /// With APNs. → `ready`, when no stream took it; `limiting`, `backingOff` or `awaitingService`, by APNs' answer.
     case inFlight
-    /// APNs limits the token, and Redis is being told. → `idle`: the command is admitted again in its next turn.
+    /// APNs limits the token, and Redis is being told. → `awaitingService`.
     case limiting
     /// The push was not processed and goes again by itself: the timer is set. → `ready`; `admitting`, for a start; `awakened` or `resting`,
     /// when a newer state takes its place.
     case backingOff
-    /// As `backingOff`, since the pool's retry budget is used up. It is not counted among its app's pushes meanwhile. → `idle`, to be
-    /// admitted again in its next turn; for a start `admitting`, or `eligible`; `awakened` or `resting`, when a newer state takes its place.
-    case awaitingRetryBudget
+    /// The service could not take the current command, or its pool has no retry left: the timer says when it is tried again. It is not
+    /// counted among its app's pushes meanwhile. All that waits for a fault that is not its own waits here, until it expires. → `idle`, to
+    /// be admitted again in its next turn; for a start `admitting`, or `eligible`; `awakened` or `resting`, when a newer state takes its
+    /// place.
+    case awaitingService
 
     // What is asked of a phase is a bit in a mask, and inlined: an activity enters eight of them for each command that is sent.
 
@@ -57,14 +60,14 @@ enum ActivityPhase: UInt8 {
     @inline(__always) var hasTimer: Bool { self == .resting || isBackingOff }
 
     /// Whether the current command's next attempt waits for the timer.
-    @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingRetryBudget.mask) }
+    @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
     /// Whether the current command counts as one of its app's pushes in flight.
     @inline(__always) var holdsCredit: Bool { isOne(of: Self.withCredit) }
 
     /// Whether an activity may have a current command. One that enters another phase has none any more.
     @inline(__always)
-    var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingRetryBudget.mask) }
+    var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingService.mask) }
 
     @inline(__always) func mayLead(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
 
@@ -82,19 +85,20 @@ enum ActivityPhase: UInt8 {
     private var exits: UInt16 {
         let (idle, awakened, resting) = (Self.idle.mask, Self.awakened.mask, Self.resting.mask)
         let (eligible, addressing, admitting) = (Self.eligible.mask, Self.addressing.mask, Self.admitting.mask)
-        let (holding, ready, awaitingRetryBudget) = (Self.holding.mask, Self.ready.mask, Self.awaitingRetryBudget.mask)
+        let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
         case .idle: awakened | resting | Self.parked.mask | eligible | addressing | admitting
-        case .awakened, .parked, .registering, .limiting: idle
+        case .awakened, .parked, .registering: idle
         case .resting: idle | awakened
         case .eligible: idle | admitting
         case .addressing: idle | admitting | holding
         case .admitting: idle | ready | holding | Self.registering.mask
         case .holding: idle | addressing | admitting
-        case .ready: idle | Self.inFlight.mask | awaitingRetryBudget
-        case .inFlight: idle | ready | Self.limiting.mask | Self.backingOff.mask | awaitingRetryBudget
+        case .ready: idle | Self.inFlight.mask | awaitingService
+        case .inFlight: idle | ready | Self.limiting.mask | Self.backingOff.mask | awaitingService
+        case .limiting: idle | awaitingService
         case .backingOff: idle | ready | admitting | awakened | resting
-        case .awaitingRetryBudget: idle | admitting | eligible | awakened | resting
+        case .awaitingService: idle | admitting | eligible | awakened | resting
         }
     }
 }

@@ -40,7 +40,7 @@ public struct PushResult {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token: it may be sent again at once.
         case retryNow
-        /// APNs is overloaded.
+        /// APNs is in trouble, or refuses whatever this provider sends.
         case retryLater
         /// APNs limits this token: retry later, and push to the activity less often.
         case limited
@@ -48,7 +48,9 @@ public struct PushResult {
         case tokenDead
         /// APNs does not know the token, or the environment is wrong: retire the token only while the pool's breaker is closed.
         case tokenSuspect
-        /// Refused for a permanent reason; the token is kept.
+        /// The token is another topic's, or the topic is wrong: the token is kept.
+        case topicSuspect
+        /// Refused for a permanent reason of this very push; the token is kept.
         case rejected
         /// Sent, and no answer came.
         case ambiguous
@@ -61,6 +63,7 @@ public struct PushResult {
     public var reason: UnsafeRawBufferPointer
     /// The timestamp of a 410, UNIX milliseconds; -1 if it has none.
     public var invalidAtMilliseconds: Int64
+    /// When the push had left, UNIX milliseconds; -1 if it did not.
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
     /// The pool's number of the connection that carried the push, 0 for none: a retry avoids that connection.

@@ -34,11 +34,12 @@ public struct DeliveryConfiguration: Sendable {
     /// The most pushes of one app in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
     /// replaces them.
     public var inFlightMaxPerApplication = 2_000
-    /// The most attempts of one push, including the first.
-    public var attemptsMax: UInt8 = 4
-    /// Full jitter: a retry waits a random time below `retryBase * 2^attempt`, capped at `retryCap`.
+    /// A push that APNs could not take waits before the next attempt: after the n-th fault in a row of its activity for a random time
+    /// between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
-    public var retryCapMilliseconds: Int64 = 30_000
+    public var retryMaxMilliseconds: Int64 = 300_000
+    /// A retry that the pool's budget does not permit waits for a random time between a half and the whole of this, at least.
+    public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that another worker admitted but did not settle: when this lane reads that state, it
     /// carries the alert.
     public var riderPatienceMilliseconds: Int64 = 10_000
@@ -63,7 +64,7 @@ public struct DeliveryConfiguration: Sendable {
         DeliveryNumbers(
             policies: policies,
             applicationPolicies: applications.map(\.policy),
-            attemptsMax: attemptsMax,
+            retryMaxMilliseconds: retryMaxMilliseconds,
             readAheadLagRecords: readAheadLagRecords,
             readAheadMaxMilliseconds: readAheadMaxMilliseconds
         )
@@ -78,7 +79,7 @@ public struct DeliveryConfiguration: Sendable {
         )
         policies = numbers.policies
         for position in applications.indices { applications[position].policy = numbers.applicationPolicies[position] }
-        attemptsMax = numbers.attemptsMax
+        retryMaxMilliseconds = numbers.retryMaxMilliseconds
         readAheadLagRecords = numbers.readAheadLagRecords
         readAheadMaxMilliseconds = numbers.readAheadMaxMilliseconds
         validate()
@@ -91,8 +92,8 @@ public struct DeliveryConfiguration: Sendable {
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(applications.allSatisfy { policies.indices.contains($0.policy) })
         for policy in policies { validate(policy) }
-        precondition(attemptsMax >= 1)
-        precondition(retryBaseMilliseconds > 0 && retryCapMilliseconds >= retryBaseMilliseconds)
+        precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
+        precondition(retryBudgetPauseMilliseconds > 0)
         precondition(riderPatienceMilliseconds > 0)
         precondition(readAheadLagRecords > 0 && readAheadMaxMilliseconds > 0)
     }
@@ -123,7 +124,7 @@ public struct DeliveryNumbers: Sendable {
     public var policies: [Policy]
     /// The default policy of each app.
     public var applicationPolicies: [Int]
-    public var attemptsMax: UInt8
+    public var retryMaxMilliseconds: Int64
     public var readAheadLagRecords: Int64
     public var readAheadMaxMilliseconds: Int64
 }

@@ -4,44 +4,57 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
 
-    /// A start's default expiration holds from its admission on, since a late start is worse than none; a state's only from its sending on.
+    /// Whether an admitted push has waited for the service for longer than it is good for. A start's default expiration holds from its
+    /// admission on, since a late start is worse than none; a state's from its receipt, and what is sent in time is then stored by APNs
+    /// from its sending on.
     @inline(__always)
-    func isPushExpired(now: Moment) -> Bool {
-        isStart ? sentExpiration < now.wallSeconds : isExpired(now: now)
+    func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
+        if isStart { return sentExpiration < now.wallSeconds }
+        guard expiration < 0 else { return expiration < now.wallSeconds }
+        // No default is shorter than this, and nearly every push goes within it.
+        guard now.wallMilliseconds - receivedMilliseconds > 1_000 else { return false }
+        return expirationSeconds(by: policies[policy], from: receivedMilliseconds / 1_000) < now.wallSeconds
     }
 
-    /// The command's own expiration, or by default the policy's; by default, an update expires at its stale date.
     mutating func setSentExpiration(by policy: PolicyTable.Numbers, now: Moment) {
-        let seconds = now.wallSeconds
-        sentExpiration =
-            switch event {
-            case _ where expiration >= 0: expiration
-            case .start: seconds + policy.startSeconds
-            case .update where staleDate > seconds: min(staleDate, seconds + PolicyTable.updateSecondsMost)
-            case .update: seconds + policy.updateSeconds
-            case .end: seconds + policy.endSeconds
-            }
+        sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// The push is handed out.
-    mutating func noteAttempt(now: Moment) {
-        attempts += 1
-        sentMilliseconds = now.wallMilliseconds
+    /// The command's own expiration, or by default the policy's, counted from `seconds`; by default, an update expires at its stale date.
+    private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
+        switch event {
+        case _ where expiration >= 0: expiration
+        case .start: seconds + policy.startSeconds
+        case .update where staleDate > seconds: min(staleDate, seconds + PolicyTable.updateSecondsMost)
+        case .update: seconds + policy.updateSeconds
+        case .end: seconds + policy.endSeconds
+        }
     }
+
+    /// The push is handed out. Attempts have no limit; beyond what can be counted they are not.
+    mutating func noteAttempt() { if attempts < .max { attempts += 1 } }
 
     /// The push that was handed out found no stream.
-    mutating func takeBackAttempt(sentMilliseconds previous: Int64) {
-        attempts -= 1
-        sentMilliseconds = previous
-    }
+    mutating func takeBackAttempt() { attempts -= 1 }
 
     mutating func noteAnswer(_ result: PushResult) {
         status = result.status
         connection = result.connection
         setReason(result.reason)
-        if result.reason.isEmpty, heldAlert == .doesNotFit { setReason("alertDidNotFit") }
+        if result.reason.isEmpty { setReason(ownReason(result)) }
         if result.sentMilliseconds >= 0 { sentMilliseconds = result.sentMilliseconds }
         answeredMilliseconds = result.answeredMilliseconds
+    }
+
+    /// What a result says where APNs named no reason.
+    private func ownReason(_ result: PushResult) -> StaticString {
+        switch result.disposition {
+        case .accepted: heldAlert == .doesNotFit ? "alertDidNotFit" : ""
+        case .ambiguous: "noAnswer"
+        case .retryNow where result.status == 0: "notProcessed"
+        case .rejected where result.status == 0: "malformedPush"
+        default: "noReason"
+        }
     }
 
     /// APNs calls the token dead.

@@ -2,7 +2,7 @@
 ///
 /// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill it, so beyond it:
 /// - when nothing at all was sent for ``idleMilliseconds``, one retry goes, to see whether APNs is back;
-/// - when the last ``acceptedInRowMin`` answers were all *accepted*, APNs is back, and every retry may go: each is its push's last.
+/// - when the last ``acceptedInRowMin`` answers were all *accepted*, APNs is back, and every retry may go.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
     public static let acceptedInRowMin = 10
@@ -25,7 +25,7 @@ public struct RetryPermission: Sendable {
         case .accepted: acceptedInRow = min(acceptedInRow + 1, Self.acceptedInRowMin)
         case .retryNow, .retryLater, .ambiguous: acceptedInRow = 0
         // These say something of the push or its token, not of APNs.
-        case .limited, .tokenDead, .tokenSuspect, .rejected: break
+        case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .rejected: break
         }
     }
 }

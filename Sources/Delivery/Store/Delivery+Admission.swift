@@ -29,7 +29,8 @@ extension Delivery {
 
     mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        records[record].admittedMilliseconds = now.wallMilliseconds
+        // A result tells of one attempt after the other: what is admitted again stays admitted before its answer.
+        if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: admittedToSend(record, of: activity, reply, now: now)
         case .wait:

@@ -133,7 +133,7 @@ extension Delivery {
             // If a timer is set, it limits the wait of a rider, which may have its carrier now.
             guard !activities[activity].isResting(now: now) else { return }
             activities.enter(.awakened, activity)
-        case .backingOff, .awaitingRetryBudget:
+        case .backingOff, .awaitingService:
             guard isOvertaken(activity) else { return }
             replaceRetry(of: activity, now: now)
         case .awakened, .parked, .eligible, .addressing, .admitting, .registering, .holding, .ready, .inFlight,

@@ -97,13 +97,16 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
     }
 
-    @Test func theLastAttemptIsWrittenDownToo() {
-        let core = CoreHarness { $0.attemptsMax = 1 }
+    @Test func everyLimitIsWrittenDown() {
+        let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.limited)
-        core.acknowledgeSettlements()
-        #expect(core.outcomes == ["u1 failed"])
-        #expect(core.settlements == ["u1 limited", "u1 notShown"])
+        for _ in 1...3 {
+            core.carry(.limited)
+            core.acknowledgeSettlements()
+            core.elapse(2_000)
+        }
+        #expect(core.outcomes == [])
+        #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
     }
 
     @Test func aLimitThatRedisRefusesStopsNothing() {
@@ -254,7 +257,7 @@ import Testing
     /// APNs has seen it, so a phone may have.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
     func aStartThatWasTriedKeepsItsDraw(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.attemptsMax = 2 }
+        let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
         core.carry(disposition)

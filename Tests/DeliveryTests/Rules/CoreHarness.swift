@@ -27,6 +27,8 @@ final class CoreHarness {
     private(set) var calls: [StoreCall<[UInt8]>] = []
     /// Sent and not answered, oldest first.
     private(set) var pushes: [UInt32] = []
+    /// By record: when its push left.
+    private var sentMilliseconds: [UInt32: Int64] = [:]
     /// Handed to the producer and not reported, oldest first.
     private(set) var productions: [Production] = []
     /// All that was ever handed to the producer.
@@ -229,6 +231,7 @@ final class CoreHarness {
         collect()
         guard let record else { return nil }
         pushes.append(record)
+        sentMilliseconds[record] = now.wallMilliseconds
         return SeenPush(delivery.view(record), record: record)
     }
 
@@ -247,7 +250,8 @@ final class CoreHarness {
         status: UInt16 = 0,
         reason: String = "",
         invalidAt: Int64 = -1,
-        connection: UInt32 = 0
+        connection: UInt32 = 0,
+        isBreakerOpen: Bool = false
     ) {
         guard let record = pushes.first else {
             Issue.record("no push waits for an answer")
@@ -263,9 +267,10 @@ final class CoreHarness {
                         status: status,
                         reason: reason,
                         invalidAtMilliseconds: invalidAt,
-                        sentMilliseconds: -1,
+                        sentMilliseconds: disposition == .retryNow ? -1 : sentMilliseconds[record] ?? -1,
                         answeredMilliseconds: now.wallMilliseconds,
-                        connection: connection
+                        connection: connection,
+                        isBreakerOpen: isBreakerOpen
                     ),
                     now: now
                 )

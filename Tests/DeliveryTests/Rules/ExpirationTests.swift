@@ -53,13 +53,31 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func aStateIsNotLostByTheExpirationThatItIsSentWithByDefault() throws {
+    @Test func aStateIsStoredFromItsSendingOnByDefault() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        core.elapse(3_600_000)
+        core.elapse(600_000)
         let push = try #require(core.push())
-        #expect(push.expiration == CoreHarness.startSeconds + 3_600 + 600)
+        #expect(push.expiration == CoreHarness.startSeconds + 600 + 600)
+    }
+
+    /// By default, where its pool takes nothing: an update for as long as one is stored, an end for as long as an end is.
+    @Test func aStateWaitsForItsPoolNoLongerThanItIsStored() {
+        let core = CoreHarness()
+        core.receive(.update(1), .end(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        core.elapse(601_000)
+        #expect(core.push()?.command == "b.e1")
+        #expect(core.outcomes == ["u1 expired"])
+        core.answer(.retryLater)
+        core.elapse(13_700_000)
+        core.reply(.send)
+        #expect(core.push()?.command == "b.e1")
+        core.answer(.retryLater)
+        core.elapse(600_000)
+        #expect(core.outcomes == ["u1 expired", "b.e1 expired"])
     }
 
     @Test func aStartExpiresByDefault() {

@@ -71,13 +71,16 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func fewerAttemptsCountAtTheNextRetry() {
+    @Test func aShorterWaitCountsAtTheNextRetry() {
         let core = core(1_000)
         core.receive(.update(1))
-        core.reply(.send)
-        core.push()
-        take(core) { $0.attemptsMax = 1 }
-        core.answer(.retryNow)
-        #expect(core.outcomes == ["u1 failed"])
+        for _ in 1...4 {
+            core.carry(.retryLater)
+            core.elapse(6_400)
+        }
+        take(core) { $0.retryMaxMilliseconds = 1_000 }
+        core.carry(.retryLater)
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u1"])
     }
 }

@@ -156,7 +156,6 @@ import Testing
         let core = CoreHarness {
             $0.recordsMax = 16_384
             $0.ledgerWindowOffsets = 16_384
-            $0.attemptsMax = 255
         }
         var pool = OutagePool()
         let activities = 6_000

@@ -57,34 +57,180 @@ import Testing
         #expect(pauses.count > 5)
     }
 
-    @Test func aBackOffIsNeverAboveItsCap() {
-        let core = CoreHarness {
-            $0.attemptsMax = 255
-            $0.retryCapMilliseconds = 1_000
-        }
-        core.receive(.update(1, beside: #""expiration":1790009999,"#))
-        for _ in 0..<100 {
+    @Test func waitsGrowToMinutes() {
+        let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
+        core.receive(.update(1))
+        for fault in 1...14 {
             core.carry(.retryLater)
-            core.elapse(1_010)
-            #expect(core.waiting == ["admit u1"])
+            // The first few are shorter than the spacing.
+            let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
+            core.elapse(most / 2 - 8)
+            if fault > 3 { #expect(core.waiting == [], "fault \(fault)") }
+            core.elapse(most / 2 + 16)
+            #expect(core.waiting == ["admit u1"], "fault \(fault)")
         }
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func attemptsAreLimited(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.attemptsMax = 3 }
+    /// A newer state does not make the service well.
+    @Test func waitsGrowOverTheStatesOfAnActivity() {
+        let core = CoreHarness()
         core.receive(.update(1))
-        for attempt in 1...3 {
+        for fault in 1...14 {
+            core.reply(.send)
+            core.push()
+            if fault < 14 { core.receive(.update(Int64(fault + 1))) }
+            core.answer(.retryLater)
+            if fault < 14 { core.elapse(1_010) }
+        }
+        core.elapse(149_900)
+        #expect(core.waiting == [])
+        core.elapse(151_000)
+        #expect(core.waiting == ["admit u14"])
+    }
+
+    @Test func anAcceptedPushMakesTheWaitsShortAgain() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        for _ in 1...5 {
+            core.carry(.retryLater)
+            core.elapse(13_000)
+        }
+        core.carry()
+        core.receive(.update(20))
+        core.elapse(1_010)
+        core.carry(.retryLater)
+        core.elapse(1_000)
+        #expect(core.waiting == ["admit u20"])
+    }
+
+    @Test func aNewerStateDoesNotWaitForTheService() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        for _ in 1...8 {
+            core.carry(.retryLater)
+            core.elapse(52_000)
+        }
+        core.carry(.retryLater)
+        core.elapse(1_000)
+        core.receive(.update(2))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
+    func whatIsNotThePushsFaultUsesUpNoAttempts(disposition: PushResult.Disposition) {
+        let core = CoreHarness { $0.retryMaxMilliseconds = 1_000 }
+        core.receive(.update(1, beside: #""expiration":1790009999,"#))
+        for _ in 0..<400 {
             if !core.waiting.isEmpty { core.reply(.send) }
             core.push()
-            core.answer(disposition, status: 503, reason: "Try\(attempt)")
-            core.elapse(2_000)
+            core.answer(disposition, status: 503)
+            core.acknowledgeSettlements()
+            core.elapse(1_010)
         }
-        #expect(core.outcomes == ["u1 failed"])
-        #expect(core.results.first?.attempts == 3)
-        #expect(core.results.first?.status == 503)
-        #expect(core.results.first?.reason == "Try3")
+        #expect(core.outcomes == [])
+        if !core.waiting.isEmpty { core.reply(.send) }
+        core.push()
+        core.answer(.accepted, status: 200)
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.results.first?.attempts == 255, "as far as they are counted")
+    }
+
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    func whatWaitsForTheServiceExpires(disposition: PushResult.Disposition) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        for second in 0..<700 {
+            if !core.waiting.isEmpty { core.reply(.send) }
+            while core.push() != nil { core.answer(disposition, status: 500, reason: "InternalServerError") }
+            core.elapse(1_000)
+            if second < 600 { #expect(core.outcomes == []) }
+        }
+        core.elapse(300_000)
+        #expect(core.outcomes == ["u1 expired"], "the policy's expiration of an update")
+        #expect(core.results.first?.status == 500)
+        #expect(core.results.first?.reason == "InternalServerError")
         #expect(core.settlements == ["u1 notShown"])
+    }
+
+    @Test func anEndWaitsForTheServiceUntilItsOwnExpiration() {
+        let core = CoreHarness()
+        core.receive(.end(1))
+        for _ in 0..<46 {
+            core.carry(.retryLater)
+            core.elapse(300_100)
+        }
+        #expect(core.waiting == ["admit e1"], "for nearly four hours")
+        core.carry()
+        #expect(core.outcomes == ["e1 accepted"])
+    }
+
+    /// What a probe of an open breaker was refused for is not its own fault: another may go.
+    @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
+    func aProbeThatIsRefusedWaitsLikeAnyOther(disposition: PushResult.Disposition) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(disposition, status: 400, reason: "BadDeviceToken", isBreakerOpen: true)
+        #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
+        core.elapse(1_010)
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
+    }
+
+    @Test func aTopicThatIsRefusedWhileOthersAreTakenFails() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.topicSuspect, status: 400, reason: "DeviceTokenNotForTopic")
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.invalidations.isEmpty)
+    }
+
+    // MARK: - What a result says
+
+    @Test(arguments: [
+        (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),
+        (.topicSuspect, 400, "noReason"),
+    ])
+    func whatFailsHasAReason(disposition: PushResult.Disposition, status: UInt16, reason: String) {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(disposition, status: status)
+        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.results.first?.reason == reason)
+    }
+
+    @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retryNow, "notProcessed")])
+    func whatExpiredSaysWhatItWaitedFor(disposition: PushResult.Disposition, reason: String) {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
+        core.carry(disposition)
+        core.elapse(1_010)
+        #expect(core.outcomes == ["u1 expired"])
+        #expect(core.results.first?.reason == reason)
+        let hasLeft = core.results.first?.times[3] ?? 0 >= 0
+        #expect(hasLeft == (disposition == .ambiguous), "what never left was never sent")
+    }
+
+    @Test func anAdmissionAfterAnAnswerIsNotTold() throws {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.elapse(20)
+        core.reply(.send)
+        core.elapse(20)
+        core.push()
+        core.elapse(20)
+        core.answer(.retryLater, status: 503)
+        core.elapse(1_010)
+        core.reply(.superseded)
+        let times = try #require(core.results.first).times
+        #expect(times[2] == CoreHarness.startSeconds * 1_000 + 20)
+        #expect(times[4] == CoreHarness.startSeconds * 1_000 + 60)
     }
 
     @Test func whatAPNsRefusesForGoodFails() {
@@ -195,8 +341,11 @@ import Testing
         core.receive(.end(1))
         core.carry(.retryLater)
         core.receive(.update(2))
-        #expect(core.outcomes == ["u2 ended"])
         core.elapse(1_010)
         #expect(core.waiting == ["admit e1"])
+        core.carry()
+        core.elapse(1_010)
+        core.reply(.ended)
+        #expect(core.outcomes == ["e1 accepted", "u2 ended"])
     }
 }

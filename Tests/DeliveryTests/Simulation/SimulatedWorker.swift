@@ -8,8 +8,6 @@ final class SimulatedWorker {
         var nextOffset: Int64
     }
 
-    static let attemptsMax: UInt8 = 6
-
     enum PushFate {
         case answered
         case refused(status: UInt16)
@@ -58,7 +56,6 @@ final class SimulatedWorker {
         configuration.recordsMax = swarm.recordsMax
         configuration.inFlightMaxPerApplication = swarm.inFlightMax
         configuration.ledgerWindowOffsets = 64
-        configuration.attemptsMax = Self.attemptsMax
         configuration.policies = [swarm.policy]
         configuration.supersededResults = swarm.supersededResults
         configuration.readAheadLagRecords = swarm.readAheadLag

@@ -32,10 +32,10 @@ extension Simulation {
         }
     }
 
-    /// Nothing was drawn that may end a push for good.
+    /// Nothing was drawn that may end a push for good: no service's fault does.
     private var isCalm: Bool {
-        swarm.pushFailure == 0 && swarm.pushLoss == 0 && swarm.tokenRotation == 0 && swarm.limited == 0
-            && swarm.connections == nil && swarm.activitiesPerDevice <= swarm.heldStartsMax
+        swarm.tokenRotation == 0 && swarm.connections?.unknownReason ?? 0 == 0
+            && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
     /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.

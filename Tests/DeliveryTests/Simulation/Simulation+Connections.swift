@@ -138,10 +138,10 @@ extension Simulation {
             return
         }
         switch told.disposition {
-        case .retryNow, .retryLater, .limited: break
+        case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
-        case .accepted, .tokenDead, .tokenSuspect, .rejected:
+        case .accepted, .tokenDead, .rejected:
             violations.append("\(name): sent again after \(told.disposition)")
         }
         if view.avoidedConnection != told.connection {

@@ -295,7 +295,7 @@ final class Simulation {
             _ = self.push(worker.delivery.view(push.record))
             answer(push, worker, .ambiguous, 0)
         case .refusedStream: answer(push, worker, .retryNow, 0)
-        case .providerTokenRefused: answer(push, worker, .retryNow, 403)
+        case .providerTokenRefused: answer(push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
         case .unknownReason: answer(push, worker, .rejected, 400)
         }
     }
@@ -311,8 +311,8 @@ final class Simulation {
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
-        let isLastAttempt = view.attempts == SimulatedWorker.attemptsMax && disposition != .accepted
-        if isLastAttempt || disposition == .tokenDead || disposition == .rejected {
+        // Only what APNs says of this very push or its token ends it.
+        if disposition == .tokenDead || disposition == .rejected {
             givenUp.insert(String(decoding: view.activity, as: UTF8.self))
         }
         worker.delivery.answered(

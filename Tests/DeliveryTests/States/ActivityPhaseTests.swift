@@ -66,7 +66,7 @@ struct ActivityPhaseTests {
         let activity = Self.addSample(to: &activities)
         activities.enter(.admitting, activity, with: 7)
         activities.enter(.ready, activity)
-        activities.enter(.awaitingRetryBudget, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
+        activities.enter(.awaitingService, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
         #expect(activities[activity].current == 7)
         activities.enter(.idle, activity)
         #expect(activities[activity].current == .max)
