@@ -24,14 +24,16 @@ struct ProgramRun {
         }
     }
 
+    /// The kernel kills it when the thread that starts it ends: a program that outlives a crash of the tests keeps their output open, and
+    /// nobody learns of the crash.
     static func process(
         _ arguments: [String],
         of program: Program = .causeway,
         environment: [String: String] = [:]
     ) -> Process {
         let process = Process()
-        process.executableURL = program.executable
-        process.arguments = arguments
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
+        process.arguments = ["--pdeathsig", "KILL", "--", program.executable.path] + arguments
         // Nothing of the tester's own environment may be a key.
         let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CAUSEWAY_") }
         process.environment = inherited.merging(environment) { $1 }

@@ -60,22 +60,24 @@ struct AlertLoadTests {
     /// Large records come faster than one lane takes them.
     @Test func moreComesThanALaneTakes() async throws {
         try await withAlerts(lanes: 1) { run, history in
-            // Other tests want the cores too, and are to have them.
+            // The other tests of this run need the cores too.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
             let traffic = try Traffic(run)
             try traffic.sendOne()
             history.add(try run.awaitState("idleness") { $0.isWell }, minutes: 15)
             history.expect()
-            // More is sent when the worker is near the end: it has always something to do, and is never more than some thousand behind,
-            // which for the alert of a lag is a beginning.
+            // A flood follows as soon as the worker nears the end of the one before. A flood must be large: a lane that has taken 1,000
+            // records waits for the next turn of this test, which takes longer than the lane's work.
+            let recordsPerFlood = 8_000
             let busy = try run.awaitState(
                 "a busy lane",
                 alerting: [.laneBusy],
                 whatever: [.lagGrows],
                 turn: {
-                    guard let scrape = try? run.scrape(), (scrape.sum("causeway_consumer_lag_records") ?? 0) < 1_000
+                    guard let scrape = try? run.scrape(),
+                        (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordsPerFlood)
                     else { return }
-                    try traffic.flood(1_000, membersInPayload: 150)
+                    try traffic.flood(recordsPerFlood, membersInPayload: 150)
                 }
             ) {
                 ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85

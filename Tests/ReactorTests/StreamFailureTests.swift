@@ -1,6 +1,7 @@
 import Glibc
-import Reactor
 import Testing
+
+@testable import Reactor
 
 extension ReactorTests {
     @Suite struct StreamFailures {
@@ -226,7 +227,9 @@ extension ReactorTests {
             for _ in 0..<2 {
                 pair.client.write([1])
                 pair.client.flush()
-                usleep(2_000)
+                // Until the reset has come.
+                var state = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
+                #expect(poll(&state, 1, 10_000) == 1)
             }
             turn(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.received == written)

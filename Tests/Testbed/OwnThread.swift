@@ -12,8 +12,8 @@ public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Va
 
 /// Each test of a suite runs on a thread of its own.
 ///
-/// Swift's threads are as many as processors: a test that blocks or reckons on one of them keeps it from all tests that wait for
-/// something, and what these wait for comes late by as much.
+/// Swift has one thread per processor. A test that blocks such a thread, or computes on it for long, delays every test that waits for an
+/// event.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     public var isRecursive: Bool { true }
 
@@ -28,7 +28,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == OwnThread {
-    /// For suites whose tests block or reckon, and wait for no task.
+    /// For suites whose tests block or compute for long, and wait for no task.
     public static var ownThread: Self { Self() }
 }
 

@@ -3,7 +3,7 @@ import Delivery
 import Foundation
 
 /// `causeway-lab backlog`: what a worker makes of commands that have piled up.
-struct BacklogCommand: ParsableCommand {
+struct BacklogCommand: StagedRun {
     static let configuration = CommandConfiguration(
         commandName: "backlog",
         abstract: "Let commands pile up while no worker runs, then see what one makes of them.",
@@ -67,28 +67,11 @@ struct BacklogCommand: ParsableCommand {
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
     }
 
-    func run() throws {
-        do {
-            let figures = try figures()
-            print(figures.text)
-            if let json { try TextFile.write(figures: figures, to: json) }
-            guard figures.isGood else { throw ExitCode(1) }
-        } catch let error as LabError {
-            FileHandle.standardError.write(Data("causeway-lab backlog: \(error)\n".utf8))
-            throw ExitCode(1)
-        }
-    }
+    func text(_ figures: BacklogFigures) -> String { figures.text }
 
-    private func figures() throws(LabError) -> BacklogFigures {
-        let interruption = Interruption()
-        let programs = try ProgramFiles()
-        let files = try SeasonFiles(directory: data)
-        let directory = try WorkDirectory()
-        let stage = try Stage(directory: directory.path, programs: programs)
-        defer {
-            stage.stop()
-            directory.remove(keeping: keep)
-        }
+    func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError)
+        -> BacklogFigures
+    {
         let backlog = try Backlog(
             season: files.season,
             activities: activities,

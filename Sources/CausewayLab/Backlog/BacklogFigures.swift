@@ -1,5 +1,5 @@
 /// What a backlog came to.
-struct BacklogFigures: Codable, Equatable {
+struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
     /// Commands by the outcome of their result, or of the count that they stand in.

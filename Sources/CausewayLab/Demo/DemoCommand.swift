@@ -4,7 +4,7 @@ import Foundation
 import LiveActivity
 
 /// `causeway-lab demo`: the whole job on embedded parts.
-struct DemoCommand: ParsableCommand {
+struct DemoCommand: StagedRun {
     static let configuration = CommandConfiguration(
         commandName: "demo",
         abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
@@ -119,29 +119,11 @@ struct DemoCommand: ParsableCommand {
         }
     }
 
-    func run() throws {
-        do {
-            let figures = try figures()
-            let page = Page(figures, isColoured: isatty(STDOUT_FILENO) == 1)
-            print(page.lines.joined(separator: "\n"))
-            if let json { try TextFile.write(figures: figures, to: json) }
-            guard figures.isGood else { throw ExitCode(1) }
-        } catch let error as LabError {
-            FileHandle.standardError.write(Data("causeway-lab demo: \(error)\n".utf8))
-            throw ExitCode(1)
-        }
+    func text(_ figures: DemoFigures) -> String {
+        Page(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
-    private func figures() throws(LabError) -> DemoFigures {
-        let interruption = Interruption()
-        let programs = try ProgramFiles()
-        let files = try SeasonFiles(directory: data)
-        let directory = try WorkDirectory()
-        let stage = try Stage(directory: directory.path, programs: programs)
-        defer {
-            stage.stop()
-            directory.remove(keeping: keep)
-        }
+    func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError) -> DemoFigures {
         var options = DemoOptions(
             followers: followers,
             seconds: seconds,

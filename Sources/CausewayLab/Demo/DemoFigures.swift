@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// What a demo has measured: the page is drawn from it, and `--json` writes it.
-struct DemoFigures: Codable, Equatable {
+struct DemoFigures: Codable, Equatable, RunFigures {
     struct Freshness: Codable, Equatable {
         var p50Milliseconds: Int64
         var p99Milliseconds: Int64

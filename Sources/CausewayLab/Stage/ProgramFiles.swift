@@ -1,6 +1,6 @@
 import Glibc
 
-/// The two programs, which are built into one directory: the lab runs the other one as whoever uses it does.
+/// The two programs, built into one directory. The lab starts `causeway` as a process, with a command line, as its users do.
 struct ProgramFiles {
     let lab: String
     let causeway: String

@@ -100,7 +100,7 @@ extension CapacityPlan {
         }
         notes.append(
             "The CPU costs are of \(Numeral.grouped(costs.measuredPushesPerSecond)) pushes a second on one worker; a larger load is "
-                + "reckoned from them, not measured. make demo measures them on your machines."
+                + "computed from them, not measured. make demo measures them on your machines."
         )
         return notes
     }

@@ -28,7 +28,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var redisBytesPerActivity: Int64 = 330
     /// A device's hash with one push-to-start token; of the same kind.
     package var redisBytesPerDevice: Int64 = 400
-    /// Above what the keys come to: Redis' own tables, buffers, fragmentation. Redis' documentation reckons with 1.1 to 1.5.
+    /// Above what the keys come to: Redis' own tables, buffers, fragmentation. Redis' documentation assumes 1.1 to 1.5.
     package var redisOverheadPercent: Int64 = 150
 
     /// APNs: streams of one connection, as observed since 2021 (jchambers/pushy issue 878); APNs says it for each connection anew.
