@@ -98,6 +98,7 @@ public struct Delivery: ~Copyable {
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countReceived() { counters.received &+= 1 }
+    mutating func countSettledBefore() { counters.settledBefore &+= 1 }
     mutating func countCoalesced(of record: UInt32) {
         counters.coalesced &+= 1
         countersByApplication[Int(records[record].application)].coalesced &+= 1
@@ -129,6 +130,8 @@ public struct ApplicationCounters: Sendable, Equatable {
 /// What the core counts; each only grows, but for a push that finds no stream after all.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
+    /// Read again although an earlier owner of the partition has settled them, and skipped.
+    public var settledBefore: UInt64 = 0
     /// Replaced by a newer state before they reached Redis.
     public var coalesced: UInt64 = 0
     public var pushes: UInt64 = 0

@@ -8,6 +8,39 @@ extension Delivery {
         partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
     }
 
+    /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record. Their
+    /// records are skipped when they are read.
+    ///
+    /// - Parameters:
+    ///   - metadata: of the commit, as `progress` wrote it. Anything else is refused.
+    ///   - logEnd: the offset that the partition's next record will get. What claims to be settled from there on is dropped.
+    /// - Returns: how many records are skipped; nil if the metadata was refused, and all above `committedOffset` is repeated.
+    public mutating func resume(
+        _ place: UInt32,
+        at committedOffset: Int64,
+        metadata: UnsafeRawBufferPointer,
+        logEnd: Int64
+    ) -> Int? {
+        guard let partition = partitions[place] else { return nil }
+        guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
+        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
+        partition.pointee.ledger.resume(at: committedOffset, settled: known)
+        return known.reduce(0) { $0 + $1.count }
+    }
+
+    /// What is to be committed of a partition; nil before the first record.
+    public func progress(_ place: UInt32) -> PartitionProgress? {
+        guard let offset = committableOffset(place), let partition = partitions[place] else { return nil }
+        let ranges = partition.pointee.ledger.settledRanges
+        return PartitionProgress(
+            committableOffset: offset,
+            metadata: SettledOffsetsText.encode(ranges, above: offset)
+        )
+    }
+
+    /// Changes whenever `progress` does, except for its committable offset.
+    public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
+
     /// Begins to revoke a partition: none of its records is begun any more, and those that wait are dropped without an outcome, since the
     /// next owner reads them again. What is under way goes on to its result.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
@@ -67,4 +100,12 @@ extension Delivery {
         guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
+}
+
+/// What is committed of a partition.
+public struct PartitionProgress: Sendable, Equatable {
+    /// Every record below it is settled.
+    public var committableOffset: Int64
+    /// Which records above it are settled: the metadata of the commit. Empty: none.
+    public var metadata: [UInt8]
 }

@@ -2,8 +2,16 @@
 ///
 /// The base is the committable offset: everything below it is settled. Above it stands one bit a record. Offsets that never arrive
 /// (compaction, transaction markers) owe no action and count as settled as soon as a later one arrives.
+///
+/// Settled offsets above the committable one travel in the metadata of the commit (`SettledOffsetsText`). The next owner's ledger takes
+/// them over before the first record (`resume`), and tells their records apart when they are read again.
 struct PartitionLedger: ~Copyable {
-    enum Reception { case accepted, alreadySeen }
+    enum Reception {
+        case accepted
+        case alreadySeen
+        /// An earlier owner of the partition has settled the record.
+        case settledBefore
+    }
 
     /// Bits of the window; a power of two. A record whose offset lies further above the base than this must wait.
     let windowOffsets: Int
@@ -12,7 +20,13 @@ struct PartitionLedger: ~Copyable {
     private(set) var committableOffset: Int64
     /// One above the highest offset that was received.
     private(set) var nextOffset: Int64
+    /// Grows with each change of what is settled.
+    private(set) var revision: UInt64 = 0
     private var isStarted = false
+    /// One above the highest offset that an earlier owner has settled; their bits are set although their records have not arrived.
+    private var resumedEnd: Int64 = .min
+    /// Offsets that are settled and not told of; few, in no order.
+    private var untold: [Int64] = []
 
     init(windowOffsets: Int) {
         precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
@@ -39,15 +53,11 @@ struct PartitionLedger: ~Copyable {
     /// Notes that the record at `offset` has arrived and is not settled.
     /// A second delivery of an offset that is known is told apart: it must not be counted twice.
     mutating func receive(_ offset: Int64) -> Reception {
-        if !isStarted {
-            isStarted = true
-            committableOffset = offset
-            nextOffset = offset + 1
-            return .accepted
-        }
+        if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
+            clearResumed(below: offset)
             committableOffset = offset
         } else {
             var gap = nextOffset
@@ -57,14 +67,98 @@ struct PartitionLedger: ~Copyable {
             }
         }
         nextOffset = offset + 1
-        return .accepted
+        guard offset < resumedEnd, isSettled(offset) else { return .accepted }
+        revision &+= 1
+        advance()
+        return .settledBefore
+    }
+
+    /// Takes over what an earlier owner of the partition has settled; before the first record.
+    ///
+    /// - Parameter ranges: ascending, apart from each other, none below `committedOffset`. What lies beyond the window is dropped.
+    mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
+        precondition(!isStarted)
+        let window = committedOffset..<committedOffset + Int64(windowOffsets)
+        committableOffset = committedOffset
+        for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
+            for offset in range { setSettled(offset) }
+            resumedEnd = range.upperBound
+        }
+    }
+
+    /// The settled offsets from the committable one on, the lowest first, as many as `SettledOffsetsText` may have room for.
+    var settledRanges: [Range<Int64>] {
+        var ranges: [Range<Int64>] = []
+        let end = max(nextOffset, resumedEnd)
+        let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
+        var offset = committableOffset
+        while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
+            let first = firstOffset(from: offset, below: end, isSettled: true)
+            guard first < end else { break }
+            offset = firstOffset(from: first, below: end, isSettled: false)
+            ranges.append(first..<offset)
+        }
+        return untold.isEmpty ? ranges : ranges.flatMap { withoutUntold($0) }
+    }
+
+    private func withoutUntold(_ range: Range<Int64>) -> [Range<Int64>] {
+        var parts: [Range<Int64>] = []
+        var first = range.lowerBound
+        for offset in untold.filter({ range.contains($0) }).sorted() {
+            if first < offset { parts.append(first..<offset) }
+            first = offset + 1
+        }
+        if first < range.upperBound { parts.append(first..<range.upperBound) }
+        return parts
+    }
+
+    private func firstOffset(from first: Int64, below end: Int64, isSettled: Bool) -> Int64 {
+        var offset = first
+        while offset < end {
+            let position = Int(offset) & (windowOffsets - 1)
+            let word = isSettled ? settledBits[position >> 6] : ~settledBits[position >> 6]
+            let rest = word >> UInt64(position & 63)
+            if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
+            offset += Int64(64 - position & 63)
+        }
+        return end
+    }
+
+    /// Records that never arrive do not clear their bits, which other offsets share.
+    private func clearResumed(below bound: Int64) {
+        var offset = committableOffset
+        while offset < min(bound, resumedEnd) {
+            clearSettled(offset)
+            offset += 1
+        }
+    }
+
+    /// The log may have been replaced by one whose offsets begin again: then nothing of it is settled.
+    private mutating func start(at offset: Int64) {
+        isStarted = true
+        if resumedEnd > .min, offset < committableOffset {
+            clearResumed(below: .max)
+            resumedEnd = .min
+        }
+        if resumedEnd == .min { committableOffset = offset }
+        nextOffset = committableOffset
     }
 
     /// Notes that the record at `offset` is settled; each exactly once.
-    mutating func settle(_ offset: Int64) {
+    ///
+    /// - Parameter isTold: whether the next owner may skip the record while one below it is not settled.
+    mutating func settle(_ offset: Int64, isTold: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettled(offset)
+        revision &+= 1
+        advance()
+        guard !isTold else { return }
+        untold.removeAll { $0 < committableOffset }
+        if offset > committableOffset { untold.append(offset) }
+    }
+
+    private mutating func advance() {
         while committableOffset < nextOffset, isSettled(committableOffset) {
             clearSettled(committableOffset)
             committableOffset += 1

@@ -4,10 +4,15 @@ extension Delivery {
     /// Receives one record: decodes it, and puts it into its activity's list until `endBatch` or rejects it.
     ///
     /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is ignored: its next owner
-    /// reads it again. An offset that was received before in this assignment is ignored as well.
+    /// reads it again. An offset that was received before in this assignment is ignored as well, and one that an earlier owner of the
+    /// partition has settled: it has its result.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
-        guard partition.pointee.ledger.receive(record.offset) == .accepted else { return }
+        switch partition.pointee.ledger.receive(record.offset) {
+        case .accepted: break
+        case .alreadySeen: return
+        case .settledBefore: return countSettledBefore()
+        }
         partition.pointee.receipts.note(
             record.offset,
             milliseconds: now.monotonicMilliseconds,

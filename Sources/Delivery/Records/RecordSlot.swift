@@ -34,6 +34,9 @@ struct RecordSlot: BitwiseCopyable {
     var superseded = SupersededCount()
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
+    /// Something of it lives on with another record, in memory only: the token that it passed on, or the held command that the other had
+    /// from an earlier registration. While that one is not settled, the next owner of their partition must read both.
+    var isTiedToAnother = false
     /// Results that the record has had before: the command in it now was held, and released by the token that came with the first one.
     var resultsBefore: UInt8 = 0
     var tokenRefusal = TokenRefusal.none

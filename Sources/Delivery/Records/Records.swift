@@ -106,6 +106,7 @@ struct Records: ~Copyable {
             isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
         else { return }
         self[leaving].suppliesToken = false
+        self[leaving].isTiedToAnother = true
         if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
         self[staying].suppliesToken = true
         setToken(of: staying, from.tokenBytes)

@@ -94,7 +94,7 @@ extension Delivery {
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
         if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
-            partition.pointee.ledger.settle(slot.pointee.offset)
+            partition.pointee.ledger.settle(slot.pointee.offset, isTold: !slot.pointee.isTiedToAnother)
             partition.pointee.outstanding -= 1
         }
         records.free(record)

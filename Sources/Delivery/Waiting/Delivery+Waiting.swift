@@ -14,6 +14,7 @@ extension Delivery {
         if rider != .max, records.areSameVersion(rider, record) {
             countCoalesced(of: record)
             records.passToken(from: record, to: rider)
+            tieIfReleased(record)
             finish(record, .duplicate)
         } else {
             let isThere = merge(record, into: activity, now: now)
@@ -94,8 +95,15 @@ extension Delivery {
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
         records.passToken(from: record, to: waiting)
+        tieIfReleased(record)
         finish(record, .duplicate)
         records[record].followUps.remove(.leaveDevice)
+    }
+
+    /// A command that a registration released is in hand already, from an earlier registration. That one, read again, would be stale, and
+    /// release nothing.
+    private mutating func tieIfReleased(_ record: UInt32) {
+        if records[record].topic == .registrations { records[record].isTiedToAnother = true }
     }
 
     /// Whether a newer state waits that replaces the activity's current command.

@@ -12,9 +12,15 @@ struct SimulatedLog {
         var partition: Int
     }
 
+    /// What the group has committed of a partition.
+    struct Commit {
+        var offset: Int64 = 0
+        var metadata: [UInt8] = []
+    }
+
     let partitions: Int
     private(set) var records: [Place: [Record]] = [:]
-    var committed: [Place: Int64] = [:]
+    var commits: [Place: Commit] = [:]
 
     init(partitions: Int) {
         self.partitions = partitions

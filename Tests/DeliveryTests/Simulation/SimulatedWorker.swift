@@ -34,6 +34,7 @@ final class SimulatedWorker {
     var delivery: Delivery
     let clockSkew: Int64
     var assigned: [SimulatedLog.Place: Assigned] = [:]
+    var nextCommitMilliseconds: Int64 = 0
     /// In the order in which they were sent: a connection keeps it.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []

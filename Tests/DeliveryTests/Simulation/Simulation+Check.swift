@@ -20,6 +20,7 @@ extension Simulation {
         if !wasWiped { checkPace() }
         checkAlerts()
         checkOutcomes()
+        checkHandovers()
         checkCounts()
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key })
         where outcomes.isEmpty && !isReplaced(command) {

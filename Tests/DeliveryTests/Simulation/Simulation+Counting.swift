@@ -36,7 +36,7 @@ extension Simulation {
             .contains { newer in
                 if results[newer]?.isEmpty == false { return true }
                 return counting.commands.contains { place, commands in
-                    commands.contains { $0.value == newer && $0.key >= log.committed[place] ?? 0 }
+                    commands.contains { $0.value == newer && !isCommitted($0.key, of: place) }
                 }
             }
     }

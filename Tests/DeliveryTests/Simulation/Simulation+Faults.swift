@@ -1,6 +1,7 @@
 import ActivityStore
-import Delivery
 import LiveActivity
+
+@testable import Delivery
 
 extension Simulation {
     func injectFaults() {
@@ -39,8 +40,18 @@ extension Simulation {
         guard let worker = workers[owner] else { return }
         let topic: RecordTopic = place.topic == 0 ? .commands : .registrations
         guard let number = worker.delivery.assign(topic: topic, number: Int32(place.partition)) else { return }
-        trace?("\(now % 1_000_000) \(place) to \(owner) from \(log.committed[place] ?? 0)")
-        worker.assigned[place] = .init(place: number, nextOffset: log.committed[place] ?? 0)
+        let commit = log.commits[place] ?? SimulatedLog.Commit()
+        trace?("\(now % 1_000_000) \(place) to \(owner) from \(commit.offset)")
+        let skipped = commit.metadata.withUnsafeBytes {
+            worker.delivery.resume(
+                number,
+                at: commit.offset,
+                metadata: $0,
+                logEnd: Int64(log.records[place]?.count ?? 0)
+            )
+        }
+        if skipped == nil { violations.append("the metadata of a commit of \(place) was refused") }
+        worker.assigned[place] = .init(place: number, nextOffset: commit.offset)
         owners[place] = owner
     }
 
@@ -50,6 +61,10 @@ extension Simulation {
             let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
         else { return }
         worker.assigned[place]?.nextOffset = .max
+        if commits.areHandoversOrderly {
+            worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
+            return giveWhenDrained(place, of: worker, entry.place)
+        }
         if random.chance(250) { return give(place, of: worker, entry.place) }
         worker.delivery.beginRevoking(entry.place, now: worker.moment(now))
         let patience = Int64(random.number(0...3_000))
@@ -63,6 +78,16 @@ extension Simulation {
                 }
             )
         )
+    }
+
+    private func giveWhenDrained(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
+        let step = { [self] in
+            guard let owner = owners[place], workers[owner] === worker else { return }
+            guard worker.delivery.isDrained(number) else { return giveWhenDrained(place, of: worker, number) }
+            commit(worker)
+            give(place, of: worker, number)
+        }
+        script.append((now + 20, step))
     }
 
     private func give(_ place: SimulatedLog.Place, of worker: SimulatedWorker, _ number: UInt32) {
@@ -95,18 +120,39 @@ extension Simulation {
         for place in places { assign(place, to: number) }
     }
 
+    func commitIfDue(_ worker: SimulatedWorker) {
+        guard now >= worker.nextCommitMilliseconds else { return }
+        worker.nextCommitMilliseconds = now + commits.intervalMilliseconds
+        commit(worker)
+    }
+
     func commit(_ worker: SimulatedWorker) {
         for (place, entry) in worker.assigned {
-            guard let offset = worker.delivery.committableOffset(entry.place) else { continue }
-            let committed = log.committed[place] ?? 0
-            if offset < committed { continue }
-            log.committed[place] = offset
+            guard let progress = worker.delivery.progress(entry.place) else { continue }
+            let before = log.commits[place] ?? SimulatedLog.Commit()
+            if progress.committableOffset < before.offset { continue }
+            log.commits[place] = SimulatedLog.Commit(
+                offset: progress.committableOffset,
+                metadata: commits.keepMetadata ? progress.metadata : []
+            )
             guard place.topic == 0 else { continue }
-            for settled in committed..<offset
-            where !(acknowledged[place]?.contains(settled) ?? false) && !isCountedSafely(settled, of: place) {
-                violations.append("offset \(settled) of \(place) was committed without an acknowledged result")
-            }
+            for settled in before.offset..<progress.committableOffset { checkCommitted(settled, of: place) }
+            for settled in settledAbove(progress, of: place).joined() { checkCommitted(settled, of: place) }
         }
+    }
+
+    private func settledAbove(_ progress: PartitionProgress, of place: SimulatedLog.Place) -> [Range<Int64>] {
+        guard commits.keepMetadata else { return [] }
+        let ranges = progress.metadata.withUnsafeBytes {
+            SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
+        }
+        if ranges == nil { violations.append("the metadata of \(place) cannot be read") }
+        return ranges ?? []
+    }
+
+    private func checkCommitted(_ offset: Int64, of place: SimulatedLog.Place) {
+        guard !(acknowledged[place]?.contains(offset) ?? false), !isCountedSafely(offset, of: place) else { return }
+        violations.append("offset \(offset) of \(place) was committed without an acknowledged result")
     }
 }
 

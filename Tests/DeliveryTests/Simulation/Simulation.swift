@@ -63,11 +63,20 @@ final class Simulation {
     /// Activities of which an update came after their eight hours.
     var tooOld: Set<String> = []
     var counting = SimulatedCounting()
+    let commits: SimulatedCommits
+    /// By place and offset: how often the first result of a record was written.
+    var firstResults: [SimulatedLog.Place: [Int64: Int]] = [:]
     private var workersMade = 0
 
     /// - Parameter supersededResults: nil: drawn by the seed, beside the other draws, so that they stay what they were.
-    init(seed: UInt64, kind: Swarm.Kind = .plain, supersededResults: SupersededResults? = nil) {
+    init(
+        seed: UInt64,
+        kind: Swarm.Kind = .plain,
+        supersededResults: SupersededResults? = nil,
+        commits: SimulatedCommits? = nil
+    ) {
         self.seed = seed
+        self.commits = commits ?? SimulatedCommits(seed: seed)
         random = SimulationRandom(seed: seed)
         var swarm = Swarm(&random, kind: kind)
         var coin = SimulationRandom(seed: ~seed)
@@ -161,7 +170,7 @@ final class Simulation {
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
             perform(worker)
-            commit(worker)
+            commitIfDue(worker)
         }
     }
 
@@ -360,6 +369,7 @@ final class Simulation {
         results[identifier, default: []].append(view.outcome)
         let place = SimulatedLog.Place(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
         acknowledged[place, default: []].insert(view.offset)
+        if view.resultsBefore == 0 { firstResults[place, default: [:]][view.offset, default: 0] += 1 }
         counting.note(view)
     }
 }

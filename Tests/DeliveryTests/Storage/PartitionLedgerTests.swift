@@ -9,6 +9,24 @@ import Testing
         offsets.map { ledger.receive($0) == .accepted }
     }
 
+    /// The ledger's successor, which has read everything again, takes its place. What is not settled is accepted, all else is skipped.
+    private func handOver(_ ledger: inout PartitionLedger, open: [Int64], next: Int64) {
+        let committed = ledger.committableOffset
+        let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
+        let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
+        var successor = PartitionLedger(windowOffsets: ledger.windowOffsets)
+        successor.resume(at: committed, settled: ranges ?? [])
+        #expect(successor.settledRanges == ledger.settledRanges)
+        for offset in committed..<next {
+            #expect(successor.receive(offset) == (open.contains(offset) ? .accepted : .settledBefore))
+        }
+        if committed < next {
+            #expect(successor.committableOffset == committed)
+            #expect(successor.settledRanges == ledger.settledRanges)
+            ledger = successor
+        }
+    }
+
     @Test func settledInOrderTheOffsetMovesWithEach() {
         var ledger = PartitionLedger(windowOffsets: 64)
         #expect(receive([10, 11, 12], by: &ledger) == [true, true, true])
@@ -76,6 +94,62 @@ import Testing
         #expect(ledger.hasRoom(for: 3) == true, "what is let fall needs no room")
     }
 
+    @Test func whatAnEarlierOwnerHasSettledIsSkipped() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        ledger.resume(at: 10, settled: [12..<14, 15..<16])
+        #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
+        #expect([10, 11, 12, 13].map { ledger.receive($0) } == [.accepted, .accepted, .settledBefore, .settledBefore])
+        #expect(ledger.committableOffset == 10)
+        #expect(ledger.settledRanges == [12..<14, 15..<16])
+        ledger.settle(10)
+        ledger.settle(11)
+        #expect(ledger.committableOffset == 14)
+        #expect([14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledBefore, .accepted, .alreadySeen])
+        ledger.settle(14)
+        #expect(ledger.committableOffset == 16)
+        #expect(ledger.settledRanges == [])
+    }
+
+    @Test func theCommittableOffsetMovesOverSkippedRecordsThatComeFirst() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        ledger.resume(at: 10, settled: [10..<12])
+        #expect([10, 11].map { ledger.receive($0) } == [.settledBefore, .settledBefore])
+        #expect(ledger.committableOffset == 12)
+    }
+
+    @Test func skippedRecordsThatNeverArriveLeaveNoBitBehind() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        ledger.resume(at: 10, settled: [11..<40])
+        #expect(ledger.receive(100) == .accepted, "compaction took all of them")
+        #expect(ledger.committableOffset == 100)
+        for offset in Int64(101)..<164 { #expect(ledger.receive(offset) == .accepted) }
+        #expect(ledger.settledRanges == [])
+    }
+
+    @Test func aLogThatBeginsAgainHasNothingSettled() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        ledger.resume(at: 1_000, settled: [1_002..<1_010])
+        #expect(ledger.receive(0) == .accepted)
+        #expect(ledger.committableOffset == 0)
+        #expect(ledger.settledRanges == [])
+    }
+
+    @Test func whatLiesBeyondTheWindowIsReadAgain() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        ledger.resume(at: 10, settled: [11..<200])
+        #expect(ledger.settledRanges == [11..<74])
+    }
+
+    @Test func whatIsNotToldIsReadAgainWithWhatIsBelowIt() {
+        var ledger = PartitionLedger(windowOffsets: 64)
+        _ = receive([10, 11, 12, 13, 14], by: &ledger)
+        for offset in Int64(11)...14 { ledger.settle(offset, isTold: offset != 13) }
+        #expect(ledger.settledRanges == [11..<13, 14..<15])
+        ledger.settle(10)
+        #expect(ledger.committableOffset == 15)
+        #expect(ledger.settledRanges == [])
+    }
+
     /// Against a model that keeps every offset.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func itKeepsStepWithASet(seed: UInt64) {
         var random = SimulationRandom(seed: seed)
@@ -98,6 +172,7 @@ import Testing
             }
             #expect(ledger.committableOffset == open.first ?? next)
             #expect(ledger.nextOffset == next)
+            if random.chance(20) { handOver(&ledger, open: open, next: next) }
         }
     }
 }

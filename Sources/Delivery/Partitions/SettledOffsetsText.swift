@@ -1,0 +1,191 @@
+/// The settled offsets of a partition above its committable offset, as text: it travels in the metadata of an offset commit, so that the
+/// next owner of the partition does not repeat what is settled.
+///
+/// | characters | meaning |
+/// | --- | --- |
+/// | 1 | the version, `1` |
+/// | 2 | the form: `r` for runs, `b` for bits |
+/// | 3– | the payload, six bits a character, from `0` (0) to `o` (63), the highest bits first |
+///
+/// The payload begins with the committable offset as a varint: text that was copied to another offset is refused. Runs are varints, in
+/// turn the length of a run that is not settled (the first may be 0) and of one that is. Bits are one an offset, the lowest first, from
+/// the committable offset on. Of the two forms the one is written that says more in the room that there is.
+///
+/// No text: nothing above the committable offset is settled.
+enum SettledOffsetsText {
+    /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
+    static let bytesMax = 4_096
+    static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
+    /// Ranges behind this many, and offsets further than this above the committable one, fit into neither form.
+    static let rangesMax = payloadBytesMax / 2 + 1
+    static let bitsMax = Int64(payloadBytesMax) * 8
+    /// No log reaches an offset above this one.
+    static let offsetMax: Int64 = 1 << 62
+
+    private static let headBytes = 2
+    private static let version = UInt8(ascii: "1")
+    private static let runsForm = UInt8(ascii: "r")
+    private static let bitsForm = UInt8(ascii: "b")
+    private static let firstCharacter = UInt8(ascii: "0")
+
+    // MARK: - Writing
+
+    /// What does not fit is left out, from the highest offsets on.
+    ///
+    /// - Parameter ranges: ascending, apart from each other, none below `committableOffset`.
+    static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
+        guard !ranges.isEmpty else { return [] }
+        let runs = runs(ranges, above: committableOffset)
+        let bits = bits(ranges, above: committableOffset)
+        let areRunsBetter =
+            runs.offsetCount != bits.offsetCount
+            ? runs.offsetCount > bits.offsetCount : runs.payload.count <= bits.payload.count
+        let better = areRunsBetter ? runs : bits
+        guard better.offsetCount > 0 else { return [] }
+        var text = [version, areRunsBetter ? runsForm : bitsForm]
+        appendCharacters(of: better.payload, to: &text)
+        return text
+    }
+
+    private typealias Encoded = (payload: [UInt8], offsetCount: Int64)
+
+    private static func runs(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoded {
+        var payload: [UInt8] = []
+        append(committableOffset, to: &payload)
+        var (offset, offsetCount) = (committableOffset, Int64(0))
+        for range in ranges {
+            let before = payload.count
+            append(range.lowerBound - offset, to: &payload)
+            append(Int64(range.count), to: &payload)
+            guard payload.count <= payloadBytesMax else {
+                payload.removeSubrange(before...)
+                break
+            }
+            offset = range.upperBound
+            offsetCount += Int64(range.count)
+        }
+        return (payload, offsetCount)
+    }
+
+    private static func bits(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoded {
+        var payload: [UInt8] = []
+        append(committableOffset, to: &payload)
+        let headCount = payload.count
+        let end = committableOffset + Int64(payloadBytesMax - headCount) * 8
+        var offsetCount: Int64 = 0
+        for range in ranges where range.lowerBound < end {
+            let settled = range.clamped(to: committableOffset..<end)
+            let bytes = headCount + Int((settled.upperBound - committableOffset + 7) / 8)
+            payload.append(contentsOf: repeatElement(0, count: max(0, bytes - payload.count)))
+            for offset in settled {
+                let bit = Int(offset - committableOffset)
+                payload[headCount + bit / 8] |= 1 << UInt8(bit % 8)
+            }
+            offsetCount += Int64(settled.count)
+        }
+        return (payload, offsetCount)
+    }
+
+    private static func append(_ number: Int64, to payload: inout [UInt8]) {
+        var rest = UInt64(number)
+        while rest >= 128 {
+            payload.append(UInt8(truncatingIfNeeded: rest) | 128)
+            rest >>= 7
+        }
+        payload.append(UInt8(rest))
+    }
+
+    private static func appendCharacters(of payload: [UInt8], to text: inout [UInt8]) {
+        var (pending, pendingBits) = (UInt32(0), 0)
+        for byte in payload {
+            pending = pending << 8 | UInt32(byte)
+            pendingBits += 8
+            while pendingBits >= 6 {
+                pendingBits -= 6
+                text.append(firstCharacter + UInt8(pending >> UInt32(pendingBits) & 63))
+            }
+        }
+        if pendingBits > 0 { text.append(firstCharacter + UInt8(pending << UInt32(6 - pendingBits) & 63)) }
+    }
+
+    // MARK: - Reading
+
+    /// - Returns: ascending, apart from each other, none below `committedOffset`; nil if the text is not of this offset, of another version,
+    ///   or malformed.
+    static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
+        guard !text.isEmpty else { return [] }
+        guard text.count > headBytes, text.count <= bytesMax, text[0] == version else { return nil }
+        let characters = UnsafeRawBufferPointer(rebasing: text[headBytes...])
+        guard let payload = payload(of: characters) else { return nil }
+        var position = 0
+        guard let offset = number(in: payload, at: &position), offset == committedOffset else { return nil }
+        switch text[1] {
+        case runsForm: return ranges(ofRuns: payload, from: position, above: offset)
+        case bitsForm: return ranges(ofBits: payload[position...], above: offset)
+        default: return nil
+        }
+    }
+
+    private static func payload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
+        var payload: [UInt8] = []
+        payload.reserveCapacity(characters.count * 6 / 8)
+        var (pending, pendingBits) = (UInt32(0), 0)
+        for character in characters {
+            guard character >= firstCharacter, character - firstCharacter < 64 else { return nil }
+            pending = pending << 6 | UInt32(character - firstCharacter)
+            pendingBits += 6
+            guard pendingBits >= 8 else { continue }
+            pendingBits -= 8
+            payload.append(UInt8(truncatingIfNeeded: pending >> UInt32(pendingBits)))
+        }
+        // What fills the last character is not a whole one, and 0.
+        let isFilled = pendingBits < 6 && pending & (1 << UInt32(pendingBits) - 1) == 0
+        return isFilled ? payload : nil
+    }
+
+    private static func number(in payload: [UInt8], at position: inout Int) -> Int64? {
+        var (number, shift) = (UInt64(0), UInt64(0))
+        while position < payload.count, shift < 63 {
+            let byte = payload[position]
+            position += 1
+            number |= UInt64(byte & 127) << shift
+            guard byte >= 128 else { return number <= UInt64(offsetMax) ? Int64(number) : nil }
+            shift += 7
+        }
+        return nil
+    }
+
+    private static func ranges(
+        ofRuns payload: [UInt8],
+        from first: Int,
+        above committedOffset: Int64
+    ) -> [Range<Int64>]? {
+        var ranges: [Range<Int64>] = []
+        var (position, offset) = (first, committedOffset)
+        while position < payload.count {
+            guard let unsettled = number(in: payload, at: &position), let settled = number(in: payload, at: &position),
+                unsettled > 0 || ranges.isEmpty, settled > 0, unsettled <= offsetMax - offset,
+                settled <= offsetMax - offset - unsettled
+            else { return nil }
+            ranges.append(offset + unsettled..<offset + unsettled + settled)
+            offset += unsettled + settled
+        }
+        return ranges
+    }
+
+    private static func ranges(ofBits bytes: ArraySlice<UInt8>, above committedOffset: Int64) -> [Range<Int64>]? {
+        guard committedOffset <= offsetMax - bitsMax else { return nil }
+        var ranges: [Range<Int64>] = []
+        for (index, byte) in bytes.enumerated() {
+            for bit in 0..<8 where byte & (1 << UInt8(bit)) != 0 {
+                let offset = committedOffset + Int64(index * 8 + bit)
+                if let last = ranges.last, last.upperBound == offset {
+                    ranges[ranges.count - 1] = last.lowerBound..<offset + 1
+                } else {
+                    ranges.append(offset..<offset + 1)
+                }
+            }
+        }
+        return ranges
+    }
+}

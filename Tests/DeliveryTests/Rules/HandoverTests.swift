@@ -1,0 +1,116 @@
+import LiveActivity
+import Testing
+
+@testable import Delivery
+
+/// A partition goes to its next owner with what is settled above its committed offset.
+@Suite struct HandoverTests {
+    /// The partition of commands is revoked, and assigned again with what was committed of it.
+    private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
+        -> Int?
+    {
+        core.beginRevoking(core.commands)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands))
+        let committed = core.delivery.progress(core.commands)
+        var progress = try #require(committed)
+        spoil(&progress.metadata)
+        core.release(core.commands)
+        let again = core.assign(.commands)
+        #expect(again == core.commands)
+        core.elapse(60_000)
+        let offset = progress.committableOffset
+        return progress.metadata.withUnsafeBytes {
+            core.delivery.resume(again, at: offset, metadata: $0, logEnd: logEnd)
+        }
+    }
+
+    /// `b` waits for its pace, so that the offset behind it cannot be committed.
+    private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
+        let core = CoreHarness()
+        core.receive(.update(1, of: "b"))
+        core.reply(.wait, number: 900)
+        core.receive(.alert(1))
+        core.carry()
+        core.acknowledgeAll()
+        core.receive(.update(2))
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.committableOffset == 0)
+        return core
+    }
+
+    private func readAgain(_ core: CoreHarness) {
+        core.receive(.update(1, of: "b"), .alert(1), .update(2))
+    }
+
+    @Test func anAlertThatWasSettledAboveARecordThatWaitsRingsOnce() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        readAgain(core)
+        #expect(core.counters.settledBefore == 1)
+        #expect(core.waiting == ["admit b.u1", "admit u2"])
+        core.carry()
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted", "b.u1 accepted", "u2 accepted"])
+        #expect(core.counters.alertsCarried == 0)
+        #expect(core.committableOffset == 3)
+    }
+
+    @Test func nothingOfItIsTrustedBeyondTheLog() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core, logEnd: 1) == 0)
+        readAgain(core)
+        #expect(core.counters.settledBefore == 0)
+    }
+
+    @Test func whatIsNotReadableIsRefusedAndEverythingIsReadAgain() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
+        readAgain(core)
+        #expect(core.counters.settledBefore == 0)
+        #expect(core.recordsHeld == 3)
+    }
+
+    @Test func whatWasSkippedStaysSettledForTheOwnerAfterTheNext() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        core.receive(.update(1, of: "b"))
+        core.reply(.wait, number: 900)
+        #expect(try handOver(core) == 1, "its record had not been read again by then")
+        readAgain(core)
+        #expect(core.counters.settledBefore == 1)
+    }
+
+    /// The earlier registration, read again, is stale and releases nothing (simulation seed 108, `longLives`).
+    @Test func aRegistrationWhoseCommandIsInHandIsReadAgainWithTheEarlierOne() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration(at: 1))
+        core.reply(.registered, held: .update(1))
+        core.reply(.wait, number: 900)
+        core.register(CommandText.registration(at: 2))
+        core.reply(.registered, held: .update(1))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 duplicate"])
+        let progress = core.delivery.progress(core.registrations)
+        #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
+    }
+
+    /// The token that the first has passed on is with the second in memory only.
+    @Test func aCommandThatPassedItsTokenOnIsReadAgainWithTheOther() throws {
+        let core = CoreHarness()
+        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+        core.receive(.update(1, of: "b"), .update(1, beside: token), .update(2))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 superseded"])
+        let progress = core.delivery.progress(core.commands)
+        #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
+    }
+
+    @Test func aPartitionOfWhichNothingWasReadHasNothingToCommit() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        let progress = core.delivery.progress(core.commands)
+        #expect(progress == nil)
+    }
+}

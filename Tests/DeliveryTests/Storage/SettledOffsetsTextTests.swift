@@ -1,0 +1,104 @@
+import Testing
+
+@testable import Delivery
+
+@Suite struct SettledOffsetsTextTests {
+    private func encode(_ ranges: [Range<Int64>], above offset: Int64) -> String {
+        String(decoding: SettledOffsetsText.encode(ranges, above: offset), as: UTF8.self)
+    }
+
+    private func decode(_ text: String, at offset: Int64) -> [Range<Int64>]? { decode(Array(text.utf8), at: offset) }
+
+    private func decode(_ text: [UInt8], at offset: Int64) -> [Range<Int64>]? {
+        text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: offset) }
+    }
+
+    private func ranges(_ count: Int64, every distance: Int64, of length: Int64, above base: Int64) -> [Range<Int64>] {
+        (0..<count)
+            .map { (number: Int64) -> Range<Int64> in
+                let first = base + number * distance + 1
+                return first..<first + length
+            }
+    }
+
+    /// Workers of several releases read each other's commits: what is written here must stay readable.
+    @Test func theFormsStayWhatTheyAre() {
+        #expect(encode([], above: 7) == "")
+        #expect(encode([1_000_000..<2_000_000], above: 999_999) == "1r_h@m0L24?@")
+        #expect(encode([1..<2, 3..<4, 5..<7, 9..<10], above: 0) == "1b06X2")
+        #expect(decode("1r_h@m0L24?@", at: 999_999) == [1_000_000..<2_000_000])
+        #expect(decode("1b06X2", at: 0) == [1..<2, 3..<4, 5..<7, 9..<10])
+    }
+
+    @Test func whatIsNotOfThisOffsetIsRefused() {
+        let text = encode([105..<110], above: 100)
+        #expect(decode(text, at: 100) == [105..<110])
+        #expect(decode(text, at: 101) == nil)
+        #expect(decode(text, at: 0) == nil)
+    }
+
+    @Test(arguments: [
+        "1", "1r", "2r@0@", "1x0024", "0", "NaN", "1r\u{7f}", "1r00 ", "{\"offset\":1}", "1rooooooooooooooooooooo",
+        "1b",
+    ])
+    func garbageIsRefused(text: String) { #expect(decode(text, at: 0) == nil) }
+
+    @Test func whatIsLongerThanTheLimitIsRefused() {
+        let long = "1b" + String(repeating: "0", count: SettledOffsetsText.bytesMax)
+        #expect(decode(long, at: 0) == nil)
+    }
+
+    @Test func aCommitHasNoMetadataWhereNothingIsSettled() { #expect(decode("", at: 5) == []) }
+
+    @Test func whatDoesNotFitIsLeftOutFromTheHighestOn() {
+        let everySecond = ranges(30_000, every: 2, of: 1, above: 0)
+        let text = SettledOffsetsText.encode(everySecond, above: 0)
+        #expect(text.count <= SettledOffsetsText.bytesMax)
+        let read = decode(text, at: 0) ?? []
+        #expect(read == Array(everySecond.prefix(read.count)))
+        #expect(read.count > 12_000, "bits: one an offset")
+
+        let farApart = ranges(3_000, every: 1_000, of: 999, above: 0)
+        let runs = SettledOffsetsText.encode(farApart, above: 0)
+        #expect(runs.count <= SettledOffsetsText.bytesMax)
+        let readRuns = decode(runs, at: 0) ?? []
+        #expect(readRuns == Array(farApart.prefix(readRuns.count)))
+        #expect(readRuns.count > 900, "runs: three bytes each")
+    }
+
+    @Test(arguments: 1...200 as ClosedRange<UInt64>) func whatIsWrittenIsReadAgain(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        let base = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
+        var ranges: [Range<Int64>] = []
+        var offset = base + Int64(random.number(0...1))
+        let (gapMost, lengthMost) = ([1, 5, 3_000][random.number(0...2)], [1, 5, 3_000][random.number(0...2)])
+        for _ in 0..<random.number(0...400) {
+            let end = offset + Int64(random.number(1...lengthMost))
+            ranges.append(offset..<end)
+            offset = end + Int64(random.number(1...gapMost))
+        }
+        let text = SettledOffsetsText.encode(ranges, above: base)
+        #expect(text.count <= SettledOffsetsText.bytesMax)
+        #expect(text.allSatisfy { (32..<127).contains($0) })
+        #expect(decode(text, at: base) == ranges)
+    }
+
+    /// Whatever the bytes are, they are refused or give ranges in order, none below the committed offset.
+    @Test(arguments: 1...200 as ClosedRange<UInt64>) func spoiledTextIsReadWithoutHarm(seed: UInt64) {
+        var random = SimulationRandom(seed: seed)
+        let base = Int64(random.number(0...100_000))
+        let ranges = ranges(50, every: 7, of: 4, above: base)
+        for _ in 0..<100 {
+            var text = SettledOffsetsText.encode(ranges, above: base)
+            for _ in 0..<random.number(1...4) {
+                text[random.number(0...text.count - 1)] = UInt8(random.number(0...255))
+            }
+            guard let read = decode(text, at: base) else { continue }
+            var last = base - 1
+            for range in read {
+                #expect(range.lowerBound > last || range.lowerBound == base)
+                last = range.upperBound
+            }
+        }
+    }
+}
