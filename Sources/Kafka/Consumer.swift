@@ -3,7 +3,8 @@ import Glibc
 
 /// What a consumer's owner does when partitions come and go. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// These partitions are about to be read from. The handler must not call the consumer.
+    /// These partitions are about to be read from. The handler must not call the consumer, but may look at `startPositions` and
+    /// `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
     /// These partitions are about to go to another member. The handler stops what is new, lets what is in flight settle
@@ -33,6 +34,9 @@ public enum ConsumerEvent: ~Copyable {
 /// One thread at a time uses it: the one that polls. All callbacks happen inside `poll` and `close`. Records are polled
 /// one by one, since librdkafka 2.0.2 can lose some in its batch calls when partitions are paused or revoked.
 ///
+/// Offsets are stored here (`storeOffset`), and committed by this class (`commitIfDue`, and when partitions are revoked): librdkafka before
+/// 2.2 commits no metadata with the offsets that it stores itself.
+///
 /// States: *open* (from `init`; exits by `close`) and *closed* (`close` was called, whatever its outcome). Letting an
 /// open consumer go is a programming error: only `close` gives the partitions back.
 public final class Consumer {
@@ -40,6 +44,8 @@ public final class Consumer {
     public static let revokeCommitLimitMilliseconds: Int64 = 5_000
     /// How long `seek` and `committed` wait for the broker, at most, unless told otherwise.
     public static let requestLimitMilliseconds: Int32 = 10_000
+    /// How long an assignment waits for the ends of its logs, at most. Past it settled records are read again.
+    static let logEndLimitMilliseconds: Int32 = 2_000
 
     /// Whether a full queue stops fetching for up to a second, whatever happens to the queue: then `wakeFetching` is needed.
     public let stopsFetchingWhenFull: Bool
@@ -56,6 +62,8 @@ public final class Consumer {
     /// Where reading of an assigned partition begins, as far as it is known: it is not where the coordinator did not answer, nor with
     /// an `auto.offset.reset` other than `error`, before a seek.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
+    /// Of assigned partitions, what the group had committed when they were assigned, as far as the brokers told.
+    public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// Our own record of what is paused: resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
 
@@ -64,6 +72,8 @@ public final class Consumer {
     var isOpen = true
     /// What failed inside a callback, where nothing can be returned.
     var deferredError: KafkaError?
+    /// What is stored, to be committed.
+    var commits: OffsetCommits
 
     /// Joins the group: the assignment arrives in a later `poll`.
     ///
@@ -89,6 +99,7 @@ public final class Consumer {
             throw error
         }
         handle = client
+        commits = OffsetCommits(client: client)
         stopsFetchingWhenFull = !ClientConfiguration().knows(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
         self.callbacks = callbacks
@@ -131,17 +142,6 @@ public final class Consumer {
     public var queuedCount: Int {
         precondition(isOpen)
         return rd_kafka_queue_length(queue)
-    }
-
-    /// Notes that everything before `nextOffset` is done, to be committed within `auto.commit.interval.ms`.
-    ///
-    /// - Returns: nil, or why not: above all that the partition is no longer assigned, which fences late completions.
-    public func storeOffset(topic: TopicIdentifier, partition: Int32, nextOffset: Int64) -> KafkaError? {
-        precondition(isOpen && nextOffset >= 0)
-        // The call takes the offset of the last record done, and stores the one after it.
-        let code = rd_kafka_offset_store(topics.handle(of: topic), partition, nextOffset - 1)
-        guard code != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
-        return KafkaError(code, partition: TopicPartition(topic: topic, partition: partition))
     }
 
     /// The error that ended this consumer's membership for good, if there was one.

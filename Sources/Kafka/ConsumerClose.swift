@@ -22,6 +22,7 @@ extension Consumer {
             return .unfinished
         }
         topics.destroyHandles()
+        commits.destroyQueue()
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: deadline)
         if outcome == .unfinished { abandon() } else { topics.freeNames() }

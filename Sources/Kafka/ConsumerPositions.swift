@@ -10,38 +10,6 @@ public struct Watermarks: Hashable, Sendable {
 }
 
 extension Consumer {
-    /// Commits what is stored and has not been committed yet.
-    ///
-    /// - Warning: Not between the notice of a rebalance and its new assignment: librdkafka before 2.10 can lose the
-    ///   assignment then. The commit that belongs there is made by the consumer itself, when partitions are revoked.
-    /// - Parameter synchronously: waits for the answer, for `requestLimitMilliseconds` at most.
-    public func commitStored(synchronously: Bool) -> KafkaError? {
-        precondition(isOpen)
-        if synchronously {
-            return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
-        }
-        let code = rd_kafka_commit(handle, nil, 1)
-        return code == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(code)
-    }
-
-    /// `rd_kafka_commit` has no time limit, so this asks through a queue of its own, and waits there.
-    func commit(until deadline: Deadline) -> KafkaError? {
-        let replies = rd_kafka_queue_new(handle)
-        defer { rd_kafka_queue_destroy(replies) }
-        let code = rd_kafka_commit_queue(handle, nil, replies, { _, _, _, _ in }, nil)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return KafkaError(code) }
-        repeat {
-            guard let event = rd_kafka_queue_poll(replies, deadline.wait(atMostMilliseconds: .max)) else { continue }
-            defer { rd_kafka_event_destroy(event) }
-            guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT else { continue }
-            let code = rd_kafka_event_error(event)
-            // Nothing was stored since the last commit.
-            if code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR__NO_OFFSET { return nil }
-            return KafkaError(code)
-        } while !deadline.hasPassed
-        return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
-    }
-
     /// Has the broker threads that lead these partitions look at once for what they may fetch.
     ///
     /// librdkafka before 2.2 stops fetching while its queue is full, and nobody tells its broker threads when that is over: one with

@@ -41,8 +41,8 @@ extension Consumer {
         hasHadAssignment = true
         let added = ours(partitions)
         assignment.formUnion(added)
+        if let partitions { learnWhereReadingBegins(partitions, isCooperative: isCooperative) }
         if !added.isEmpty { handler?.assigned(added) }
-        if let partitions, resetIsError { learnWhereReadingBegins(partitions, isCooperative: isCooperative) }
         if isCooperative {
             note(rd_kafka_incremental_assign(handle, partitions))
         } else {
@@ -50,10 +50,11 @@ extension Consumer {
         }
     }
 
-    /// Asks what the group has committed of these partitions, so that it is known how far behind they are before their first record.
+    /// Asks what the group has committed of these partitions: how far behind they are, and which records above the committed offset an
+    /// earlier owner has settled, is known before their first record.
     ///
-    /// Where it has nothing, the beginning becomes the position. With the cooperative protocol such a partition may stand still and be
-    /// sought; with the eager one nothing could start it again but an assignment of everything.
+    /// Where it has nothing, and a reset is an error, the beginning becomes the position. With the cooperative protocol such a partition
+    /// may stand still and be sought; with the eager one nothing could start it again but an assignment of everything.
     ///
     /// Waits for the coordinator. If it does not answer, the partitions are asked for once more by librdkafka itself.
     private func learnWhereReadingBegins(
@@ -64,19 +65,36 @@ extension Consumer {
         defer { rd_kafka_topic_partition_list_destroy(committed) }
         let code = rd_kafka_committed(handle, committed, Self.requestLimitMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return note(code) }
+        let resetIsError = resetIsError
         for element in UnsafeBufferPointer(start: committed.pointee.elems, count: Int(committed.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
             if let topic = element.topic.flatMap({ topics.identifier(named: $0) }) {
                 let partition = TopicPartition(topic: topic, partition: element.partition)
-                startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
+                if element.offset >= 0 { committedOffsets[partition] = CommittedOffset(element) }
+                if resetIsError {
+                    startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
+                }
             }
-            guard element.offset < 0, !isCooperative else { continue }
+            guard element.offset < 0, resetIsError, !isCooperative else { continue }
             _ = rd_kafka_topic_partition_list_set_offset(
                 partitions,
                 element.topic,
                 element.partition,
                 SeekPosition.beginning.rawOffset
             )
+        }
+        learnLogEnds()
+    }
+
+    /// What a commit's metadata claims of offsets is bounded by the log. Where there is no metadata nobody is asked.
+    private func learnLogEnds() {
+        let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
+        guard !claimed.isEmpty else { return }
+        do throws(KafkaError) {
+            let ends = try logEnds(of: claimed, timeoutMilliseconds: Self.logEndLimitMilliseconds)
+            for (partition, end) in ends { committedOffsets[partition]?.logEnd = end }
+        } catch {
+            deferredError = error
         }
     }
 
@@ -96,12 +114,18 @@ extension Consumer {
         let removed = isCooperative ? ours(partitions) : Array(assignment)
         if !removed.isEmpty {
             handler?.revoked(removed, lost: isLost)
-            if !isLost { _ = commit(until: Deadline(afterMilliseconds: Self.revokeCommitLimitMilliseconds)) }
+            if !isLost, let error = commit(until: Deadline(afterMilliseconds: Self.revokeCommitLimitMilliseconds)) {
+                deferredError = error
+            }
+            commits.forget(removed)
             // librdkafka keeps the pause on a partition that it gives up: given back later, it would stand still.
             resume(removed)
         }
         assignment.subtract(removed)
-        for partition in removed { startPositions[partition] = nil }
+        for partition in removed {
+            startPositions[partition] = nil
+            committedOffsets[partition] = nil
+        }
         if isCooperative {
             note(rd_kafka_incremental_unassign(handle, partitions))
         } else {

@@ -28,7 +28,8 @@ public enum KafkaProperties {
     /// Set for every consumer.
     public static let consumer: [Property] =
         common + [
-            ("enable.auto.commit", "true"),
+            // `Consumer` commits by itself, so that metadata goes along.
+            ("enable.auto.commit", "false"),
             ("auto.commit.interval.ms", "1000"),
             // Offsets are stored when a command is settled, not when its record is handed out.
             ("enable.auto.offset.store", "false"),
@@ -104,8 +105,8 @@ public enum KafkaProperties {
             ),
             Promise(
                 name: "enable.auto.commit",
-                isKept: { $0 == "true" },
-                reason: "must be true: it is what commits the stored offsets"
+                isKept: { $0 == "false" },
+                reason: "must be false: offsets are committed together with what is settled above them"
             ),
             Promise(
                 name: "auto.commit.interval.ms",

@@ -73,9 +73,20 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
-    borrowing func add(_ topic: UnsafePointer<CChar>, _ partition: Int32, offset: Int64? = nil) {
+    /// - Parameter metadata: goes with the offset in a commit.
+    borrowing func add(
+        _ topic: UnsafePointer<CChar>,
+        _ partition: Int32,
+        offset: Int64? = nil,
+        metadata: [UInt8] = []
+    ) {
         let element = rd_kafka_topic_partition_list_add(pointer, topic, partition)
         if let offset { element?.pointee.offset = offset }
+        // The list frees it, with `free`.
+        guard !metadata.isEmpty, let copy = malloc(metadata.count) else { return }
+        metadata.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
+        element?.pointee.metadata = copy
+        element?.pointee.metadata_size = metadata.count
     }
 
     /// The list stays alive during `body`, and no longer than its owner: the pointer must not leave it.

@@ -45,7 +45,7 @@ import Testing
 
     @Test(arguments: [
         ("enable.auto.offset.store", "true", "enable.auto.offset.store"),
-        ("enable.auto.commit", "false", "enable.auto.commit"),
+        ("enable.auto.commit", "true", "enable.auto.commit"),
         ("log.queue", "false", "log.queue"),
         ("auto.commit.interval.ms", "0", "auto.commit.interval.ms"),
     ])

@@ -15,7 +15,7 @@ import Testing
         #expect(await first.run { $0.received.count == 100 })
         #expect(try first.consumer.committed([Self.partition]) == [nil])
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
-        #expect(first.consumer.commitStored(synchronously: true) == nil)
+        #expect(first.consumer.commitStored() == nil)
         #expect(try first.consumer.committed([Self.partition]) == [37])
         // A later store is committed by the close, without being asked for.
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
@@ -38,9 +38,67 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
-        #expect(reader.consumer.commitStored(synchronously: true) == nil)
+        #expect(reader.consumer.commitStored() == nil)
         #expect(try reader.consumer.committed([Self.partition]) == [0])
         #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    /// What is settled above an offset travels with it.
+    @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
+    func metadataComesBackWithTheOffset(strategy: String) async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 2)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
+        let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        first.record.whenRevoked = { [consumer = first.consumer] _ in
+            let error = consumer.storeOffset(
+                topic: Self.partition.topic,
+                partition: 0,
+                nextOffset: 3,
+                metadata: metadata
+            )
+            #expect(error == nil)
+        }
+        #expect(await first.run { !$0.assignedEvents.isEmpty })
+        #expect(first.consumer.committedOffsets.isEmpty)
+        #expect(first.close() == .closed)
+
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await second.run { !$0.assignedEvents.isEmpty })
+        let committed = try #require(second.consumer.committedOffsets[Self.partition])
+        #expect(committed.offset == 3)
+        #expect(committed.metadata == metadata)
+        #expect(committed.logEnd == 10)
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+
+    @Test func anOffsetIsCommittedAgainWhenOnlyItsMetadataHasChanged() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await first.run { $0.received.count == 10 })
+        for metadata in ["a", "b"] {
+            let error = first.consumer.storeOffset(
+                topic: Self.partition.topic,
+                partition: 0,
+                nextOffset: 3,
+                metadata: Array(metadata.utf8)
+            )
+            #expect(error == nil)
+            #expect(first.consumer.commitStored() == nil)
+        }
+        #expect(first.close() == .closed)
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await second.run { !$0.assignedEvents.isEmpty })
+        #expect(second.consumer.committedOffsets[Self.partition]?.metadata == Array("b".utf8))
+        #expect(second.close() == .closed)
         producer.close()
     }
 
@@ -53,7 +111,9 @@ import Testing
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
-        while try reader.consumer.committed([Self.partition]) != [10], monotonicMilliseconds() < limit {}
+        while try reader.consumer.committed([Self.partition]) != [10], monotonicMilliseconds() < limit {
+            #expect(reader.consumer.commitIfDue(nowMilliseconds: monotonicMilliseconds()) == nil)
+        }
         #expect(try reader.consumer.committed([Self.partition]) == [10])
         #expect(reader.close() == .closed)
         producer.close()
@@ -211,7 +271,7 @@ import Testing
         }
         #expect(await first.run { $0.received.count == 10 })
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
-        #expect(first.consumer.commitStored(synchronously: true) == nil)
+        #expect(first.consumer.commitStored() == nil)
         #expect(first.close() == .closed)
 
         let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)

@@ -97,7 +97,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.commit.interval.ms", "60000")])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5) == nil)
-        #expect(reader.consumer.commitStored(synchronously: true) == nil)
+        #expect(reader.consumer.commitStored() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
         reader.consumer.pause([Self.partition])
         // 25: unknown member. The group has given our partitions away.

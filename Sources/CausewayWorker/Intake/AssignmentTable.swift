@@ -66,10 +66,10 @@ struct AssignmentTable {
 
     /// Takes a lane's report in.
     /// - Returns: false if it is of an assignment that is over.
-    mutating func note(_ report: LaneReport) -> Bool {
+    mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
         change(report.topic, report.partition) { entry in
-            if report.committableOffset >= 0 { entry?.unsettledOffset = report.committableOffset }
+            if let committableOffset { entry?.unsettledOffset = committableOffset }
             if report.isDrained { entry?.isDrained = true }
         }
         return true

@@ -13,7 +13,7 @@ extension Intake {
             // Partitions of the two topics with the same number meet in one lane.
             let lane = Int(partition.partition) % mailboxes.count
             let number = assignments.insert(partition, lane: lane)
-            order(.assign, partition, number: number, lane: lane)
+            order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
         }
         noteMembership(.member)
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
@@ -31,10 +31,22 @@ extension Intake {
         }
     }
 
-    private func order(_ kind: LaneOrder.Kind, _ partition: TopicPartition, number: UInt32, lane: Int) {
+    private func order(
+        _ kind: LaneOrder.Kind,
+        _ partition: TopicPartition,
+        number: UInt32,
+        lane: Int,
+        committed: CommittedOffset? = nil
+    ) {
         let isTaken = mailboxes[lane].orders
             .push(
-                LaneOrder(kind: kind, topic: partition.topic.index, partition: partition.partition, assignment: number)
+                LaneOrder(
+                    kind: kind,
+                    topic: partition.topic.index,
+                    partition: partition.partition,
+                    assignment: number,
+                    committed: committed.map { Handover.pass($0) }
+                )
             )
         precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
         mailboxes[lane].wakeup.signal()

@@ -1,3 +1,4 @@
+import Delivery
 import Kafka
 import Logging
 import Observability
@@ -5,8 +6,8 @@ import Reactor
 
 /// The Kafka thread: the group's member, the producer's reports, and what passes between them and the lanes.
 ///
-/// It reads records one by one and deals them to the lanes by partition; it stores the offsets that the lanes report settled, which
-/// librdkafka commits every second. A lane that takes nothing has its partitions paused: the thread stops taking, and keeps polling.
+/// It reads records one by one and deals them to the lanes by partition; it stores the offsets that the lanes report settled, and commits
+/// them every second, with what is settled above them. A lane that takes nothing has its partitions paused: the thread stops taking, and keeps polling.
 ///
 /// Its life: *running* → `stop` → *draining* (every partition revoked, nothing new begun) → *closed* (committed, left the group).
 final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler {
@@ -118,6 +119,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         isTurnEndRequested = false
         guard phase == .running else { return }
         takeLaneReports()
+        if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { report(error) }
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
         if signals.takeNumbersRequest() { orderNumbers() }
@@ -282,11 +284,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func takeLaneReports() {
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
-                guard assignments.note(report), report.committableOffset >= 0 else { continue }
+                let progress = report.progress?.take()
+                guard assignments.note(report, committableOffset: progress?.committableOffset), let progress else {
+                    continue
+                }
                 let error = consumer.storeOffset(
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition,
-                    nextOffset: report.committableOffset
+                    nextOffset: progress.committableOffset,
+                    metadata: progress.metadata
                 )
                 if let error { self.report(error) }
             }

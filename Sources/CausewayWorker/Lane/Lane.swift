@@ -26,7 +26,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     static let deliveryReportsPerTurnMax = 16_384
     /// How many reports ahead a record is looked for: as many as are taken while memory answers.
     static let reportsExpected = 6
-    /// How often the committable offsets are told to the Kafka thread.
+    /// How often the Kafka thread is told what may be committed.
     static let offsetReportMilliseconds: Int64 = 100
 
     private enum TimerTag {
@@ -172,10 +172,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     private func assign(_ order: LaneOrder) {
         let topic: RecordTopic = order.topic == Intake.commandsTopic ? .commands : .registrations
+        let committed = order.committed?.take()
         guard let place = delivery.assign(topic: topic, number: order.partition) else {
             // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
+        if let committed { resume(place, at: committed, partition: order.partition) }
         partitions.insert(
             .init(
                 place: place,
@@ -185,6 +187,23 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
                 doubtMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
             )
         )
+    }
+
+    /// Has the core skip what earlier owners of the partition have settled above the committed offset.
+    private func resume(_ place: UInt32, at committed: CommittedOffset, partition: Int32) {
+        guard !committed.metadata.isEmpty else { return }
+        let skipped = committed.logEnd.flatMap { logEnd in
+            committed.metadata.withUnsafeBytes {
+                delivery.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
+            }
+        }
+        if skipped == nil {
+            let cause = committed.logEnd == nil ? "the log's end is not known" : "it is not of this worker's making"
+            note(
+                .settledOffsetsRefused,
+                ["partition": "\(partition)", "offset": "\(committed.offset)", "cause": "\(cause)"]
+            )
+        }
     }
 
     private func revoke(_ order: LaneOrder) {
@@ -312,8 +331,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         var hasNews = false
         for position in partitions.entries.indices {
             let entry = partitions[position]
-            guard let offset = delivery.committableOffset(entry.place), offset != entry.reportedOffset else { continue }
-            guard report(position, offset: offset, isDrained: false) else { break }
+            guard let offset = delivery.committableOffset(entry.place),
+                offset != entry.reportedOffset || delivery.progressRevision(entry.place) != entry.reportedRevision
+            else { continue }
+            guard report(position, isDrained: false) else { break }
             hasNews = true
         }
         if hasNews { kafkaWakeup.signal() }
@@ -324,27 +345,32 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         for position in partitions.entries.indices where partitions[position].isRevoking {
             let entry = partitions[position]
             guard !entry.isReportedDrained, delivery.isDrained(entry.place) else { continue }
-            guard report(position, offset: delivery.committableOffset(entry.place) ?? -1, isDrained: true) else {
-                break
-            }
+            guard report(position, isDrained: true) else { break }
             partitions[position].isReportedDrained = true
             hasNews = true
         }
         if hasNews { kafkaWakeup.signal() }
     }
 
-    private func report(_ position: Int, offset: Int64, isDrained: Bool) -> Bool {
+    private func report(_ position: Int, isDrained: Bool) -> Bool {
         let entry = partitions[position]
+        let progress = delivery.progress(entry.place)
+        let passed = progress.map { Handover.pass($0) }
         let isTaken = mailbox.laneReports.push(
             LaneReport(
                 topic: entry.topic,
                 partition: entry.partition,
                 assignment: entry.assignment,
-                committableOffset: offset,
+                progress: passed,
                 isDrained: isDrained
             )
         )
-        if isTaken { partitions[position].reportedOffset = offset }
+        if isTaken {
+            partitions[position].reportedOffset = progress?.committableOffset ?? -1
+            partitions[position].reportedRevision = delivery.progressRevision(entry.place)
+        } else {
+            passed?.release()
+        }
         return isTaken
     }
 

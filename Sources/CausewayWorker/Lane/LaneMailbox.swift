@@ -41,6 +41,8 @@ struct LaneOrder: BitwiseCopyable {
     var assignment: UInt32 = 0
     /// With `highWatermark`: the offset that the next record of the partition will get.
     var offset: Int64 = -1
+    /// With `assign`: what the group has committed; whoever pops the order takes it.
+    var committed: Unmanaged<Handover<CommittedOffset>>?
 }
 
 /// What a lane tells the Kafka thread of a partition.
@@ -48,10 +50,24 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// Where to resume after a restart; -1: nothing was received yet.
-    var committableOffset: Int64
+    /// What is to be committed; nil: nothing was received yet. Whoever pops the report takes it.
+    var progress: Unmanaged<Handover<PartitionProgress>>?
     /// Nothing of the partition is outstanding, and nothing will be begun.
     var isDrained: Bool
+}
+
+/// A value with memory of its own that passes through a ring: rarely, never with a record.
+final class Handover<Value: Sendable>: Sendable {
+    let value: Value
+
+    private init(_ value: Value) { self.value = value }
+
+    static func pass(_ value: Value) -> Unmanaged<Handover> { .passRetained(Handover(value)) }
+}
+
+extension Unmanaged {
+    /// Takes what `Handover.pass` made; once.
+    func take<Value>() -> Value where Instance == Handover<Value> { takeRetainedValue().value }
 }
 
 /// A delivery report on its way to the lane that produced the record.

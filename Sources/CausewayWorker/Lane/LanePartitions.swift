@@ -7,7 +7,9 @@ struct LanePartitions {
         var assignment: UInt32
         var topic: Int32
         var partition: Int32
+        /// What of its progress the Kafka thread knows.
         var reportedOffset: Int64 = -1
+        var reportedRevision: UInt64 = 0
         /// Where the partition's log ended when the Kafka thread last looked; -1: not known yet.
         var highWatermark: Int64 = -1
         /// Behind the last record that the core was given; -1 before the first.

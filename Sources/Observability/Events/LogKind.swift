@@ -17,6 +17,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case partitionsTooMany
     case partitionIsNew
     case offsetGone
+    case settledOffsetsRefused
     case kafkaAway
     case kafkaBack
     case kafkaError
