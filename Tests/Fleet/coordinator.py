@@ -1,9 +1,9 @@
 """A group coordinator that keeps Kafka's rules of the classic protocol: one rebalance for all, barriers at join and at sync, session
-timeouts, static members, fences against members of the past.
+timeouts, static members, fences against members of the past, committed offsets with their metadata.
 
 The broker has one of its own, but that one waits for seconds instead of for its members, does not rebalance for a leader that joins
-again unchanged, and never misses a static member that died; so how fast, and by what steps, a group moves on it says little
-about a group on Kafka. This one knows nothing of topics: members' subscriptions and assignments are bytes to it.
+again unchanged, never misses a static member that died, and drops the metadata of commits; so how fast, and by what steps, a group
+moves on it says little about a group on Kafka. This one knows nothing of topics: members' subscriptions and assignments are bytes to it.
 
 All of it runs on one event loop. `send` of a call writes a response's body to whoever asked."""
 
@@ -15,6 +15,7 @@ OK = 0
 ILLEGAL_GENERATION = 22
 INCONSISTENT_PROTOCOL = 23
 UNKNOWN_MEMBER = 25
+METADATA_TOO_LARGE = 12
 REBALANCE_IN_PROGRESS = 27
 MEMBER_ID_REQUIRED = 79
 FENCED_INSTANCE = 82
@@ -22,6 +23,8 @@ FENCED_INSTANCE = 82
 FIRST_DELAY_SECONDS = 1.0
 """How long an empty group waits for more members (group.initial.rebalance.delay.ms, 3 s in Kafka)."""
 MEMBERS_MAX = 64
+METADATA_BYTES_MAX = 4_096
+"""offset.metadata.max.bytes"""
 
 
 @dataclass
@@ -67,6 +70,8 @@ class Group:
     promised: set = field(default_factory=set)
     """Identifiers that were given out and have not joined yet."""
     instances: dict = field(default_factory=dict)
+    offsets: dict = field(default_factory=dict)
+    """By topic and partition: offset, leader epoch and metadata, as they were committed."""
     deadline: object = None
     is_first: bool = False
     """Whether it was empty before it was preparing: then more are waited for than are known."""
@@ -183,6 +188,17 @@ class Coordinator:
         group = self._group(name)
         error = self._fault(group, identifier, instance, generation)
         return REBALANCE_IN_PROGRESS if error == OK and group.state == "syncing" else error
+
+    def commit(self, name, topic, partition, committed):
+        """Keeps what is committed of a partition, once `commit_fault` has found none. Returns the partition's error."""
+        if len(committed[2] or "") > METADATA_BYTES_MAX:
+            return METADATA_TOO_LARGE
+        self._group(name).offsets[topic, partition] = committed
+        return OK
+
+    def committed(self, name):
+        """By topic and partition: offset, leader epoch and metadata."""
+        return self._group(name).offsets
 
     @staticmethod
     def _fault(group, identifier, instance, generation):

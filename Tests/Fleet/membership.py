@@ -3,11 +3,12 @@
 import struct
 
 from coordinator import OK, Join
-from wire import HEADER, Reader, assignment, data, framed, text
+from wire import HEADER, Reader, Writer, assignment, data, framed, text
 
-OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 11, 12, 13, 14
-VERSIONS_MAX = {OFFSET_COMMIT: 9, JOIN_GROUP: 5, HEARTBEAT: 3, LEAVE_GROUP: 2, SYNC_GROUP: 3}
-OFFSET_COMMIT_FLEXIBLE = 8
+OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
+VERSIONS_MAX = {OFFSET_COMMIT: 9, OFFSET_FETCH: 9, JOIN_GROUP: 5, HEARTBEAT: 3, LEAVE_GROUP: 2, SYNC_GROUP: 3}
+OFFSET_COMMIT_FLEXIBLE, OFFSET_FETCH_FLEXIBLE, OFFSET_FETCH_OF_GROUPS = 8, 6, 8
+NO_OFFSET = (-1, -1, "")
 
 
 class Onlooker:
@@ -41,17 +42,20 @@ class Onlooker:
 
 
 class Desk:
-    """Keeps a group's requests from the broker, and has them answered by a coordinator. Commits go on to the broker, if they may."""
+    """Keeps a group's requests from the broker, and has them answered by a coordinator."""
 
     def __init__(self, coordinator, writer, on_assigned):
         self._coordinator, self._writer, self._on_assigned = coordinator, writer, on_assigned
         self._takers = {
             JOIN_GROUP: self._join, SYNC_GROUP: self._sync, HEARTBEAT: self._heartbeat, LEAVE_GROUP: self._leave
         }
+        self._offset_takers = {
+            OFFSET_COMMIT: (OFFSET_COMMIT_FLEXIBLE, self._commit), OFFSET_FETCH: (OFFSET_FETCH_FLEXIBLE, self._fetch)
+        }
 
     def is_request_wanted(self, head):
         api = HEADER.unpack_from(head)[1]
-        return api in self._takers or api == OFFSET_COMMIT
+        return api in self._takers or api in self._offset_takers
 
     def take_request(self, frame):
         _, api, version, correlation = HEADER.unpack_from(frame)
@@ -59,8 +63,13 @@ class Desk:
             raise ValueError(f"version {version} of API {api} is not known")
         reader = Reader(frame, HEADER.size)
         client = reader.text() or ""
-        if api == OFFSET_COMMIT:
-            return self._commit(version, correlation, frame, reader)
+        if api in self._offset_takers:
+            first_flexible, take = self._offset_takers[api]
+            is_flexible = version >= first_flexible
+            reader = Reader(frame, reader.offset, is_flexible)
+            reader.tags()
+            self._answer(correlation, (b"\0" if is_flexible else b"") + take(version, reader, Writer(is_flexible)))
+            return b""
         throttle = b"\0\0\0\0" if version >= (2 if api == JOIN_GROUP else 1) else b""
         self._takers[api](version, client, reader, lambda body: self._answer(correlation, throttle + body))
         return b""
@@ -106,55 +115,66 @@ class Desk:
     def _leave(self, _version, _client, reader, answer):
         self._coordinator.leave(reader.text(), reader.text(), lambda error: answer(struct.pack(">h", error)))
 
-    def _commit(self, version, correlation, frame, reader):
-        """What goes on to the broker: the commit, as one from outside the group, since the broker knows no members; or nothing, and
-        it has been answered."""
-        is_flexible = version >= OFFSET_COMMIT_FLEXIBLE
-        if is_flexible:
-            client_bytes = 2 + len((Reader(frame, HEADER.size).text() or "").encode())
-            reader = Reader(frame, HEADER.size + client_bytes, is_flexible=True)
-            reader.tags()
-        group = reader.text()
-        before = frame[4 : reader.offset]
-        generation, member = reader.number(">i"), reader.text()
+    def _commit(self, version, reader, writer):
+        group, generation, member = reader.text(), reader.number(">i"), reader.text()
         instance = reader.text() if version >= 7 else None
-        error = self._coordinator.commit_fault(group, member, instance, generation)
-        if error == OK:
-            nobody = b"\1\0" if is_flexible else text("") + (text(None) if version >= 7 else b"")
-            return framed(before + struct.pack(">i", -1) + nobody + frame[reader.offset :])
         if 2 <= version <= 4:
             reader.number(">q")
+        fault = self._coordinator.commit_fault(group, member, instance, generation)
 
-        def partition():
-            number = reader.number(">i")
-            reader.number(">q")
-            if version >= 6:
-                reader.number(">i")
-            reader.text()
+        def partition(topic):
+            number, offset = reader.number(">i"), reader.number(">q")
+            epoch = reader.number(">i") if version >= 6 else -1
+            committed = (offset, epoch, reader.text())
             reader.tags()
-            return number
+            error = fault if fault != OK else self._coordinator.commit(group, topic, number, committed)
+            return struct.pack(">ih", number, error) + writer.tags()
 
         def topic():
-            found = (reader.text(), reader.list(partition))
+            name = reader.text()
+            partitions = reader.list(lambda: partition(name))
+            reader.tags()
+            return writer.text(name) + writer.list(partitions) + writer.tags()
+
+        return (b"\0\0\0\0" if version >= 3 else b"") + writer.list(reader.list(topic)) + writer.tags()
+
+    def _fetch(self, version, reader, writer):
+        def group():
+            name = reader.text()
+            if version >= 9:
+                reader.text()
+                reader.number(">i")
+            topics = reader.list(topic)
+            if version >= OFFSET_FETCH_OF_GROUPS:
+                reader.tags()
+            return name, topics if topics else self._all_committed(name)
+
+        def topic():
+            found = (reader.text(), reader.list(lambda: reader.number(">i")))
             reader.tags()
             return found
 
-        self._answer(correlation, refused(version, reader.list(topic), error))
-        return b""
+        def answered(asked):
+            name, topics = asked
+            return writer.list([writer.text(one) + writer.list([offset(name, one, n) for n in numbers]) + writer.tags()
+                                for one, numbers in topics])
 
+        def offset(name, one, number):
+            offset, epoch, metadata = self._coordinator.committed(name).get((one, number), NO_OFFSET)
+            return (
+                struct.pack(">iq", number, offset) + (struct.pack(">i", epoch) if version >= 5 else b"")
+                + writer.text(metadata) + struct.pack(">h", OK) + writer.tags()
+            )
 
-def refused(version, topics, error):
-    """The answer to a commit of which no partition is taken."""
-    is_flexible = version >= OFFSET_COMMIT_FLEXIBLE
-    tags = b"\0" if is_flexible else b""
+        throttle = b"\0\0\0\0" if version >= 3 else b""
+        error = struct.pack(">h", OK) if version >= 2 else b""
+        if version < OFFSET_FETCH_OF_GROUPS:
+            return throttle + answered(group()) + error + writer.tags()
+        groups = reader.list(group)
+        return throttle + writer.list([writer.text(one[0]) + answered(one) + error + writer.tags() for one in groups]) + writer.tags()
 
-    def count(number):
-        # One byte holds what a test's group commits at once.
-        return bytes([number + 1]) if is_flexible else struct.pack(">i", number)
-
-    body = tags + (b"\0\0\0\0" if version >= 3 else b"") + count(len(topics))
-    for name, partitions in topics:
-        body += bytes([len(name) + 1]) + name.encode() if is_flexible else text(name)
-        body += count(len(partitions))
-        body += b"".join(struct.pack(">ih", number, error) + tags for number in partitions) + tags
-    return body + tags
+    def _all_committed(self, group):
+        topics = {}
+        for topic, partition in self._coordinator.committed(group):
+            topics.setdefault(topic, []).append(partition)
+        return list(topics.items())

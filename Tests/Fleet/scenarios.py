@@ -8,7 +8,7 @@ from typing import Callable
 
 from health import Health
 from processes import Failure, wait_until
-from stage import PARTITIONS, SESSION_SECONDS
+from stage import DRAIN_SECONDS, PARTITIONS, SESSION_SECONDS
 
 WORKERS = 3
 END_SECONDS = 10
@@ -81,6 +81,25 @@ def rolling(scene):
     scene.figures["restarts"] = len(stops)
     scene.figures["stop took"] = spread(stops)
     scene.figures["shared again after"] = spread(shares)
+
+
+def joining(scene):
+    """A fourth worker joins three and leaves them, ten times, under load."""
+    workers = begin(scene)
+    scene.run_for(3)
+    joins, leaves = [], []
+    for _ in range(scene.chosen.rounds):
+        four = scene.stage.worker(4)
+        joins.append(scene.shared_by([*workers, four]))
+        scene.run_for(1)
+        code, _ = four.process.stop(DRAIN_SECONDS + 5)
+        if code != 0:
+            raise Failure(f"{four.name} ended with {code}; see {four.log}")
+        leaves.append(scene.shared_by(workers))
+        scene.stage.check()
+    scene.figures["joins and leaves"] = 2 * len(joins)
+    scene.figures["shared after a join"] = spread(joins)
+    scene.figures["shared after a leave"] = spread(leaves)
 
 
 def failures(scene):
@@ -190,9 +209,10 @@ class Scenario:
 
 ALL = {
     "share": Scenario(share, 0, 0, 0, wait_seconds=10),
-    "rolling": Scenario(rolling, 0, 0.02, 0.002, wait_seconds=15),
+    "rolling": Scenario(rolling, 0, 0, 0, wait_seconds=15),
+    "joining": Scenario(joining, 0, 0, 0, wait_seconds=15),
     "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
-    "ending": Scenario(ending, 0, 0.05, 0.005, wait_seconds=30),
+    "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
     "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
     # What is caught up with and revoked before it is settled is read again: most of a backlog.
     "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),

@@ -43,6 +43,7 @@ class Member:
         return self.beaten[-1]
 
     def commit(self, generation=None):
+        """Why a commit is not taken."""
         asked = self.generation if generation is None else generation
         return self.test.coordinator.commit_fault(GROUP, self.identifier, self.instance, asked)
 

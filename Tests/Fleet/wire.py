@@ -81,6 +81,7 @@ class Reader:
         return self._take(self._counted(">i")) or b""
 
     def list(self, element):
+        """Nothing, too, for a list that is null."""
         return [element() for _ in range(self._counted(">i"))]
 
     def tags(self):
@@ -88,6 +89,32 @@ class Reader:
             for _ in range(self._unsigned()):
                 self._unsigned()
                 self._take(self._unsigned())
+
+
+class Writer:
+    """The same to be written."""
+
+    def __init__(self, is_flexible):
+        self._is_flexible = is_flexible
+
+    def _unsigned(self, value):
+        written = bytearray()
+        while value >= 128:
+            written.append(value & 127 | 128)
+            value >>= 7
+        return bytes(written) + bytes([value])
+
+    def text(self, value):
+        if not self._is_flexible:
+            return text(value)
+        return b"\0" if value is None else self._unsigned(len(value.encode()) + 1) + value.encode()
+
+    def list(self, elements):
+        count = self._unsigned(len(elements) + 1) if self._is_flexible else struct.pack(">i", len(elements))
+        return count + b"".join(elements)
+
+    def tags(self):
+        return b"\0" if self._is_flexible else b""
 
 
 def text(value):
