@@ -16,6 +16,9 @@ import Redis
 /// | 35 | its ``TokenForm`` | likewise |
 /// | 36– | the token | likewise |
 ///
+/// Behind it, where the bits say so, thirteen bytes with the version of an alert's command: of the older command whose alert an update or
+/// an end carries, or of the one whose alert APNs accepted.
+///
 /// The memory is made once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
@@ -25,7 +28,7 @@ struct CallBatch: ~Copyable {
     private static let firstPaceNumber: UInt8 = 2
     /// The longest admission or settlement.
     private static let callBytesMax =
-        StoredVersion.bytes + 2 + StoredRecord.secondsBytes + StoredDigest.bytes + 2
+        2 * StoredVersion.bytes + 2 + StoredRecord.secondsBytes + StoredDigest.bytes + 2
         + StoredRecord.millisecondsBytes + TokenText.bytesMax
 
     let capacity: Int
@@ -77,6 +80,7 @@ struct CallBatch: ~Copyable {
             let time = StoredTime.stored(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
         }
+        if let alert = admission.carriedAlert { writer.version(alert) }
         argumentByteCount = writer.count
     }
 
@@ -89,11 +93,14 @@ struct CallBatch: ~Copyable {
         _ version: Version,
         digest: UInt64,
         pace: Policy.Pace?,
-        _ retirement: TokenRetirement<UnsafeRawBufferPointer>?
+        _ retirement: TokenRetirement<UnsafeRawBufferPointer>?,
+        alert: Version?
     ) {
         let paceNumber = pace.map { self.number(of: $0) } ?? 0
         let again = appendKey(key)
-        let bits = number.rawValue | CallBits.settles | (retirement == nil ? 0 : CallBits.tokenFollows) | again
+        let follows =
+            (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
+        let bits = number.rawValue | CallBits.settles | follows | again
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.call(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
@@ -101,6 +108,7 @@ struct CallBatch: ~Copyable {
             let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: before)
         }
+        if let alert { writer.version(alert) }
         argumentByteCount = writer.count
     }
 
@@ -179,13 +187,16 @@ enum CallBits {
     static let tokenFollows: UInt8 = 16
     /// It is a settlement; the lower bits are a ``SettlementNumber``.
     static let settles: UInt8 = 32
+    /// An alert's version follows the call, behind its token.
+    static let alertFollows: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
-    static let isAgain: UInt8 = 64
+    static let isAgain: UInt8 = 128
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.asksForHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
+            | (admission.carriedAlert == nil ? 0 : alertFollows)
     }
 }
 

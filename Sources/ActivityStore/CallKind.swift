@@ -21,9 +21,10 @@ enum CallKind: UInt8, BitwiseCopyable {
         .unchanged,
         .overtaken,
         .alertHeld,
+        .alertAnswered,
         .tooOld
     )
-    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended, .alertHeld)
+    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended, .alertHeld, .alertAnswered)
     private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
     private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
     private static let ofRegister = VerdictSet(.registered, .stale)

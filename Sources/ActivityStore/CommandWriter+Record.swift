@@ -97,6 +97,9 @@ extension CommandWriter {
         number(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
     }
 
+    /// The version of a call's alert.
+    mutating func version(_ version: Version) { stored(version) }
+
     /// The token of a call of a batch.
     mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
         Self.withForm(token, environment) { form, token in

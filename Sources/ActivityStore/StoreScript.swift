@@ -43,6 +43,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("REGISTERED_AT", Int64(StoredRecord.registeredAt + 1)),
         ("TOKEN", Int64(StoredRecord.token + 1)),
         ("RECORD_BYTES", Int64(StoredRecord.token)),
+        ("ANSWERED_ALERT", Int64(StoredRecord.answeredAlertFollows)),
+        ("VERSION_BYTES", Int64(StoredVersion.bytes)),
         // Flags beside the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.limited)),
@@ -59,6 +61,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // What a call of a batch asks.
         ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
+        ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("READ_AGAIN", Int64(CallBits.isAgain)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),

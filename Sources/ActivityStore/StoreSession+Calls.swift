@@ -14,12 +14,13 @@ extension StoreSession {
         switch call.operation {
         case .admit(let admission):
             collect(admission, key: key, tag: tag, on: connection)
-        case .settle(let version, let settlement, let digest, let retirement):
-            batch.append(key, SettlementNumber(settlement), version, digest: digest, pace: nil, retirement)
+        case .settle(let version, let settlement, let digest, let retirement, let alert):
+            let number = SettlementNumber(settlement)
+            batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .limit(let version, let pace):
             if !batch.takes(pace) { flush(on: connection) }
-            batch.append(key, .limited, version, digest: 0, pace: pace, nil)
+            batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .admitStart, .hold, .register, .unregister:
             issueOnActivityOrDevice(call, key: key, on: connection)
@@ -178,15 +179,17 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):
-            kind == .activity && admission.version.isStorable && (admission.registration?.isWithinBounds ?? true)
+            kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
+                && (admission.registration?.isWithinBounds ?? true)
         case .admitStart(let version, _), .limit(let version, _):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)
         case .register(let registration, _, let shows):
             kind == .activity && registration.isWithinBounds && (shows?.isStorable ?? true)
-        case .settle(let version, _, _, let retirement):
-            kind == .activity && version.isStorable && (retirement?.isWithinBounds ?? true)
+        case .settle(let version, _, _, let retirement, let alert):
+            kind == .activity && version.isStorable && (alert?.isStorable ?? true)
+                && (retirement?.isWithinBounds ?? true)
         case .address(let type, _, let registration):
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):

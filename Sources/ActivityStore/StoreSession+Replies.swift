@@ -179,9 +179,11 @@ extension StoreSession {
     /// Out of an activity's value. Nil if it is not what the scripts write.
     private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
-        let count = LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])
-        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...])
-        guard registeredAt <= StoredTime.millisecondsMax, count == UInt64(stored.count),
+        let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
+        let tokenCount = count & ~StoredRecord.answeredAlertFollows
+        let behindToken = count == tokenCount ? 0 : StoredVersion.bytes
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...].prefix(tokenCount))
+        guard registeredAt <= StoredTime.millisecondsMax, value.count == StoredRecord.token + tokenCount + behindToken,
             let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }
@@ -241,6 +243,7 @@ extension StoreVerdict {
         case .address: "address"
         case .overtaken: "overtaken"
         case .alertHeld: "alertHeld"
+        case .alertAnswered: "alertAnswered"
         case .tooOld: "tooOld"
         case .full: "full"
         case .settled: "settled"

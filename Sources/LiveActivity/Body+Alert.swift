@@ -60,6 +60,41 @@ extension Body {
         )
     }
 
+    /// Bytes of a body without an alert that it carries.
+    public static func count(_ body: UnsafeRawBufferPointer, withoutCarriedAlert layout: Layout) -> Int {
+        body.count - alertKey.utf8CodeUnitCount - Int(layout.alert.count) - 1
+    }
+
+    /// Writes a body without the alert that ``write(_:_:carrying:into:)`` put into one that had none: as it was before.
+    /// - Parameter target: room for the bytes that ``count(_:withoutCarriedAlert:)`` names, away from `body`.
+    /// - Returns: where the parts lie in `target`.
+    public static func write(
+        _ body: UnsafeRawBufferPointer,
+        _ layout: Layout,
+        withoutCarriedAlertInto target: UnsafeMutableRawBufferPointer
+    ) -> Layout {
+        let start = apsOffset + 1
+        let end = layout.alert.end + 1
+        precondition(
+            Int(layout.alert.offset) == start + alertKey.utf8CodeUnitCount && end < body.count
+                && body[end - 1] == comma,
+            "a carried alert stands at its dictionary's beginning"
+        )
+        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<start]))
+        UnsafeMutableRawBufferPointer(rebasing: target[start...])
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[end...]))
+        func moved(_ range: ByteRange) -> ByteRange { range.isAbsent ? range : range.moved(by: start - end) }
+        var aps = layout.aps
+        aps.count -= UInt32(truncatingIfNeeded: end - start)
+        return Layout(
+            aps: aps,
+            timestampDigits: moved(layout.timestampDigits),
+            alert: .absent,
+            staleDateMember: moved(layout.staleDateMember),
+            members: moved(layout.members)
+        )
+    }
+
     /// Blanks the stale date out of a body in place: spaces stand where it stood, and the comma beside it goes too, so that
     /// what remains is a valid object. Nothing if there is none.
     public static func removeStaleDate(from body: UnsafeMutableRawBufferPointer, _ layout: inout Layout) {

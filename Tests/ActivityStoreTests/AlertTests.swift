@@ -13,6 +13,7 @@ import Testing
         _ timestamp: UInt64,
         _ event: Event = .update,
         alert: Bool = false,
+        carried: UInt64? = nil,
         token: OwnedToken? = nil
     ) -> Operation {
         .command(
@@ -20,7 +21,12 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: .spaced(0),
-            request: PushRequest(isHigh: alert, mayUseReserve: alert, carriesAlert: alert),
+            request: PushRequest(
+                isHigh: alert,
+                mayUseReserve: alert,
+                carriesAlert: alert,
+                carriedAlert: carried.map { .at($0) }
+            ),
             registration: token
         )
     }
@@ -29,8 +35,13 @@ import Testing
         .hold(attributesType: nil, version: .at(timestamp), command: bytes, carriesAlert: alert)
     }
 
-    private func settled(_ timestamp: UInt64, _ outcome: Settlement = .accepted) -> Operation {
-        Operation.settlement(version: .at(timestamp), outcome: outcome, digest: timestamp)
+    private func settled(_ timestamp: UInt64, _ outcome: Settlement = .accepted, alert: UInt64? = nil) -> Operation {
+        Operation.settlement(
+            version: .at(timestamp),
+            outcome: outcome,
+            digest: timestamp,
+            alert: alert.map { .at($0) }
+        )
     }
 
     /// A stage on which the command 100 with an alert is held.
@@ -136,5 +147,65 @@ import Testing
         #expect(stage.verdict(command(100, alert: true)) == .overtaken)
         stage.settle(settled(101, .unknown))
         #expect(stage.verdict(command(100, alert: true)) == .superseded)
+    }
+
+    // MARK: - Answered
+
+    @Test(arguments: [Event.update, .end])
+    func `No alert rides on that was accepted, nor an older one`(event: Event) throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
+        stage.settle(settled(101, alert: 101))
+        let before = stage.server.hash(stage.key.text)
+        for older in UInt64(99)...101 {
+            #expect(stage.verdict(command(103, event, alert: true, carried: older)) == .alertAnswered)
+        }
+        #expect(stage.server.hash(stage.key.text) == before, "nothing was changed")
+        #expect(stage.verdict(command(103, event, alert: true, carried: 102)) == .send)
+    }
+
+    @Test func `The newest alert that was accepted counts, in whatever order that is told`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(104, alert: true, token: token)) == .send)
+        stage.settle(settled(104, alert: 103))
+        stage.settle(settled(102, alert: 102))
+        #expect(stage.verdict(command(105, alert: true, carried: 103)) == .alertAnswered)
+        #expect(stage.verdict(command(105, alert: true, carried: 104)) == .send)
+    }
+
+    @Test(arguments: [Settlement.notShown, .unknown])
+    func `An alert that was not accepted may ride on`(settlement: Settlement) throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
+        stage.settle(settled(101, settlement, alert: 101))
+        #expect(stage.verdict(command(102, alert: true, carried: 101)) == .send)
+    }
+
+    @Test func `What was accepted is remembered beside all else that is kept`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
+        stage.settle(settled(101, alert: 101))
+        stage.settle(.limit(version: .at(101), pace: .spaced(0)))
+        let newer = OwnedToken(token: [7, 7], environment: .production, registeredAtMilliseconds: 9)
+        #expect(stage.verdict(.register(attributesType: nil, registration: newer, shows: nil)) == .registered)
+        #expect(stage.admit(command(102)).registration == newer)
+        stage.settle(settled(102))
+        let unregistered = Operation.unregister(atMilliseconds: 10)
+        #expect(stage.verdict(unregistered) == .unregistered)
+        #expect(stage.verdict(command(103, alert: true, carried: 101)) == .alertAnswered)
+        #expect(stage.verdict(command(103)) == .noToken)
+        #expect(stage.verdict(hold(103, [1], alert: false)) == .held)
+        #expect(stage.verdict(command(104, alert: true, carried: 101)) == .alertAnswered)
+        let last = OwnedToken(token: [8], environment: .production, registeredAtMilliseconds: 11)
+        #expect(stage.admit(command(104, token: last)).registration == last)
+    }
+
+    @Test func `A start begins without it`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
+        stage.settle(settled(101, alert: 101))
+        #expect(stage.server.hash(stage.key.text)["e"] != nil)
+        #expect(stage.verdict(.start(version: .at(105), claim: 1)) == .send)
+        #expect(stage.server.hash(stage.key.text)["e"] == nil)
     }
 }

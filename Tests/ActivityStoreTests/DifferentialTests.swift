@@ -242,6 +242,7 @@ extension ActivityState {
         var fields: [String: [UInt8]] = [:]
         fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
         if !rest.isEmpty { fields["t"] = Array(rest) }
+        if let answeredAlert { fields["e"] = bytes(answeredAlert) }
         if let held { fields["h"] = text(held.version) + held.command }
         if let pace, let limitedAt = pace.limitedAtMilliseconds {
             fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
@@ -265,7 +266,7 @@ extension ActivityState {
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.endSeconds ?? 0, 4)
-        record += bytes(tokenCount, 2)
+        record += bytes(tokenCount + (answeredAlert == nil ? 0 : 32_768), 2)
         record += bytes(kind, 1)
         record += bytes(digest ?? 0, 6)
         record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)

@@ -180,6 +180,7 @@ struct History {
             asksForHighPriority: below(2) == 0,
             mayUseReserve: below(2) == 0,
             carriesAlert: below(3) == 0,
+            carriedAlert: below(4) == 0 ? version() : nil,
             registration: below(6) == 0 ? token() : nil
         )
     }
@@ -188,7 +189,8 @@ struct History {
         let version = version()
         let outcomes: [Settlement?] = [.accepted, .notShown, .unknown, nil]
         guard let outcome = pick(outcomes) else { return .limit(version: version, pace: pick(paces)) }
-        return .settle(version: version, outcome, digest: digest(), retirement: retirement())
+        let alert = below(3) == 0 ? below(2) == 0 ? version : self.version() : nil
+        return .settle(version: version, outcome, digest: digest(), retirement: retirement(), alert: alert)
     }
 
     private mutating func retirement() -> TokenRetirement<[UInt8]>? {

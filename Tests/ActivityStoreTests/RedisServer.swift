@@ -157,7 +157,9 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }
-    take("t", Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind])))
+    let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
+    take("t", count & ~StoredRecord.answeredAlertFollows)
+    if count & StoredRecord.answeredAlertFollows != 0 { take("e", StoredVersion.bytes) }
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
     if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
     take("h", rest.count)

@@ -119,6 +119,7 @@ struct PushRequest {
     var isHigh: Bool
     var mayUseReserve: Bool
     var carriesAlert: Bool
+    var carriedAlert: Version?
 }
 
 /// Operations as the tests write them: of a device, where an attributes type is given.
@@ -142,6 +143,7 @@ extension Operation {
                 asksForHighPriority: request.isHigh,
                 mayUseReserve: request.mayUseReserve,
                 carriesAlert: request.carriesAlert,
+                carriedAlert: request.carriedAlert,
                 registration: registration
             )
         )
@@ -185,10 +187,11 @@ extension Operation {
         version: Version,
         outcome: Settlement,
         digest: UInt64,
-        retirement: TokenRetirement<[UInt8]>? = nil
+        retirement: TokenRetirement<[UInt8]>? = nil,
+        alert: Version? = nil
     ) -> Self {
         guard let attributesType else {
-            return .settle(version: version, outcome, digest: digest, retirement: retirement)
+            return .settle(version: version, outcome, digest: digest, retirement: retirement, alert: alert)
         }
         return .settleStart(heldStart(attributesType, activity, version), outcome, retirement: retirement)
     }

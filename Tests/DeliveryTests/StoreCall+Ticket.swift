@@ -32,7 +32,7 @@ extension StoreCall {
     /// The token that a settlement retires, if it does.
     var retirement: TokenRetirement<Bytes>? {
         switch operation {
-        case .settle(_, _, _, let retirement): retirement
+        case .settle(_, _, _, let retirement, _): retirement
         case .settleStart(_, _, let retirement): retirement
         default: nil
         }

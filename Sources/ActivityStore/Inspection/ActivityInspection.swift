@@ -46,6 +46,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Of what is shown, 48 bits; nil while that is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
+    /// The version of the newest command whose alert APNs has accepted.
+    public private(set) var answeredAlert: Version?
     /// The last second of the eight hours after its birth: then only its end is sent.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
@@ -59,13 +61,19 @@ public struct ActivityInspection: Sendable, Equatable {
         var record = InspectedField(name: "record", bytes: value[...])
         let lifeEndSeconds = Int64(try record.number(bytes: 4))
         if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
-        let tokenCount = Int(try record.number(bytes: 2))
+        let count = Int(try record.number(bytes: 2))
+        let tokenCount = count & ~StoredRecord.answeredAlertFollows
         let kind = try record.byte()
         allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
         let letter = try takeNewest(&record)
         registeredAtMilliseconds = try record.recordMilliseconds()
         token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
+        if count != tokenCount {
+            record = record.named("alert")
+            let timestamp = try record.recordSeconds()
+            answeredAlert = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+        }
         try takeRarerParts(&record, kind)
         try takeHeld(record.named("held"), letter)
     }

@@ -43,6 +43,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
     public internal(set) var held: Held?
+    /// The version of the newest command whose alert APNs has accepted.
+    public internal(set) var answeredAlert: Version?
     public internal(set) var start: Start?
     public internal(set) var pace: ActivityPace?
     public internal(set) var expiresAtMilliseconds: Int64?
@@ -60,6 +62,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
 
         let same = version == call.version && ended == call.isEnd
+        if let alert = call.carriedAlert, let answeredAlert, alert <= answeredAlert {
+            return (StoreReply<[UInt8]>(.alertAnswered), lifetime)
+        }
         if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = held.command
@@ -156,6 +161,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         } else {
             held = nil
             token = nil
+            answeredAlert = nil
             standing = .startAssigned
             self.version = version
             ended = false
@@ -225,8 +231,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         case .limit(_, let numbers):
             let counts = pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
             return (StoreReply(.settled), counts ? .renewed : .unchanged)
-        case .settle(let version, let settlement, let digest, let retirement):
-            let lifetime = settle(version, settlement, digest: digest)
+        case .settle(let version, let settlement, let digest, let retirement, let alert):
+            var lifetime = settle(version, settlement, digest: digest)
+            if settlement == .accepted, let alert, answeredAlert.map({ $0 < alert }) ?? true {
+                answeredAlert = alert
+                lifetime = .renewed
+            }
             guard let retirement, retire(by: retirement) else { return (StoreReply(.settled), lifetime) }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = true

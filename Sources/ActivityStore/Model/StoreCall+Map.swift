@@ -24,8 +24,8 @@ extension StoreCall.Operation {
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows):
             .register(registration.map(transform), frequentUpdates: frequentUpdates, shows: shows)
-        case .settle(let version, let settlement, let digest, let retirement):
-            .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform))
+        case .settle(let version, let settlement, let digest, let retirement, let alert):
+            .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
         case .limit(let version, let pace): .limit(version: version, pace: pace)
         case .address(let type, let startBudget, let registration):
             .address(
@@ -58,6 +58,7 @@ extension StateAdmission {
             asksForHighPriority: asksForHighPriority,
             mayUseReserve: mayUseReserve,
             carriesAlert: carriesAlert,
+            carriedAlert: carriedAlert,
             registration: registration?.map(transform)
         )
     }

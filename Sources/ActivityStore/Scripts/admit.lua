@@ -104,7 +104,7 @@ if #operation > 1 then
       local request = (asks - numberOfPace) / 256
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
       format = isHigh and RECORD_AND_BUCKET or RECORD
-      if not now and (asks < @SETTLES@ * 256 or asks % (@ALERT@ * 256) >= @LIMITS@ * 256) then
+      if not now and (asks % (@ALERT_FOLLOWS@ * 256) < @SETTLES@ * 256 or asks % (@ALERT@ * 256) >= @LIMITS@ * 256) then
         local time = call('TIME')
         seconds = time[1] + 0
         local microseconds = time[2] + 0
@@ -130,7 +130,9 @@ if #operation > 1 then
       local letter = stateAndSent % @HAS_DRAWN@
       if shape < shapeMin or shape >= shapeMax then
         local kindAndLength = (shape - shape % 4294967296) / 4294967296
-        if kindAndLength < 1048576 and size == @RECORD_BYTES@ + kindAndLength % 65536 then
+        local bytes = kindAndLength % 65536
+        if bytes >= @ANSWERED_ALERT@ then bytes = bytes - @ANSWERED_ALERT@ + @VERSION_BYTES@ end
+        if kindAndLength < 1048576 and size == @RECORD_BYTES@ + bytes then
           shapeMin, usualSize, usualPace = kindAndLength * 4294967296 + (seconds or 0), size, nil
           shapeMax = (kindAndLength + 1) * 4294967296
         end
@@ -187,8 +189,10 @@ if #operation > 1 then
         end
       end
 
-      local key, known, request, settles = keys[index], values[index], (asks - asks % 256) / 256, asks >= @SETTLES@ * 256
-      local token, tokenAt, form
+      local key, known, request = keys[index], values[index], (asks - asks % 256) / 256
+      local token, tokenAt, form, alert
+      if request >= @ALERT_FOLLOWS@ then request, alert = request - @ALERT_FOLLOWS@, '' end
+      local settles = request >= @SETTLES@
       if settles then request = request - @SETTLES@ end
       if request >= @TOKEN_FOLLOWS@ then
         request = request - @TOKEN_FOLLOWS@
@@ -196,6 +200,10 @@ if #operation > 1 then
         tokenLength, tokenAt, form = read('<I2I6B', calls, position)
         position = position + 9 + tokenLength
         token = sub(calls, position - tokenLength, position - 1)
+      end
+      if alert then
+        alert = sub(calls, position, position + @VERSION_BYTES@ - 1)
+        position = position + @VERSION_BYTES@
       end
       if size < @RECORD_BYTES@ then
         reply = known.err and known or MALFORMED
@@ -212,8 +220,11 @@ if #operation > 1 then
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
       letter = nil
-      local limitAt, startAt, heldAt = @TOKEN@ + length, nil, nil
-      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length then
+      local answeredLength = 0
+      if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+      local answeredAt = @TOKEN@ + length
+      local limitAt, startAt, heldAt = answeredAt + answeredLength, nil, nil
+      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + answeredLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
         if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
@@ -228,6 +239,14 @@ if #operation > 1 then
       elseif state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
         reply = MALFORMED
         break
+      end
+      -- The alert is as old as the newest that APNs has accepted, or older.
+      local isAnswered = false
+      if alert and answeredLength > 0 then
+        local time, low, high = read('<I5I4I4', alert)
+        local answeredTime, answeredLow, answeredHigh = read('<I5I4I4', value, answeredAt)
+        isAnswered = answeredTime > time
+          or answeredTime == time and (answeredHigh > high or answeredHigh == high and answeredLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
       -- How a version ended, or that APNs limits the activity, and a token that APNs has declared dead. A settlement changes only what
@@ -271,18 +290,20 @@ if #operation > 1 then
           end
         end
         local registeredAt
-        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, limitAt - 1) == token then
+        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, answeredAt - 1) == token then
           registeredAt = read('<I6', value, @REGISTERED_AT@)
           if registeredAt < tokenAt then reply = 1 end
         end
+        local rings = alert and not isAnswered and request == @ACCEPTED@
         local written
-        if limit or begun or frees or reply == 1 then
+        if limit or begun or frees or rings or reply == 1 then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
           if reply == 1 then
             token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
           else
-            token = sub(value, @TOKEN@, limitAt - 1)
+            token = sub(value, @TOKEN@, answeredAt - 1)
           end
+          local answered = rings and alert or sub(value, answeredAt, limitAt - 1)
           if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
           if begun and #begun == 13 then kind = kind - @CLAIMED@ end
           if not startAt then startAt, heldAt = limitAt, limitAt end
@@ -291,9 +312,9 @@ if #operation > 1 then
           if ended then letter = letter - @UPPER_CASE@ end
           if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
           if hasDrawn then letter = letter + @HAS_DRAWN@ end
-          value = pack('<I4I2BI6BI6', lifeEnd, #token, kind, shown, letter, sent)
+          value = pack('<I4I2BI6BI6', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), kind, shown, letter, sent)
             .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
-            .. token .. limit .. begun .. (frees and '' or sub(value, heldAt))
+            .. token .. answered .. limit .. begun .. (frees and '' or sub(value, heldAt))
           written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           if written.err then reply = written end
         elseif letter ~= state or shown ~= digestBefore then
@@ -311,8 +332,9 @@ if #operation > 1 then
       if isEnd then request = request - @END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@) then
         registers, whole = true, true
-        value = sub(value, 1, 4) .. pack('<I2B', #token, kind - kind % @FREQUENT@ + form) .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
-          .. pack('<I6', tokenAt) .. token .. sub(value, limitAt)
+        value = sub(value, 1, 4)
+          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0), kind - kind % @FREQUENT@ + form)
+          .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
         kind = kind - kind % @FREQUENT@ + form
         limitAt = limitAt + #token - length
         if heldAt then heldAt = heldAt + #token - length end
@@ -366,6 +388,8 @@ if #operation > 1 then
         end
         if not isEnd and seconds > lifeEnd then
           reply = 'tooOld'
+        elseif isAnswered then
+          reply = 'alertAnswered'
         elseif holdsAlert and request < @ALERT@ and (kind > 0 or not same or not holds) then
           local h = sub(value, heldAt)
           heldBytes = heldBytes + #h
@@ -534,11 +558,14 @@ if operation == 's' or ARGV[2] == '' then
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = taken(stateByte)
   local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
-  local limitAt = @TOKEN@ + length
+  local answeredLength = 0
+  if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+  local answeredAt = @TOKEN@ + length
+  local limitAt = answeredAt + answeredLength
   local startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
   local heldAt = startAt
   if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
-  local token, limit = sub(value, @TOKEN@, limitAt - 1), sub(value, limitAt, startAt - 1)
+  local token, answered, limit = sub(value, @TOKEN@, answeredAt - 1), sub(value, answeredAt, limitAt - 1), sub(value, limitAt, startAt - 1)
   local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
   local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
   local behind = #value + 1 - heldAt
@@ -551,7 +578,8 @@ if operation == 's' or ARGV[2] == '' then
   -- All of it; `middle` is the record's bytes 8 to 44.
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
-    local value = pack('<I4I2B', lifeEnd, #token, flags) .. middle .. pack('<I6', registeredAt) .. token .. limit .. start .. held
+    local value = pack('<I4I2B', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), flags) .. middle
+      .. pack('<I6', registeredAt) .. token .. answered .. limit .. start .. held
     call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
@@ -572,7 +600,7 @@ if operation == 's' or ARGV[2] == '' then
       if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
       if ended or form > 0 or last >= timestamp then return 'superseded' end
     else
-      newest, form, token, held = version, 0, '', ''
+      newest, form, token, answered, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
     local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp

@@ -113,6 +113,10 @@ struct RecordSlot: BitwiseCopyable {
     @inline(__always)
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : foreignAlert ?? version }
 
+    /// The version of the older command whose alert is in its body; nil: the alert is its own, or there is none.
+    @inline(__always)
+    var carriedAlert: Version? { layout.alert.isAbsent || foreignAlert == version ? nil : foreignAlert }
+
     /// One more call or production has to be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 

@@ -172,6 +172,17 @@ struct Records: ~Copyable {
         old.release(to: &arena)
     }
 
+    /// Removes another command's alert from a record's body, which had none of its own.
+    mutating func removeCarriedAlert(fromBodyOf record: UInt32) {
+        let (old, layout) = (slots[record].body, slots[record].layout)
+        let body = SharedBody(Body.count(old.bytes, withoutCarriedAlert: layout), in: &arena)
+        slots[record].layout = Body.write(old.bytes, layout, withoutCarriedAlertInto: body.room)
+        slots[record].foreignAlert = nil
+        slots[record].body = body
+        slots[record].setDigest()
+        old.release(to: &arena)
+    }
+
     /// A body that has the timestamp already, as most do, stays shared.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
         let layout = slots[record].layout

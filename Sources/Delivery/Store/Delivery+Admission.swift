@@ -44,6 +44,9 @@ extension Delivery {
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record)
             call(.admit, record)
+        case .alertAnswered where records[record].carriedAlert != nil:
+            leaveOutAnsweredAlert(of: record)
+            call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             // The command that overtook it may be held: no lane reads that one again, but its token releases it.
@@ -64,7 +67,7 @@ extension Delivery {
         case .unknown:
             // Another record of this start was admitted, and its outcome was never settled. From now on this one is a duplicate.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
-        case .alertHeld, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
+        case .alertHeld, .alertAnswered, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }

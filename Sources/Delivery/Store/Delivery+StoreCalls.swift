@@ -65,7 +65,8 @@ extension Delivery {
                 version: slot.pointee.version,
                 settlement,
                 digest: slot.pointee.digest ?? 0,
-                retirement: isStart ? nil : slot.pointee.retirement
+                retirement: isStart ? nil : slot.pointee.retirement,
+                alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleDevice:
             // A held start that was never admitted is over as well.
@@ -88,6 +89,7 @@ extension Delivery {
             asksForHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || slot.pointee.event == .end,
             carriesAlert: slot.pointee.carriesAlert,
+            carriedAlert: slot.pointee.carriedAlert,
             registration: slot.pointee.suppliedRegistration
         )
     }

@@ -98,6 +98,13 @@ extension Delivery {
         }
     }
 
+    /// APNs has accepted the alert that the current command carries, or a newer one, for another worker or before this one read its record
+    /// again: the state goes without it.
+    mutating func leaveOutAnsweredAlert(of record: UInt32) {
+        finishRider(of: record)
+        records.removeCarriedAlert(fromBodyOf: record)
+    }
+
     /// A newer alert replaces the one that a command carries.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }

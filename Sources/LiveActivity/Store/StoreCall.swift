@@ -38,7 +38,15 @@ public struct StoreCall<Bytes> {
         /// comes back only if it is newer.
         case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?)
         /// Records how a version ended, and may retire the token: `settled`. The digest is of what is shown now, if accepted.
-        case settle(version: Version, Settlement, digest: UInt64, retirement: TokenRetirement<Bytes>?)
+        ///
+        /// `alert` is the version of the command whose alert APNs accepted with this one; nil: it had none, or a start's.
+        case settle(
+            version: Version,
+            Settlement,
+            digest: UInt64,
+            retirement: TokenRetirement<Bytes>?,
+            alert: Version? = nil
+        )
         /// Records that APNs limits the activity's token (429), so that the spacing grows: `settled`.
         case limit(version: Version, pace: Policy.Pace)
 
@@ -113,6 +121,8 @@ public struct StateAdmission<Bytes> {
     /// Carries an alert, its own or the held command's, or has found that the held command's alert does not fit: the store does
     /// not offer that alert again.
     public var carriesAlert: Bool
+    /// The version of the older command whose alert this one carries; nil: its alert is its own, or it has none.
+    public var carriedAlert: Version?
     /// An update token that came with the command. It counts as registered, and says nothing of frequent updates.
     public var registration: TokenRegistration<Bytes>?
 
@@ -125,6 +135,7 @@ public struct StateAdmission<Bytes> {
         asksForHighPriority: Bool,
         mayUseReserve: Bool,
         carriesAlert: Bool,
+        carriedAlert: Version? = nil,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -134,6 +145,7 @@ public struct StateAdmission<Bytes> {
         self.asksForHighPriority = asksForHighPriority
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
+        self.carriedAlert = carriedAlert
         self.registration = registration
     }
 }

@@ -33,6 +33,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case overtaken
     /// An alert is held (``StoreReply/heldCommand``), and the command has none: take the alert in and admit again. Nothing was changed.
     case alertHeld
+    /// APNs has accepted the alert that the command carries for an older one, or a newer alert: admit again without it. Nothing was changed.
+    case alertAnswered
     /// The activity began more than eight hours ago: the system has ended it, and takes nothing but its end.
     case tooOld
     /// As many starts as the limit allows are held for the token: this one is not.

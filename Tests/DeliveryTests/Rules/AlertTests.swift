@@ -345,4 +345,55 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged", "u3 expired"])
         #expect(core.waiting == ["admit u2"])
     }
+
+    // MARK: - Answered
+
+    @Test func anAlertThatWasAnsweredIsLeftOut() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        #expect(try core.called.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        let digest = try #require(try core.called.admission?.digest)
+        core.reply(.alertAnswered)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.waiting == ["admit u2"])
+        let again = try #require(try core.called.admission)
+        #expect(again.carriedAlert == nil && !again.carriesAlert && !again.mayUseReserve)
+        #expect(again.digest != digest, "of what is sent")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body == #"{"aps":{"timestamp":1790000002,"event":"update","content-state":{"n":2}}}"#)
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
+        #expect(core.settledAlerts == [nil])
+    }
+
+    @Test func redisIsToldWhoseAlertWasAccepted() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        core.carry()
+        core.elapse(1_010)
+        core.receive(.alert(3))
+        #expect(try core.called.admission?.carriedAlert == nil, "its own")
+        core.carry()
+        core.elapse(1_010)
+        core.receive(.update(4))
+        core.carry()
+        core.elapse(1_010)
+        core.receive(.alert(5))
+        core.carry(.rejected)
+        let seconds = core.settledAlerts.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
+        #expect(seconds == [1, 3, nil, nil])
+    }
+
+    @Test func aHeldAlertThatWasAnsweredIsLeftOutAndNotOfferedAgain() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        #expect(try core.called.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        core.reply(.alertAnswered)
+        let again = try #require(try core.called.admission)
+        #expect(again.carriedAlert == nil && again.carriesAlert && !again.mayUseReserve)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("alert") == false)
+    }
 }

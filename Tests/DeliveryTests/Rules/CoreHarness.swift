@@ -39,6 +39,8 @@ final class CoreHarness {
     private(set) var traces: [String] = []
     /// What was told to the settle script, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
+    /// Of each settlement of an activity: whose alert was accepted.
+    private(set) var settledAlerts: [Version?] = []
 
     init(
         applications: [String] = [CommandText.app],
@@ -316,7 +318,9 @@ final class CoreHarness {
             calls.append(call)
             let view = delivery.view(call.ticket.record)
             switch call.operation {
-            case .settle(_, let settlement, _, _): settlements.append("\(view.name) \(settlement)")
+            case .settle(_, let settlement, _, _, let alert):
+                settlements.append("\(view.name) \(settlement)")
+                settledAlerts.append(alert)
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .limit: settlements.append("\(view.name) limited")
             case .refundStart: settlements.append("\(view.name) refunded")

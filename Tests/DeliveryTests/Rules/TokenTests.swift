@@ -210,7 +210,7 @@ import Testing
         core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.invalidations.isEmpty)
-        guard case .settle(_, _, _, retirement: nil) = try core.called.operation else {
+        guard case .settle(_, _, _, retirement: nil, _) = try core.called.operation else {
             Issue.record("a settlement that retires nothing was expected")
             return
         }

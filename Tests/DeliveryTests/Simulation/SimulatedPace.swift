@@ -2,6 +2,10 @@ import LiveActivity
 
 /// What Redis allowed, written down when it did, to be held against what the phones received.
 struct SimulatedPace {
+    /// By activity and the sequence of an alert's command: when Redis was told that APNs has accepted the alert.
+    var answered: [String: [Int: Int64]] = [:]
+    /// By activity and version: the last send verdict.
+    var admitted: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
         var at: Int64

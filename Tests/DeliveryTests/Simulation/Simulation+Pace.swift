@@ -20,7 +20,10 @@ extension Simulation {
             let drawn = pace.lastStartDraws[activity] ?? now
             pace.startDraws[device, default: []].append(.init(at: drawn, activity: activity))
             pace.lastVerdicts[activity] = .init(at: now, version: view.version)
+        case (.settle, .settled):
+            if case .settle(_, .accepted, _, _, let alert?) = call.operation { noteAnswered(alert, of: activity) }
         case (.admit, .send):
+            pace.admitted[activity, default: [:]][view.version] = now
             checkSpacing(&pace.lastVerdicts, of: activity, .init(at: now, version: view.version))
             let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
             guard reply.priority == 10, !isDrawn else { return }
@@ -32,6 +35,20 @@ extension Simulation {
             pace.draws[activity, default: []].append(draw)
         default: return
         }
+    }
+
+    private func noteAnswered(_ alert: Version, of activity: String) {
+        let sequence = Int(alert.sequence)
+        if pace.answered[activity]?[sequence] == nil { pace.answered[activity, default: [:]][sequence] = now }
+    }
+
+    /// Once Redis knows that an alert was accepted, no push is admitted with it again.
+    func checkRing(_ alert: Int, with view: RecordView, of activity: String) {
+        guard alert >= 0, !wasWiped, !view.isStart, phones[activity]?.alerts.contains(alert) ?? false,
+            let answered = pace.answered[activity]?[alert], let admitted = pace.admitted[activity]?[view.version],
+            admitted > answered
+        else { return }
+        violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
     /// A push was handed out. Of one worker, two of them keep the spacing; of two, Redis' words do.

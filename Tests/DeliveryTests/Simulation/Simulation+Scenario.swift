@@ -213,6 +213,7 @@ extension Simulation {
         }
         if let deadSince = phone.deadTokens[token] { return (.tokenDead, 410, deadSince) }
         checkAge(view, of: activity)
+        checkRing(shown.alert, with: view, of: activity)
         phone.receive(view.event, shown)
         if view.priority == 10 { phone.urgent.insert(view.version) }
         // A Redis that forgot everything may repeat a push, with the timestamp of another; a phone that is told so is not wrong.
