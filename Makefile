@@ -117,8 +117,8 @@ fleet-test: build fleet-deps ## Workers that share a group are restarted, killed
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
 
-outage-test: build ## Break everything that workers stand on, case by case; what is lost, old or twice fails
-	@.build/release/causeway-lab outage $(OUTAGE)
+outage-test: build fleet-deps ## Break everything that workers stand on, case by case; what is lost, old or twice fails
+	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)
 
 chart-deps: deps
 	@.ci/packages python3-venv

@@ -198,7 +198,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "SeasonTests", dependencies: ["CausewayLab", "Testbed"], swiftSettings: settings),
-        .testTarget(name: "OutageTests", dependencies: ["CausewayLab", "LiveActivity"], swiftSettings: settings),
+        .testTarget(
+            name: "OutageTests",
+            dependencies: ["CausewayLab", "Kafka", "LiveActivity"],
+            swiftSettings: settings
+        ),
         // Replays the seeds and findings of the fuzzer, a package of its own.
         .testTarget(
             name: "FuzzTests",

@@ -23,8 +23,9 @@ public enum SelfSignedCertificate {
             throw TLSError(code: .file, reason: "\(directory): \(systemReason(errno))")
         }
         let names = try alternativeNames(hosts)
-        let authority = try Certificate(commonName: "Causeway test authority", issuer: nil) {
-            certificate throws(TLSError) in
+        // Whoever trusts several of them tells them apart by their names.
+        let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
+        let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
             try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
             try certificate.add(NID_key_usage, "critical,keyCertSign,cRLSign")
         }

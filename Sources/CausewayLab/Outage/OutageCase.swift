@@ -60,6 +60,7 @@ struct OutageApp {
 
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
+    /// Several need a broker whose groups rebalance; without one there is one worker, in place of each.
     var count = 1
     var lanes = 2
     /// False: a trouble starts them.
@@ -70,11 +71,16 @@ struct OutageWorkers {
     var worker: [String: String] = [:]
     var apns: [String: String] = [:]
     var policy: [String: String] = [:]
+    /// Properties of the consumer. A worker that was killed is missed after its session.
+    var consumer = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
     var drainMilliseconds: Int64 = 8_000
 }
 
 enum RedisKind {
     case single
+    /// A primary (server 0) and its replica (server 1), watched by one Sentinel.
+    case sentinel
+    case cluster(primaries: Int)
 }
 
 /// Something that is broken, or made whole, at a time.
@@ -88,9 +94,11 @@ struct Trouble {
         case kill(OutagePart)
         /// Starts what was killed or never started; a Redis comes back empty.
         case start(OutagePart)
-        /// SIGTERM; it must end with 0 within its drain.
+        /// SIGTERM. A worker must end within its drain; with 0, unless a part is frozen then.
         case stop(OutagePart)
         case flushRedis
+        /// The replica gets nothing more from its primary.
+        case cutReplication
         case rightKey
         /// Every token of an app's activities gives way to another; the registrations are held back until `releaseTokens`.
         case rotateTokens(app: String)
@@ -129,4 +137,12 @@ enum OutageExpectation {
     case invalidations(Int)
     /// No command has two results that are its last word.
     case oneResultEach
+    /// No activity that had a newer state waits longer for an update.
+    case silence(milliseconds: Int64)
+    /// No record of the commands topic waits longer for its commit, from when a look found it there; there is one a second.
+    case committedWithin(milliseconds: Int64)
+    /// The phones of an app get no push at all.
+    case noPush(app: String)
+    /// Each activity of an app gets one push at most from this time on.
+    case onePushEach(app: String, sinceMilliseconds: Int64)
 }

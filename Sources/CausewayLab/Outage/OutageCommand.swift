@@ -37,6 +37,15 @@ struct OutageCommand: ParsableCommand {
     @Option(help: "How many times as many activities as a case has by itself.")
     var scale = 1
 
+    @Option(
+        help: ArgumentHelp(
+            "Serves a broker whose groups rebalance: a program, its arguments, and last a directory for it; it prints its place as "
+                + "causeway-lab broker does. Without it the cases of several workers have one.",
+            valueName: "command"
+        )
+    )
+    var broker: String?
+
     @Flag(help: "Keep each case's directory with logs, configuration and pushes, and say where it is.")
     var keep = false
 
@@ -71,7 +80,12 @@ struct OutageCommand: ParsableCommand {
     private func play(_ outage: OutageCase, _ interruption: Interruption) throws(LabError) -> OutageReport {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
-        let stage = try OutageStage(outage, directory: directory.path, programs: try ProgramFiles())
+        let stage = try OutageStage(
+            outage,
+            directory: directory.path,
+            programs: try ProgramFiles(),
+            rebalancingBroker: broker.map { $0.split(separator: " ").map(String.init) }
+        )
         defer { stage.end() }
         try stage.start()
         return try OutageRun(outage, on: stage, interruption: interruption).run()

@@ -11,6 +11,8 @@ struct OutageConfiguration {
     var httpPort: UInt16
 
     /// What an outage lasts in a case is seconds, so what waits for it waits shorter than by default.
+    static let group = "causeway"
+
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     var text: String {
@@ -22,13 +24,12 @@ struct OutageConfiguration {
           port: \(httpPort)
         kafka:
           bootstrapServers: "\(bootstrapServers)"
+          groupId: \(Self.group)
           supersededResults: each
           consumer:
-            # A worker that was killed is missed after this long.
-            session.timeout.ms: "6000"
-            heartbeat.interval.ms: "1000"
+        \(lines(workers.consumer, indentation: 4))
             # The embedded broker answers an empty fetch only when this time is over, whatever arrives meanwhile.
-            fetch.wait.max.ms: "50"
+            fetch.wait.max.ms: 50
         redis:
         \(redis)
         apns:

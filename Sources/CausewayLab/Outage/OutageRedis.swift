@@ -4,11 +4,19 @@ import Glibc
 /// The redis-servers of a case, which may be frozen, killed, and started again, empty.
 final class OutageRedis {
     private static let startMilliseconds: Int64 = 10_000
+    private static let slots = 16_384
+
+    private struct Server {
+        var port: UInt16
+        /// Beside those that all have.
+        var arguments: [String] = []
+        var process: ChildProcess?
+    }
 
     private let kind: RedisKind
     private let stage: Stage
-    private var servers: [ChildProcess?] = []
-    private var ports: [UInt16] = []
+    private var servers: [Server] = []
+    private var sentinel: Server?
 
     init(_ kind: RedisKind, on stage: Stage) {
         self.kind = kind
@@ -17,72 +25,141 @@ final class OutageRedis {
 
     func start() throws(LabError) {
         switch kind {
-        case .single:
-            servers.append(nil)
-            ports.append(try LoopbackPort.free())
-            try start(0)
+        case .single: try add()
+        case .sentinel: try startWatched()
+        case .cluster(let primaries): try startCluster(primaries)
         }
     }
 
     /// What a worker's configuration says of it.
     var configuration: String {
-        switch kind {
-        case .single: "  url: redis://127.0.0.1:\(ports[0])/0"
+        let places = servers.map { "127.0.0.1:\($0.port)" }
+        return switch kind {
+        case .single: "  url: redis://\(places[0])/0"
+        case .sentinel:
+            "  mode: sentinel\n  url: redis://\(Self.primaryName)\n"
+                + "  sentinelURL: redis://127.0.0.1:\(sentinel?.port ?? 0)"
+        case .cluster: "  mode: cluster\n  url: redis://\(places.joined(separator: ","))"
+        }
+    }
+
+    // MARK: - Topologies
+
+    private func add(_ arguments: [String] = []) throws(LabError) {
+        servers.append(Server(port: try LoopbackPort.free(), arguments: arguments))
+        try start(servers.count - 1)
+    }
+
+    private static let primaryName = "mymaster"
+
+    /// A primary, a replica, and one Sentinel that is quick to decide.
+    private func startWatched() throws(LabError) {
+        try add()
+        try add(["--replicaof", "127.0.0.1", String(servers[0].port)])
+        try wait("a replica that follows") { Stage.answer(port: servers[0].port, to: "WAIT 1 100") == ":1" }
+        let file = stage.path("sentinel.conf")
+        let port = try LoopbackPort.free()
+        try TextFile.write(
+            """
+            bind 127.0.0.1
+            port \(port)
+            dir \(stage.directory)
+            sentinel monitor \(Self.primaryName) 127.0.0.1 \(servers[0].port) 1
+            sentinel down-after-milliseconds \(Self.primaryName) 1000
+            sentinel failover-timeout \(Self.primaryName) 15000
+
+            """,
+            to: file
+        )
+        let process = try ChildProcess(
+            name: "Sentinel",
+            command: [try Self.program(), file, "--sentinel"],
+            logFile: stage.path("sentinel.log")
+        )
+        sentinel = Server(port: port, process: process)
+        try awaitAnswer(port, of: process)
+    }
+
+    /// Primaries without replicas, each with an equal part of the slots.
+    private func startCluster(_ primaries: Int) throws(LabError) {
+        var busPorts: [UInt16] = []
+        for index in 0..<primaries {
+            busPorts.append(try LoopbackPort.free())
+            try add([
+                "--cluster-enabled", "yes", "--cluster-config-file", "nodes-\(index).conf",
+                "--cluster-port", String(busPorts[index]), "--cluster-node-timeout", "1500",
+                "--cluster-require-full-coverage", "no",
+            ])
+        }
+        for index in 0..<primaries {
+            let (first, next) = (Self.slots * index / primaries, Self.slots * (index + 1) / primaries)
+            try tell(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
+            try tell(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
+        }
+        try wait("a cluster whose servers know each other") {
+            servers.allSatisfy { server in
+                Stage.answer(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
+                    && Stage.answer(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
+            }
         }
     }
 
     // MARK: - Breaking
 
     func server(_ index: Int) throws(LabError) -> ChildProcess {
-        guard servers.indices.contains(index), let server = servers[index] else {
+        guard servers.indices.contains(index), let process = servers[index].process else {
             throw LabError("there is no redis-server \(index)")
         }
-        return server
+        return process
     }
 
     /// Without a word, as a machine that fails.
     func kill(_ index: Int) throws(LabError) {
-        let server = try server(index)
-        server.signal(SIGKILL)
-        _ = server.wait(milliseconds: Self.startMilliseconds)
-        servers[index] = nil
+        let process = try server(index)
+        process.signal(SIGKILL)
+        _ = process.wait(milliseconds: Self.startMilliseconds)
+        servers[index].process = nil
     }
 
-    /// Starts it on its port. It writes nothing to disk, so it comes back empty.
+    /// Starts it on its port. It writes no data to disk, so it comes back empty; a cluster's server knows its slots.
     func start(_ index: Int) throws(LabError) {
-        guard let program = Stage.program("redis-server") else {
-            throw LabError("redis-server is not installed: apt-get install redis-server")
-        }
-        let log = stage.path("redis-\(index).log")
-        let server = try ChildProcess(
+        let server = servers[index]
+        let process = try ChildProcess(
             name: "redis-server",
             command: [
-                program, "--bind", "127.0.0.1", "--port", String(ports[index]), "--save", "", "--appendonly", "no",
-                "--dir", stage.directory, "--daemonize", "no",
-            ],
-            logFile: log
+                try Self.program(), "--bind", "127.0.0.1", "--port", String(server.port), "--save", "",
+                "--appendonly", "no", "--dir", stage.directory, "--dbfilename", "redis-\(index).rdb",
+                "--repl-diskless-sync-delay", "0",
+            ] + server.arguments,
+            logFile: stage.path("redis-\(index).log")
         )
-        servers[index] = server
-        let deadline = Clock.milliseconds + Self.startMilliseconds
-        while Stage.answer(port: ports[index], to: "PING") != "+PONG" {
-            guard Clock.milliseconds < deadline, server.poll() == nil else { throw server.failure("does not start") }
-            usleep(5_000)
-        }
+        servers[index].process = process
+        try awaitAnswer(server.port, of: process)
     }
 
     func flush() throws(LabError) {
-        for port in ports {
-            guard Stage.answer(port: port, to: "FLUSHALL") == "+OK" else { throw LabError("Redis is not flushed") }
-        }
+        for server in servers { try tell(server.port, "FLUSHALL") }
+    }
+
+    /// The replica hears nothing more from its primary, and knows nothing of it.
+    func cutReplication() throws(LabError) {
+        guard case .sentinel = kind else { throw LabError("there is no replica") }
+        // Nobody listens on the first port.
+        try tell(servers[1].port, "REPLICAOF 127.0.0.1 1")
+    }
+
+    private func tell(_ port: UInt16, _ command: String) throws(LabError) {
+        let answer = Stage.answer(port: port, to: command)
+        guard answer == "+OK" else { throw LabError("Redis answers \(answer ?? "nothing") to \(command)") }
     }
 
     // MARK: - Looking
 
-    /// Of all servers together.
+    /// Of all servers together, without copies.
     func keys() throws(LabError) -> Int {
         var sum = 0
-        for port in ports {
-            guard let answer = Stage.answer(port: port, to: "DBSIZE"), let count = Int(answer.dropFirst()) else {
+        for server in sentinel == nil ? servers[...] : servers.prefix(1) {
+            guard let answer = Stage.answer(port: server.port, to: "DBSIZE"), let count = Int(answer.dropFirst()) else {
                 throw LabError("Redis does not say how many keys it has")
             }
             sum += count
@@ -90,7 +167,35 @@ final class OutageRedis {
         return sum
     }
 
+    private func awaitAnswer(_ port: UInt16, of process: ChildProcess) throws(LabError) {
+        try wait("\(process.name) to answer") {
+            process.poll() == nil && Stage.answer(port: port, to: "PING") == "+PONG"
+        }
+    }
+
+    private func wait(_ what: String, until isSo: () -> Bool) throws(LabError) {
+        let deadline = Clock.milliseconds + Self.startMilliseconds
+        while !isSo() {
+            guard Clock.milliseconds < deadline else {
+                throw LabError(
+                    "waited too long for \(what)",
+                    logTail: TextFile.lastLines(of: stage.path("redis-0.log"), 20)
+                )
+            }
+            // No Redis says by itself that it is ready.
+            usleep(10_000)
+        }
+    }
+
+    private static func program() throws(LabError) -> String {
+        guard let program = Stage.program("redis-server") else {
+            throw LabError("redis-server is not installed: apt-get install redis-server")
+        }
+        return program
+    }
+
     func stop() {
-        for server in servers { server?.stop(graceMilliseconds: 0) }
+        sentinel?.process?.stop(graceMilliseconds: 0)
+        for server in servers { server.process?.stop(graceMilliseconds: 0) }
     }
 }

@@ -8,6 +8,7 @@ final class OutageRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
     private static let lookMilliseconds: Int64 = 1_000
+    private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// What comes twice comes soon: the phones are watched for so long after they are right.
     private static let quietMilliseconds: Int64 = 3_000
     private static let startMilliseconds: Int64 = 60_000
@@ -20,6 +21,9 @@ final class OutageRun {
     private var feeds: [OutageFeed]
     private var troubles: ArraySlice<Trouble>
     private var history = OutageHistory()
+    private let positions: GroupPositions
+    private var lag = CommitLag()
+    private var nextLagMilliseconds: Int64 = 0
     private var areRegistrationsHeld = false
     private var nextCarryMilliseconds: Int64 = 0
     /// When the first command was due, on the clock of the records.
@@ -32,6 +36,7 @@ final class OutageRun {
         self.interruption = interruption
         wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
         outcomes = try OutageOutcomes(bootstrapServers: stage.base.bootstrapServers)
+        positions = try stage.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
         troubles = outage.troubles[...]
     }
@@ -40,22 +45,18 @@ final class OutageRun {
         defer {
             outcomes.close()
             wire.close()
+            positions.close(deadlineMilliseconds: 1_000)
         }
         try settleIn()
         try play()
         try awaitRightPhones()
-        var broken: [String] = []
-        do throws(LabError) {
-            try stage.stopWorkers()
-        } catch {
-            broken.append("\(error)")
-        }
+        stage.stopWorkers()
         while try outcomes.drain() {}
         try observe()
         return OutageReport(
             name: outage.name,
             verdict: verdict,
-            broken: broken + brokenExpectations
+            broken: stage.faults + brokenExpectations
         )
     }
 
@@ -105,6 +106,18 @@ final class OutageRun {
         }
     }
 
+    /// A broker that does not answer in time is looked at again later.
+    private func measureLag() {
+        guard isLagAskedFor, Clock.milliseconds >= nextLagMilliseconds else { return }
+        nextLagMilliseconds = Clock.milliseconds + Self.lookMilliseconds
+        guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
+        lag.note(found, at: Clock.milliseconds)
+    }
+
+    private var isLagAskedFor: Bool {
+        outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
+    }
+
     private func bring(about kind: Trouble.Kind) throws(LabError) {
         switch kind {
         case .rotateTokens: areRegistrationsHeld = true
@@ -123,6 +136,7 @@ final class OutageRun {
             nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
             _ = try carryRegistrations()
         }
+        measureLag()
         usleep(Self.turnMicroseconds)
     }
 
@@ -173,7 +187,10 @@ final class OutageRun {
         let facts = OutageFacts(
             verdict: verdict,
             outcomes: outcomes.outcomes,
-            invalidations: outcomes.invalidations
+            invalidations: outcomes.invalidations,
+            history: history,
+            beganMilliseconds: beganMilliseconds,
+            longestCommitMilliseconds: lag.longestMilliseconds
         )
         return outage.expectations.compactMap(facts.whatBreaks)
     }

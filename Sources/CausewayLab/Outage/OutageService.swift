@@ -84,6 +84,9 @@ final class OutageService {
 
     func clearFaults() throws(LabError) { try call("DELETE", "/faults", nil) }
 
+    /// Ends all connections without a word; what was on its way reaches nobody.
+    func cut() throws(LabError) { try call("POST", "/cut", nil) }
+
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
         try call("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
     }

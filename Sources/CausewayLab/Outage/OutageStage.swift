@@ -1,5 +1,6 @@
 import CausewayCommandLine
 import Foundation
+import Kafka
 
 /// The parts of one case, each a process of its own on loopback, and what breaks them.
 final class OutageStage {
@@ -14,19 +15,45 @@ final class OutageStage {
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
     private var workers: [ChildProcess?]
+    /// Workers that were told to stop, and by when they must have ended.
+    private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
+    /// What workers did that they must not, in words.
+    private(set) var faults: [String] = []
+    /// The program and its arguments that serve a broker whose groups rebalance; nil: there is none here.
+    private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
     /// Parts that were told to stop running for a while.
     private var frozen: [ChildProcess] = []
 
-    init(_ outage: OutageCase, directory: String, programs: ProgramFiles) throws(LabError) {
+    init(
+        _ outage: OutageCase,
+        directory: String,
+        programs: ProgramFiles,
+        rebalancingBroker: [String]?
+    ) throws(LabError) {
         self.outage = outage
         self.programs = programs
+        self.rebalancingBroker = rebalancingBroker
         base = try Stage(directory: directory, programs: programs)
         redis = OutageRedis(outage.redis, on: base)
-        workers = Array(repeating: nil, count: outage.workers.count)
+        let count = rebalancingBroker == nil ? 1 : outage.workers.count
+        workers = Array(repeating: nil, count: count)
         var ports: [UInt16] = []
-        for _ in 0..<outage.workers.count { ports.append(try LoopbackPort.free()) }
+        for _ in 0..<count { ports.append(try LoopbackPort.free()) }
         httpPorts = ports
+    }
+
+    /// The offsets that the workers' group has committed.
+    func groupPositions() throws(LabError) -> GroupPositions {
+        do throws(KafkaError) {
+            return try GroupPositions(
+                properties: [("bootstrap.servers", base.bootstrapServers), ("group.id", OutageConfiguration.group)],
+                topic: CommandWire.commandsTopic,
+                partitions: Int32(Self.topicPartitions)
+            )
+        } catch {
+            throw LabError("the committed offsets cannot be read: \(error)")
+        }
     }
 
     func service(of app: OutageApp) throws(LabError) -> OutageService { try service(app.service) }
@@ -42,7 +69,11 @@ final class OutageStage {
 
     /// Everything but the workers.
     func start() throws(LabError) {
-        try base.startBroker(commandPartitions: Self.topicPartitions)
+        if workers.count > 1, let rebalancingBroker {
+            try base.startBroker(command: rebalancingBroker + [base.path("broker")])
+        } else {
+            try base.startBroker(commandPartitions: Self.topicPartitions)
+        }
         try redis.start()
         for name in ServiceName.allCases where outage.apps.contains(where: { $0.service == name }) {
             services.append(try startService(name))
@@ -118,6 +149,7 @@ final class OutageStage {
     }
 
     private func startWorker(_ number: Int) throws(LabError) {
+        awaitStop(number)
         workers[number] = try ChildProcess(
             name: "worker \(number)",
             command: [programs.causeway, "worker", "--config", base.path("worker-\(number).yaml")],
@@ -135,10 +167,11 @@ final class OutageStage {
         case .thaw(let part): try thaw(part)
         case .kill(let part): try kill(part)
         case .start(.redis(let index)): try redis.start(index)
-        case .start(.worker(let number)): try startWorker(number)
+        case .start(.worker(let number)): try startWorker(number % workers.count)
         case .start(let part): throw LabError("a case cannot start \(part)")
         case .stop(let part): try stop(part)
         case .flushRedis: try redis.flush()
+        case .cutReplication: try redis.cutReplication()
         case .rightKey: for app in outage.apps { try placeRightKey(of: app) }
         case .rotateTokens(let name):
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
@@ -156,7 +189,7 @@ final class OutageStage {
         case .redis(let index): return try redis.server(index)
         case .service(let name): return try service(name).process
         case .worker(let number):
-            guard let worker = workers[number] else { throw LabError("worker \(number) does not run") }
+            guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
             return worker
         case .broker:
             guard let broker = base.parts.first(where: { $0.name == "broker" }) else {
@@ -168,9 +201,13 @@ final class OutageStage {
 
     private func freeze(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
+        if case .service(let name) = part {
+            // What it had received would else reach the phones when it runs again.
+            try service(name).cut()
+            try service(name).isFrozen = true
+        }
         process.signal(SIGSTOP)
         frozen.append(process)
-        if case .service(let name) = part { try service(name).isFrozen = true }
     }
 
     private func thaw(_ part: OutagePart) throws(LabError) {
@@ -187,30 +224,42 @@ final class OutageStage {
             let worker = try process(part)
             worker.signal(SIGKILL)
             _ = worker.wait(milliseconds: Self.startMilliseconds)
-            workers[number] = nil
+            workers[number % workers.count] = nil
         case .broker, .service: throw LabError("a case cannot kill \(part)")
         }
     }
 
-    /// Only a worker ends by itself.
+    /// Only a worker ends by itself; it is not waited for.
     private func stop(_ part: OutagePart) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
-        try stopWorkers([number])
+        beginStop(number % workers.count)
     }
 
-    /// Tells workers to stop, and waits until the last has ended, each with 0 within its drain.
-    func stopWorkers(_ numbers: some Collection<Int>) throws(LabError) {
-        for number in numbers { workers[number]?.signal(SIGTERM) }
-        let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-        let deadline = Clock.milliseconds + limit
-        for number in numbers {
-            guard let worker = workers[number] else { continue }
-            guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
-                throw worker.failure("does not end within \(limit) ms of SIGTERM")
-            }
-            workers[number] = nil
-            guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+    private func beginStop(_ number: Int) {
+        guard let worker = workers[number] else { return }
+        worker.signal(SIGTERM)
+        let deadline = Clock.milliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+        stopping[number] = (worker, deadline, !frozen.isEmpty)
+        workers[number] = nil
+    }
+
+    /// Holds a worker that was told to stop to its promise.
+    private func awaitStop(_ number: Int) {
+        guard let (worker, deadline, isBlocked) = stopping.removeValue(forKey: number) else { return }
+        guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
+            worker.stop(graceMilliseconds: 0)
+            let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+            faults.append("the \(worker.name) does not end within \(limit) ms of SIGTERM")
+            return
         }
+        if case .exited = ending, isBlocked { return }
+        if ending != .exited(0) { faults.append("the \(worker.name) \(ending.text) after SIGTERM") }
+    }
+
+    /// The workers that run, asked to end in order.
+    func stopWorkers() {
+        for number in workers.indices { beginStop(number) }
+        for number in workers.indices { awaitStop(number) }
     }
 
     // MARK: - Running and ending
@@ -222,12 +271,10 @@ final class OutageStage {
         }
     }
 
-    /// The workers that run, asked to end in order.
-    func stopWorkers() throws(LabError) { try stopWorkers(Array(workers.indices)) }
-
     func end() {
         for process in frozen { process.signal(SIGCONT) }
         for worker in workers { worker?.stop(graceMilliseconds: 0) }
+        for (worker, _, _) in stopping.values { worker.stop(graceMilliseconds: 0) }
         redis.stop()
         base.stop()
     }

@@ -54,14 +54,19 @@ final class Stage {
         commandPartitions: Int = Stage.commandPartitions,
         resultPartitions: Int = Stage.partitions
     ) throws(LabError) {
+        try startBroker(command: [
+            programs.lab, "broker", "--partitions", String(Self.partitions),
+            "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
+            "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
+            "--round-trip", String(Self.brokerRoundTripMilliseconds),
+        ])
+    }
+
+    /// A broker that prints its place as ours does.
+    func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",
-            command: [
-                programs.lab, "broker", "--partitions", String(Self.partitions),
-                "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
-                "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
-                "--round-trip", String(Self.brokerRoundTripMilliseconds),
-            ],
+            command: command,
             logFile: path("broker.log"),
             output: .pipe
         )

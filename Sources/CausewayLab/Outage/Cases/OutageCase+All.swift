@@ -1,4 +1,4 @@
 extension OutageCase {
     /// Every case there is.
-    static let all = ofAPNs + ofRedis
+    static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofWorkers
 }

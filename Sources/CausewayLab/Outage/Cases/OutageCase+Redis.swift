@@ -1,20 +1,62 @@
 extension OutageCase {
+    private static let season = [OutageApp(startedByPush: 40)]
+    private static let fleet = OutageWorkers(count: 3, lanes: 1)
+    private static let promises: [OutageExpectation] = [.never("failed"), .invalidations(0)]
+    /// Of what may be repeated after a loss: the last seconds.
+    private static let lastMilliseconds: Int64 = 5_000
+
     static let ofRedis = [
         OutageCase(
             name: "redis-frozen",
             summary: "Redis is frozen for 8 s, in which the last commands come",
-            apps: [OutageApp(startedByPush: 40)],
+            apps: season,
             troubles: [Trouble(at: 12_000, .freeze(.redis(0))), Trouble(at: 20_000, .thaw(.redis(0)))],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: promises
         ),
         OutageCase(
             name: "redis-killed-and-empty",
-            summary: "Redis is killed in mid-season and comes back empty after 2 s",
-            apps: [OutageApp(startedByPush: 40)],
+            summary: "Redis is killed in mid-season and comes back empty after 2 s, with three workers",
+            apps: season,
+            workers: fleet,
             troubles: [
-                Trouble(at: 8_000, .kill(.redis(0)), forgetting: 5_000), Trouble(at: 10_000, .start(.redis(0))),
+                Trouble(at: 8_000, .kill(.redis(0)), forgetting: lastMilliseconds),
+                Trouble(at: 10_000, .start(.redis(0))),
             ],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: promises
+        ),
+        OutageCase(
+            name: "redis-flushed",
+            summary: "FLUSHALL in mid-season, with three workers",
+            apps: season,
+            workers: fleet,
+            troubles: [Trouble(at: 8_000, .flushRedis, forgetting: lastMilliseconds)],
+            expectations: promises
+        ),
+        OutageCase(
+            name: "redis-failover",
+            summary:
+                "The primary dies, and Sentinel promotes a replica that lacks the last 5 s, in which all tokens of an app gave way "
+                + "to others; with three workers",
+            apps: season,
+            workers: fleet,
+            redis: .sentinel,
+            troubles: [
+                Trouble(at: 5_000, .cutReplication),
+                Trouble(at: 10_000, .kill(.redis(0)), forgetting: lastMilliseconds),
+            ],
+            expectations: [.never("failed")]
+        ),
+        OutageCase(
+            name: "redis-node-replaced",
+            summary: "One of three servers of a cluster is killed and comes back empty after 3 s, with three workers",
+            apps: season,
+            workers: fleet,
+            redis: .cluster(primaries: 3),
+            troubles: [
+                Trouble(at: 8_000, .kill(.redis(1)), forgetting: lastMilliseconds),
+                Trouble(at: 11_000, .start(.redis(1))),
+            ],
+            expectations: promises
         ),
     ]
 }

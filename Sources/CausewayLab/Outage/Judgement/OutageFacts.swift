@@ -7,6 +7,10 @@ struct OutageFacts {
     /// Of each command, in their order.
     var outcomes: [String: [String]]
     var invalidations: Int
+    var history = OutageHistory()
+    /// When the first command was due.
+    var beganMilliseconds: Int64 = 0
+    var longestCommitMilliseconds: Int64 = 0
 
     /// In words; nil if it is met.
     func whatBreaks(_ expectation: OutageExpectation) -> String? {
@@ -25,7 +29,25 @@ struct OutageFacts {
         case .oneResultEach:
             let again = outcomes.values.count { $0.count { !Self.passing.contains($0) } > 1 }
             return again == 0 ? nil : "\(again) commands have two results"
+        case .silence(let bound):
+            let measured = verdict.longestSilenceMilliseconds
+            return measured <= bound ? nil : "an activity waited \(measured) ms, not \(bound)"
+        case .committedWithin(let bound):
+            let measured = longestCommitMilliseconds
+            return measured <= bound ? nil : "a record waited \(measured) ms for its commit, not \(bound)"
+        case .noPush(let app):
+            let count = accepted(of: app).count
+            return count == 0 ? nil : "\(count) pushes of \(app), which was to have none"
+        case .onePushEach(let app, let since):
+            let late = accepted(of: app).filter { $0.milliseconds >= beganMilliseconds + since }
+            let again = late.count - Set(late.map(\.activity)).count
+            return again == 0 ? nil : "\(again) pushes of \(app) more than one for each activity"
         }
+    }
+
+    private func accepted(of app: String) -> [OutageHistory.Push] {
+        let activities = Set(history.commands.lazy.filter { $0.app == app }.map(\.activity))
+        return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
     }
 
     private func count(of outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }

@@ -1,0 +1,38 @@
+extension OutageCase {
+    /// What comes so late that it must not come, and what claims to come from the future.
+    static let ofAges = [
+        OutageCase(
+            name: "thirty-hours-old",
+            summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
+            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
+            workers: OutageWorkers(startFirst: false),
+            troubles: [Trouble(at: 11_000, .start(.worker(0)))],
+            expectations: [.never("failed"), .noPush(app: "match")],
+            patienceMilliseconds: 20_000
+        ),
+        OutageCase(
+            name: "seven-minutes-old",
+            summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
+            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
+            workers: OutageWorkers(startFirst: false),
+            troubles: [Trouble(at: 11_000, .start(.worker(0)))],
+            expectations: [.never("failed"), .invalidations(0)]
+        ),
+        OutageCase(
+            name: "start-and-end-in-a-backlog",
+            summary:
+                "Starts and the ends of the same activities are read together: no phone rings kick-off for a finished match",
+            apps: [OutageApp(activities: 60, startedByPush: 60, durationMilliseconds: 8_000, endEvery: 1)],
+            workers: OutageWorkers(startFirst: false),
+            troubles: [Trouble(at: 9_000, .start(.worker(0)))],
+            expectations: [.never("failed"), .noPush(app: "match")],
+            patienceMilliseconds: 20_000
+        ),
+        OutageCase(
+            name: "year-2100",
+            summary: "One command of each activity claims to be of the year 2100, and correct ones follow",
+            apps: [OutageApp(futureNumber: 3)],
+            expectations: [.never("failed"), .outcome("invalid", count: 100), .invalidations(0)]
+        ),
+    ]
+}

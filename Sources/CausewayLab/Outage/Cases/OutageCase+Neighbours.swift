@@ -1,0 +1,50 @@
+extension OutageCase {
+    /// What 99 of 100 pushes of a healthy app may take, on a machine that others keep busy.
+    private static let freshness: Int64 = 2_500
+
+    /// What one app, device or token must not cost another.
+    static let ofNeighbours = [
+        OutageCase(
+            name: "black-holed-host",
+            summary:
+                "The host of one app answers nothing for 20 s, connections neither; a healthy app shares its partitions",
+            apps: [
+                OutageApp(name: "afflicted", service: .production, activities: 60, durationMilliseconds: 20_000),
+                OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),
+            ],
+            troubles: [
+                Trouble(at: 4_000, .freeze(.service(.production))), Trouble(at: 24_000, .thaw(.service(.production))),
+            ],
+            expectations: [
+                .never("failed"), .invalidations(0), .freshness99(app: "healthy", milliseconds: freshness),
+                .committedWithin(milliseconds: 15_000), .onePushEach(app: "afflicted", sinceMilliseconds: 24_000),
+            ]
+        ),
+        OutageCase(
+            name: "device-out-of-starts",
+            summary:
+                "Twelve starts for one device that may have eight an hour, beside a healthy app; a start expires after 30 s "
+                + "instead of 600",
+            apps: [
+                OutageApp(name: "afflicted", activities: 12, startedByPush: 12, activitiesPerDevice: 12, endEvery: 0),
+                OutageApp(name: "healthy", activities: 60),
+            ],
+            workers: OutageWorkers(policy: ["expiration": "{startSeconds: 30}"]),
+            bounds: AgeBounds(startSeconds: 30),
+            expectations: [
+                .never("failed"), .freshness99(app: "healthy", milliseconds: freshness),
+                .committedWithin(milliseconds: 15_000),
+            ]
+        ),
+        OutageCase(
+            name: "token-retired",
+            summary:
+                "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
+            apps: [OutageApp(activities: 60)],
+            troubles: [
+                Trouble(at: 13_000, .rotateTokens(app: "match")), Trouble(at: 21_000, .releaseTokens),
+            ],
+            expectations: [.never("failed"), .invalidations(60)]
+        ),
+    ]
+}

@@ -1,0 +1,70 @@
+extension OutageCase {
+    static let ofWorkers = [
+        OutageCase(
+            name: "rolling-restart",
+            summary: "Three workers are restarted by SIGTERM, one after the other, nine times, under load",
+            apps: [
+                OutageApp(
+                    activities: 200,
+                    startedByPush: 40,
+                    periodMilliseconds: 800,
+                    durationMilliseconds: 22_000,
+                    alertEvery: 3
+                )
+            ],
+            workers: OutageWorkers(count: 3, lanes: 1),
+            troubles: (0..<9)
+                .flatMap { number in
+                    let milliseconds = 3_000 + 2_000 * Int64(number)
+                    return [
+                        Trouble(at: milliseconds, .stop(.worker(number))),
+                        Trouble(at: milliseconds + 500, .start(.worker(number))),
+                    ]
+                },
+            expectations: [.never("failed"), .invalidations(0), .oneResultEach]
+        ),
+        OutageCase(
+            name: "worker-killed",
+            summary: "One of three workers is killed; the others serve its activities, with the default session",
+            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 24_000)],
+            workers: OutageWorkers(count: 3, lanes: 1, consumer: [:]),
+            troubles: [Trouble(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
+            expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 12_000)],
+            patienceMilliseconds: 60_000
+        ),
+        OutageCase(
+            name: "stop-with-redis-frozen",
+            summary: "SIGTERM while Redis is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
+            apps: [OutageApp(startedByPush: 40)],
+            workers: OutageWorkers(drainMilliseconds: 4_000),
+            troubles: [
+                Trouble(at: 8_000, .freeze(.redis(0))), Trouble(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
+                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.redis(0))),
+            ],
+            expectations: [.never("failed"), .invalidations(0)]
+        ),
+        OutageCase(
+            name: "stop-with-apns-frozen",
+            summary:
+                "SIGTERM while APNs answers nothing, with a drain of 4 s: the worker ends, and its successor goes on",
+            workers: OutageWorkers(drainMilliseconds: 4_000),
+            troubles: [
+                Trouble(at: 8_000, .freeze(.service(.sandbox))), Trouble(at: 9_000, .stop(.worker(0))),
+                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.service(.sandbox))),
+            ],
+            expectations: [.never("failed"), .invalidations(0)]
+        ),
+        OutageCase(
+            name: "stop-with-kafka-frozen",
+            summary:
+                "SIGTERM while the broker is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
+            apps: [OutageApp(startedByPush: 40)],
+            workers: OutageWorkers(drainMilliseconds: 4_000),
+            troubles: [
+                Trouble(at: 8_000, .freeze(.broker)), Trouble(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
+                Trouble(at: 9_500, .start(.worker(0))), Trouble(at: 19_000, .thaw(.broker)),
+            ],
+            expectations: [.never("failed"), .invalidations(0)]
+        ),
+    ]
+}

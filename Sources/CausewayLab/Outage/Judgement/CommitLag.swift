@@ -1,0 +1,21 @@
+import Kafka
+
+/// How long records wait for their commit, by looks at the committed offsets and the logs' ends.
+struct CommitLag {
+    /// By partition: the looks at its end, the oldest first, as far as what came since is not committed.
+    private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
+    private(set) var longestMilliseconds: Int64 = 0
+
+    /// A look at all partitions, in their order.
+    mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
+        for (partition, position) in positions.enumerated() {
+            var seen = ends[partition] ?? []
+            seen.append((milliseconds, position.end))
+            seen.removeAll { $0.end <= position.committed ?? 0 }
+            if let oldest = seen.first {
+                longestMilliseconds = max(longestMilliseconds, milliseconds - oldest.milliseconds)
+            }
+            ends[partition] = seen
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import CRdkafka
+
+/// How far a group has committed a topic, for someone who looks and is no member of it.
+///
+/// One thread uses it, and every call waits, bounded, for the brokers.
+public final class GroupPositions {
+    public struct Position: Equatable, Sendable {
+        /// Nil: nothing has been committed.
+        public var committed: Int64?
+        /// The log's end: the offset that the next record gets.
+        public var end: Int64
+    }
+
+    private let handle: OpaquePointer
+    private let callbacks: ClientCallbacks
+    private let topic: String
+    private let partitions: Range<Int32>
+    private var isOpen = true
+
+    /// - Parameter properties: a consumer's. `bootstrap.servers` and `group.id` are required.
+    public init(
+        properties: [(name: String, value: String)],
+        topic: String,
+        partitions: Int32
+    ) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: nil)
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: KafkaProperties.consumer,
+            overrides: properties + [("enable.auto.commit", "false")],
+            promises: KafkaProperties.commonPromises
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
+        try configuration.require("group.id", reason: "is required")
+        callbacks.install(on: configuration)
+        handle = try configuration.makeClient(RD_KAFKA_CONSUMER)
+        rd_kafka_set_log_queue(handle, nil)
+        self.callbacks = callbacks
+        self.topic = topic
+        self.partitions = 0..<partitions
+    }
+
+    deinit {
+        precondition(!isOpen, "positions must be closed before they are let go")
+    }
+
+    /// Of each partition, in their order.
+    public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
+        precondition(isOpen)
+        let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))
+        guard let list else { throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "no memory for a list of partitions") }
+        defer { rd_kafka_topic_partition_list_destroy(list) }
+        for partition in partitions { rd_kafka_topic_partition_list_add(list, topic, partition) }
+        let code = rd_kafka_committed(handle, list, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        var positions: [Position] = []
+        for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
+            var (low, high): (Int64, Int64) = (0, 0)
+            let code = rd_kafka_query_watermark_offsets(
+                handle,
+                topic,
+                element.partition,
+                &low,
+                &high,
+                timeoutMilliseconds
+            )
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+            positions.append(Position(committed: element.offset >= 0 ? element.offset : nil, end: high))
+        }
+        return positions
+    }
+
+    public func close(deadlineMilliseconds: Int64) {
+        guard isOpen else { return }
+        isOpen = false
+        if destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds)) == .unfinished {
+            // The client's threads may go on and use the callbacks' context, so that is never freed.
+            _ = Unmanaged.passRetained(callbacks)
+        }
+    }
+}

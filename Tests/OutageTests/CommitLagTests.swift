@@ -1,0 +1,35 @@
+import Kafka
+import Testing
+
+@testable import CausewayLab
+
+@Suite("How long records wait for their commit")
+struct CommitLagTests {
+    private func longest(_ looks: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
+        var lag = CommitLag()
+        for look in looks {
+            lag.note([.init(committed: look.committed, end: look.end)], at: look.milliseconds)
+        }
+        return lag.longestMilliseconds
+    }
+
+    @Test func nothingWaitsWhereAllIsCommitted() {
+        #expect(longest([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
+    }
+
+    @Test func theOldestRecordCounts() {
+        #expect(longest([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
+    }
+
+    @Test func whatIsCommittedWaitsNoMore() {
+        #expect(longest([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
+    }
+
+    @Test func partitionsWaitEachForThemselves() {
+        var lag = CommitLag()
+        lag.note([.init(committed: 0, end: 2), .init(committed: 0, end: 0)], at: 0)
+        lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 5_000)
+        lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 6_500)
+        #expect(lag.longestMilliseconds == 1_500)
+    }
+}
