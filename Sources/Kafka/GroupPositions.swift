@@ -9,6 +9,11 @@ public final class GroupPositions {
         public var committed: Int64?
         /// The log's end: the offset that the next record gets.
         public var end: Int64
+
+        public init(committed: Int64?, end: Int64) {
+            self.committed = committed
+            self.end = end
+        }
     }
 
     private let handle: OpaquePointer
