@@ -1,3 +1,4 @@
+import LiveActivity
 import Testing
 
 @testable import CausewayLab
@@ -41,6 +42,66 @@ struct OutageReportTests {
         for outage in OutageCase.all {
             #expect(outage.troubles.map(\.milliseconds) == outage.troubles.map(\.milliseconds).sorted())
         }
+    }
+
+    @Test func eachCommandMustHaveAResult() {
+        var history = OutageHistory()
+        for number in UInt64(1)...3 {
+            history.commands.append(
+                OutageHistory.Command(
+                    app: "match",
+                    activity: "a",
+                    event: .update,
+                    version: Version(timestamp: 1, sequence: number),
+                    state: "a-\(number)",
+                    producedMilliseconds: 1_000
+                )
+            )
+        }
+        var facts = OutageFacts(
+            verdict: OutageVerdict(),
+            outcomes: ["a/1": ["held"], "a/2": ["superseded"]],
+            invalidations: 0,
+            history: history
+        )
+        #expect(facts.broken([.never("failed")]) == ["1 commands have no result"])
+        facts.outcomes["a/3"] = ["accepted"]
+        #expect(facts.broken([.never("failed")]).isEmpty)
+    }
+
+    @Test func pushesThatWereNotAskedFor() {
+        var history = OutageHistory()
+        for (activity, milliseconds) in [("a", Int64(1_000)), ("a", 5_000), ("a", 6_000), ("b", 6_000)] {
+            history.pushes.append(
+                OutageHistory.Push(milliseconds: milliseconds, status: 200, activity: activity, effect: .shown)
+            )
+        }
+        history.commands.append(
+            OutageHistory.Command(
+                app: "match",
+                activity: "a",
+                event: .update,
+                version: Version(timestamp: 1, sequence: 1),
+                state: "a-1",
+                producedMilliseconds: 1_000
+            )
+        )
+        let facts = OutageFacts(
+            verdict: OutageVerdict(longestSilenceMilliseconds: 3_000),
+            outcomes: [:],
+            invalidations: 0,
+            history: history,
+            beganMilliseconds: 1_000,
+            longestCommitMilliseconds: 2_000
+        )
+        #expect(facts.whatBreaks(.noPush(app: "match")) == "3 pushes of match, which was to have none")
+        #expect(facts.whatBreaks(.noPush(app: "other")) == nil)
+        #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 5_000)) == nil)
+        #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 4_000)) != nil)
+        #expect(facts.whatBreaks(.silence(milliseconds: 3_000)) == nil)
+        #expect(facts.whatBreaks(.silence(milliseconds: 2_999)) != nil)
+        #expect(facts.whatBreaks(.committedWithin(milliseconds: 2_000)) == nil)
+        #expect(facts.whatBreaks(.committedWithin(milliseconds: 1_999)) != nil)
     }
 
     @Test func whatACaseAsksForBesides() {

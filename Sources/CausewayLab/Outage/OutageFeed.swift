@@ -77,7 +77,7 @@ struct OutageFeed {
 
     private func record(of command: OutageHistory.Command, _ index: Int) -> [UInt8] {
         JSONWriter.object { json in
-            json.member("id", "\(command.activity)/\(command.version.sequence)")
+            json.member("id", command.identifier)
             json.member("app", app.bundleIdentifier)
             json.member("activity", command.activity)
             if command.event == .start { json.member("device", app.device(of: index)) }

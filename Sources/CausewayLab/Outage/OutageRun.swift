@@ -56,7 +56,7 @@ final class OutageRun {
         return OutageReport(
             name: outage.name,
             verdict: verdict,
-            broken: stage.faults + brokenExpectations
+            broken: stage.faults + facts.broken(outage.expectations)
         )
     }
 
@@ -140,7 +140,7 @@ final class OutageRun {
         usleep(Self.turnMicroseconds)
     }
 
-    /// Gives up when the patience is over: the verdict then says what is missing.
+    /// All phones are right, and each command has a result. Gives up when the patience is over: the report then says what is missing.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextLook): (Int64?, Int64) = (nil, 0)
@@ -149,7 +149,7 @@ final class OutageRun {
             guard Clock.milliseconds >= nextLook else { continue }
             nextLook = Clock.milliseconds + Self.lookMilliseconds
             try observe()
-            guard verdict.lost.isEmpty else {
+            guard verdict.lost.isEmpty, facts.commandsWithoutResult == 0 else {
                 rightSince = nil
                 continue
             }
@@ -183,8 +183,8 @@ final class OutageRun {
         return OutageJudge.verdict(of: history, bounds: outage.bounds, crashes: crashes)
     }
 
-    private var brokenExpectations: [String] {
-        let facts = OutageFacts(
+    private var facts: OutageFacts {
+        OutageFacts(
             verdict: verdict,
             outcomes: outcomes.outcomes,
             invalidations: outcomes.invalidations,
@@ -192,6 +192,5 @@ final class OutageRun {
             beganMilliseconds: beganMilliseconds,
             longestCommitMilliseconds: lag.longestMilliseconds
         )
-        return outage.expectations.compactMap(facts.whatBreaks)
     }
 }

@@ -41,7 +41,8 @@ extension OutageCase {
             workers: fleet,
             redis: .sentinel,
             troubles: [
-                Trouble(at: 5_000, .cutReplication),
+                Trouble(at: 5_000, .cutReplication), Trouble(at: 6_000, .rotateTokens(app: "match")),
+                Trouble(at: 6_100, .releaseTokens),
                 Trouble(at: 10_000, .kill(.redis(0)), forgetting: lastMilliseconds),
             ],
             expectations: [.never("failed")]

@@ -12,6 +12,15 @@ struct OutageFacts {
     var beganMilliseconds: Int64 = 0
     var longestCommitMilliseconds: Int64 = 0
 
+    /// Each command must have a result, whatever a case asks for.
+    var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
+
+    /// What is not met, in words.
+    func broken(_ expectations: [OutageExpectation]) -> [String] {
+        let missing = commandsWithoutResult
+        return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(whatBreaks)
+    }
+
     /// In words; nil if it is met.
     func whatBreaks(_ expectation: OutageExpectation) -> String? {
         switch expectation {

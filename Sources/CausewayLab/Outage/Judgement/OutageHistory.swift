@@ -19,6 +19,9 @@ struct OutageHistory: Equatable {
         /// False: wrong on purpose, so it must have no effect.
         var isValid = true
 
+        /// Its `id`, by which results name it.
+        var identifier: String { "\(activity)/\(version.sequence)" }
+
         /// When its `aps.timestamp` was.
         var bornMilliseconds: Int64 { version.timestamp * 1_000 }
     }
