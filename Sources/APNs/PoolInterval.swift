@@ -36,16 +36,28 @@ extension Pool {
             if let token = connection.trialToken, tokens.hasForsaken(token) { connection.retire(.providerToken) }
         }
         if let token = trialToken, tokens.hasForsaken(token) { trialToken = nil }
-        let hasSent = interval.ends > 0
-        if hasSent, trialToken == nil, breaker.isClosed, connections.contains(where: { $0.phase == .open }) {
-            trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
-        }
+        takeTrial()
         let generation = tokens.keyGeneration
+        // A connection that has not proved itself gets the next push before any other: with a key of the past none would reach another.
+        for connection in connections where connection.phase == .cold && connection.isOfAnotherKey(than: generation) {
+            connection.retire(.providerToken)
+        }
         let open = connections.filter { $0.phase == .open }
         guard let old = open.first(where: { $0.isOfAnotherKey(than: generation) }),
             open.contains(where: { !$0.isOfAnotherKey(than: generation) })
         else { return }
         old.retire(.providerToken)
+    }
+
+    /// A key that works stays in use while the next one is tried beside it. One that APNs refuses has nothing to lose: its connections, on
+    /// which no push would be accepted, make room for the trial's.
+    private func takeTrial() {
+        let isRefused = breaker.cause == .providerToken
+        let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
+        guard interval.ends > 0, trialToken == nil, isProven || isRefused else { return }
+        trialToken = tokens.takeTrial(unixSeconds: loop.wallMilliseconds / 1_000)
+        guard isRefused, trialToken != nil else { return }
+        for connection in connections where connection.carriesPushes { connection.retire(.providerToken) }
     }
 
     func beginInterval() {

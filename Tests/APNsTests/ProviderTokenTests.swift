@@ -231,6 +231,38 @@ import Testing
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
     }
 
+    /// A key that APNs refuses from the first push on gives way to the next one, whichever pool has tried that.
+    @Test(arguments: [false, true]) func refusedKeyGivesWayToTheNext(isProvenElsewhere: Bool) throws {
+        let fixture = try Fixture {
+            $0.breaker.forbiddenMax = 1
+            $0.breaker.probeMilliseconds = 20
+        }
+        let refusal = Reply.status(403, reason: "InvalidProviderToken")
+        fixture.server.respond = { _ in refusal }
+        fixture.pool.start()
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.openBreaker == .providerToken
+        })
+        let first = fixture.server.connections[0]
+        fixture.server.respond = { $0.connection === first ? refusal : .accepted }
+        let next = Shared.keyPath("After\(isProvenElsewhere).p8")
+        try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let tokens = fixture.pool.tokens
+        try tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
+        if isProvenElsewhere {
+            tokens.endTrial(of: try #require(tokens.takeTrial(unixSeconds: Int64(time(nil)))), .accepted)
+        }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.openBreaker == nil
+        })
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+    }
+
     /// A key that APNs refuses costs one attempt of one push, and the old one stays.
     @Test func refusedKeyIsDropped() throws {
         let fixture = try Fixture { $0.breaker.forbiddenMax = 1 }
