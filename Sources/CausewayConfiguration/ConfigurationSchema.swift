@@ -90,6 +90,7 @@ enum ConfigurationSchema {
         .integer("throttledSpacingMaxMilliseconds", \.throttledSpacingMaxMilliseconds, 1_000...3_600_000),
         .integer("throttleRecoveryMilliseconds", \.throttleRecoveryMilliseconds, 1_000...3_600_000),
         .integer("expiration.startSeconds", \.expiration.startSeconds, 1...43_200),
+        .integer("expiration.alertSeconds", \.expiration.alertSeconds, 1...43_200),
         .integer("expiration.updateSeconds", \.expiration.updateSeconds, 1...43_200),
         .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200),
     ]

@@ -29,7 +29,6 @@ extension Command {
                 alert = ByteRange(from: position, to: members.position)
             case .staleDate:
                 (staleDate, members.position) = try text.seconds(position, field)
-                staleDateMember = ByteRange(from: members.keyPosition, to: members.position)
             case .contentState, .attributes:
                 members.position = try text.object(position, depth: 2, field)
             case .aps:

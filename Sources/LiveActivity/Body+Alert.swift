@@ -1,4 +1,4 @@
-/// How a body is changed when another command's alert rides on with it, and when its stale date has passed.
+/// How a body is changed when it carries another command's alert, and when its alert has become too old.
 extension Body {
     /// In front of an alert that is put in at the dictionary's beginning; a comma follows it.
     private static let alertKey: StaticString = "\"alert\":"
@@ -55,64 +55,61 @@ extension Body {
             aps: aps,
             timestampDigits: moved(layout.timestampDigits),
             alert: ByteRange(from: alertStart, to: alertEnd),
-            staleDateMember: moved(layout.staleDateMember),
             members: moved(layout.members)
         )
     }
 
-    /// Bytes of a body without an alert that it carries.
-    public static func count(_ body: UnsafeRawBufferPointer, withoutCarriedAlert layout: Layout) -> Int {
-        body.count - alertKey.utf8CodeUnitCount - Int(layout.alert.count) - 1
+    /// Bytes of a body without the alert that it has.
+    public static func countWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
+        body.count - alertMember(of: body, layout).count
     }
 
-    /// Writes a body without the alert that ``write(_:_:carrying:into:)`` put into one that had none: as it was before.
-    /// - Parameter target: room for the bytes that ``count(_:withoutCarriedAlert:)`` names, away from `body`.
+    /// Writes a body without the alert that it has: as if its producer had written none.
+    /// - Parameter target: room for the bytes that ``countWithoutAlert(_:_:)`` names, away from `body`.
     /// - Returns: where the parts lie in `target`.
-    public static func write(
+    public static func writeWithoutAlert(
         _ body: UnsafeRawBufferPointer,
         _ layout: Layout,
-        withoutCarriedAlertInto target: UnsafeMutableRawBufferPointer
+        into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let start = apsOffset + 1
-        let end = layout.alert.end + 1
-        precondition(
-            Int(layout.alert.offset) == start + alertKey.utf8CodeUnitCount && end < body.count
-                && body[end - 1] == comma,
-            "a carried alert stands at its dictionary's beginning"
-        )
-        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<start]))
-        UnsafeMutableRawBufferPointer(rebasing: target[start...])
-            .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[end...]))
-        func moved(_ range: ByteRange) -> ByteRange { range.isAbsent ? range : range.moved(by: start - end) }
+        let member = alertMember(of: body, layout)
+        precondition(target.count >= body.count - member.count, "a body is written where there is room for it")
+        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<member.lowerBound]))
+        UnsafeMutableRawBufferPointer(rebasing: target[member.lowerBound...])
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[member.upperBound...]))
+
+        func moved(_ range: ByteRange) -> ByteRange {
+            range.isAbsent || Int(range.offset) < member.lowerBound ? range : range.moved(by: -member.count)
+        }
         var aps = layout.aps
-        aps.count -= UInt32(truncatingIfNeeded: end - start)
+        aps.count -= UInt32(truncatingIfNeeded: member.count)
         return Layout(
             aps: aps,
             timestampDigits: moved(layout.timestampDigits),
             alert: .absent,
-            staleDateMember: moved(layout.staleDateMember),
             members: moved(layout.members)
         )
     }
 
-    /// Blanks the stale date out of a body in place: spaces stand where it stood, and the comma beside it goes too, so that
-    /// what remains is a valid object. Nothing if there is none.
-    public static func removeStaleDate(from body: UnsafeMutableRawBufferPointer, _ layout: inout Layout) {
-        let member = layout.staleDateMember
-        guard !member.isAbsent else { return }
-        precondition(member.end < body.count, "a stale date is removed from the body that holds it")
-        var start = Int(member.offset)
-        var end = member.end
-        while end < body.count, isWhitespace(body[end]) { end += 1 }
-        if end < body.count, body[end] == comma {
-            end += 1
-        } else {
-            end = member.end
-            // Something stands before it: a dictionary without its event is none.
-            while start > apsOffset, body[start] != comma { start -= 1 }
+    /// The alert with its key and one comma, before or behind it: a dictionary always has another member.
+    private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
+        let quote = UInt8(ascii: "\"")
+        // The key has no quote in it: its letters may be escaped, but none of them is a quote.
+        var start = Int(layout.alert.offset) - 1
+        for _ in 0..<2 {
+            while body[start] != quote { start -= 1 }
+            start -= 1
         }
-        for place in start..<end { body[place] = UInt8(ascii: " ") }
-        layout.staleDateMember = .absent
+        start += 1
+        var end = layout.alert.end
+        var next = end
+        while isWhitespace(body[next]) { next += 1 }
+        if body[next] == comma {
+            end = next + 1
+        } else {
+            while body[start] != comma { start -= 1 }
+        }
+        return start..<end
     }
 
     private static func isWhitespace(_ byte: UInt8) -> Bool {

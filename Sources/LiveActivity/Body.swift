@@ -15,8 +15,6 @@ public enum Body {
         public var timestampDigits: ByteRange
         /// The value of the alert, if the body has one.
         public var alert: ByteRange
-        /// The member `stale-date` with its key, if the body has one.
-        public var staleDateMember: ByteRange
         /// The custom keys, without braces; absent if there are none.
         public var members: ByteRange
 
@@ -25,7 +23,6 @@ public enum Body {
             aps: .absent,
             timestampDigits: .absent,
             alert: .absent,
-            staleDateMember: .absent,
             members: .absent
         )
     }
@@ -59,7 +56,6 @@ public enum Body {
             aps: command.aps.moved(by: shift),
             timestampDigits: command.timestampDigits.moved(by: shift),
             alert: command.alert.moved(by: shift),
-            staleDateMember: command.staleDateMember.moved(by: shift),
             members: .absent
         )
         append(aps)

@@ -26,8 +26,6 @@ public struct Command: Sendable, BitwiseCopyable {
     public var timestampDigits: ByteRange
     /// The value of `aps.alert`; it lies inside ``aps``.
     public var alert: ByteRange
-    /// The member `stale-date` with its key; it lies inside ``aps``.
-    public var staleDateMember: ByteRange
     /// The object of custom keys, braces included.
     public var payload: ByteRange
     /// The members of ``payload`` without its braces and the white space next to them; absent also if there are none.
@@ -43,4 +41,12 @@ public struct Command: Sendable, BitwiseCopyable {
     public var dismissalDate: Int64
     /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``.
     public var bodyCount: Int
+
+    /// Refuses a timestamp that is ahead of the clock by more than clocks differ.
+    /// - Parameter now: UNIX seconds.
+    @inlinable
+    public func checkTimestamp(now: Int64) throws(Fault) {
+        guard version.timestamp - now > Limits.timestampLeadSeconds else { return }
+        throw Fault.timestampInFuture(self, now: now)
+    }
 }

@@ -56,7 +56,6 @@ extension Command {
         aps: .absent,
         timestampDigits: .absent,
         alert: .absent,
-        staleDateMember: .absent,
         payload: .absent,
         payloadMembers: .absent,
         priority: 0,

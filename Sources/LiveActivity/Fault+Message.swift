@@ -28,6 +28,8 @@ extension Fault {
         case .duplicateKey: return "the key is there twice"
         case .missingField: return "missing, must be \(requirement)"
         case .wrongType, .outOfRange, .unknownValue, .invalidHexadecimal: return "must be \(requirement)"
+        case .timestampInFuture:
+            return "is \(amount) seconds in the future, \(Limits.timestampLeadSeconds) are allowed"
         case .emptyText: return "must not be empty"
         case .invalidCharacter where field.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not hold a control character"

@@ -5,7 +5,7 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     /// Of the byte in the record at which it was noticed: the start of the value that is wrong, of the key that should
     /// not be there, or of the object that lacks one.
     public var offset: Int
-    /// For what is over a limit, the size that was found, in the limit's unit; otherwise 0.
+    /// For what is over a limit, what was found, in the limit's unit; otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
@@ -17,6 +17,12 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
         self.field = path
         self.offset = offset
         self.amount = UInt32(clamping: amount)
+    }
+
+    @usableFromInline
+    static func timestampInFuture(_ command: Command, now: Int64) -> Fault {
+        let seconds = command.version.timestamp - now
+        return Fault(.timestampInFuture, .timestamp, at: Int(command.timestampDigits.offset), amount: Int(seconds))
     }
 }
 
@@ -57,6 +63,8 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case wrongType
     /// A number outside the field's range.
     case outOfRange
+    /// A timestamp more than ``Limits/timestampLeadSeconds`` ahead of the clock.
+    case timestampInFuture
     /// A string that is not one of those the field allows.
     case unknownValue
     /// A string that must not be empty.
@@ -92,6 +100,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .missingField: "missingField"
         case .wrongType: "wrongType"
         case .outOfRange: "outOfRange"
+        case .timestampInFuture: "timestampInFuture"
         case .unknownValue: "unknownValue"
         case .emptyText: "emptyText"
         case .invalidCharacter: "invalidCharacter"

@@ -28,4 +28,7 @@ public enum Limits {
     /// replaced in place. They span 2001-09-09 to 2286-11-20.
     public static let timestampLeast: Int64 = 1_000_000_000
     public static let timestampMost: Int64 = 9_999_999_999
+    /// Seconds that `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead would shut its activity to every
+    /// correct command after it.
+    public static let timestampLeadSeconds: Int64 = 300
 }

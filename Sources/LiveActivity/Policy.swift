@@ -75,10 +75,14 @@ public struct Policy: Sendable, Equatable {
         }
     }
 
-    /// Seconds after which APNs no longer stores a push whose command names no expiration. 1...43,200, the life of an activity.
+    /// For how long something is good, in seconds. 1...43,200, the life of an activity.
     public struct Expiration: Sendable, Equatable {
+        /// How old a start may be when it is sent, and APNs stores it no longer: counted from its `aps.timestamp`.
         public var startSeconds: Int64 = 600
-        /// An update without a stale date; with one it is stored until then.
+        /// How old an alert of an update or an end may be when it is sent, counted from the `aps.timestamp` of its command. The state is
+        /// sent without an older one.
+        public var alertSeconds: Int64 = 300
+        /// How long APNs stores an update that names no expiration and has no stale date; with one it is stored until then.
         public var updateSeconds: Int64 = 600
         public var endSeconds: Int64 = 14_400
         public init() {}

@@ -73,7 +73,6 @@ extension Command {
         aps = other.aps.moved(by: distance)
         timestampDigits = other.timestampDigits.moved(by: distance)
         alert = other.alert.moved(by: distance)
-        staleDateMember = other.staleDateMember.moved(by: distance)
         staleDate = other.staleDate
         dismissalDate = other.dismissalDate
     }

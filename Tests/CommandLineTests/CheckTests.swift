@@ -91,6 +91,17 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 6, faults: 3"])
     }
 
+    @Test("A timestamp of the year 2100 is refused, one of the next minutes is not")
+    func future() throws {
+        let soon = Int(Date().timeIntervalSince1970) + 120
+        let commands = [soon, 4_102_444_800].map { good.replacing("1790000000", with: "\($0)") }
+        let run = try ProgramRun.run("check", "--commands", "-", input: commands.joined(separator: "\n"))
+        #expect(run.outputLines.count == 1)
+        #expect(run.outputLines[0].hasPrefix("stdin:2: aps.timestamp: is "))
+        #expect(run.outputLines[0].contains("seconds in the future, 300 are allowed"))
+        #expect(run.exitCode == 1)
+    }
+
     @Test("With a configuration, records must name one of its apps")
     func unknownApp() throws {
         let run = try ProgramRun.run(

@@ -68,48 +68,60 @@ struct CarriedAlertTests {
         }
     }
 
-    static let staleDates: [(String, String)] = [
+    /// A dictionary, and the same without its alert.
+    static let alerts: [(String, String)] = [
         (
-            #"{"timestamp":1790000000,"stale-date":17,"event":"end"}"#,
-            #"{"timestamp":1790000000,                "event":"end"}"#
-        ),
-        (
-            #"{"timestamp":1790000000,"event":"end","stale-date":-1.5e3}"#,
-            #"{"timestamp":1790000000,"event":"end"                    }"#
-        ),
-        (
-            #"{ "stale-date" : 17 , "timestamp":1790000000,"event":"end"}"#,
-            #"{                     "timestamp":1790000000,"event":"end"}"#
-        ),
-        (
-            "{\"timestamp\":1790000000,\"event\":\"end\"\n,\t\"stale-date\":17\r\n}",
-            "{\"timestamp\":1790000000,\"event\":\"end\"\n                 \r\n}"
-        ),
-        (
-            #"{"timestamp":1790000000,"event":"end"}"#,
+            #"{"timestamp":1790000000,"alert":{"title":"a","body":"b"},"event":"end"}"#,
             #"{"timestamp":1790000000,"event":"end"}"#
+        ),
+        (
+            #"{"alert":{},"timestamp":1790000000,"event":"end"}"#,
+            #"{"timestamp":1790000000,"event":"end"}"#
+        ),
+        (
+            #"{"event":"end","timestamp":1790000000,"\u0061lert":{"title":"\"alert\": ,"}}"#,
+            #"{"event":"end","timestamp":1790000000}"#
+        ),
+        (
+            "{ \"timestamp\" : 1790000000 , \"alert\"\t: {} \n, \"event\":\"end\" }",
+            "{ \"timestamp\" : 1790000000 ,  \"event\":\"end\" }"
+        ),
+        (
+            "{ \"event\":\"end\" , \"timestamp\":1790000000 , \"alert\" : {} }",
+            "{ \"event\":\"end\" , \"timestamp\":1790000000  }"
         ),
     ]
 
-    @Test("lose their stale date in place, and nothing else", arguments: staleDates)
-    func staleDate(_ aps: String, _ expected: String) throws {
-        let record = Record(#"{"app":"a","activity":"b","aps":\#(aps),"payload":{"stale-date":5}}"#)
-        var (body, layout) = record.body(try record.command())
-        body.withUnsafeMutableBytes { Body.removeStaleDate(from: $0, &layout) }
-        #expect(String(decoding: body, as: UTF8.self) == #"{"aps":\#(expected),"stale-date":5}"#)
-        #expect((try? JSONSerialization.jsonObject(with: Data(body))) != nil)
-        #expect(layout.staleDateMember.isAbsent)
+    @Test("lose their alert as if it had never been there", arguments: alerts)
+    func withoutAlert(_ aps: String, _ expected: String) throws {
+        let record = Record(#"{"app":"a","activity":"b","aps":\#(aps),"payload":{"alert":5}}"#)
+        let (body, layout) = record.body(try record.command())
+        let (written, writtenLayout) = Self.removeAlert(body, layout)
+        let other = Record(#"{"app":"a","activity":"b","aps":\#(expected),"payload":{"alert":5}}"#)
+        let command = try other.command()
+        #expect(written == other.body(command).text)
+        #expect(writtenLayout == other.body(command).layout)
+        #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
-    @Test("lose their stale date after they were given an alert")
-    func staleDateBehindAnAlert() throws {
-        let record = Record(#"{"app":"a","activity":"b","aps":{"timestamp":1790000000,"event":"end","stale-date":1}}"#)
+    @Test("lose an alert that they carry", arguments: carriers.prefix(2))
+    func withoutCarriedAlert(_ text: String, _ carried: String) throws {
+        let record = Record(text)
         let (body, layout) = record.body(try record.command())
-        var (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
-        written.withUnsafeMutableBytes { Body.removeStaleDate(from: $0, &writtenLayout) }
-        #expect(
-            String(decoding: written, as: UTF8.self)
-                == #"{"aps":{"alert":\#(Self.alert),"timestamp":1790000000,"event":"end"               }}"#
-        )
+        let (carrying, carryingLayout) = Self.carry(Self.alert, in: body, layout)
+        let (written, writtenLayout) = Self.removeAlert(carrying, carryingLayout)
+        #expect(written == body)
+        #expect(writtenLayout == layout)
+    }
+
+    private static func removeAlert(
+        _ body: [UInt8],
+        _ layout: Body.Layout
+    ) -> (body: [UInt8], layout: Body.Layout) {
+        body.withUnsafeBytes { body in
+            var room = [UInt8](repeating: 0xAA, count: Body.countWithoutAlert(body, layout))
+            let layout = room.withUnsafeMutableBytes { Body.writeWithoutAlert(body, layout, into: $0) }
+            return (room, layout)
+        }
     }
 }

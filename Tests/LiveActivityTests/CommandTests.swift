@@ -23,7 +23,6 @@ struct CommandTests {
         #expect(command.priority == 10)
         #expect(command.policy.isAbsent)
         #expect(record.string(command.alert) == RecordText.alert.text)
-        #expect(record.string(command.staleDateMember) == #""stale-date":1790000600"#)
         #expect(command.expiration == 1_790_000_900)
         #expect(command.hasAlert)
         #expect(command.staleDate == 1_790_000_600)

@@ -43,6 +43,7 @@ extension Delivery {
             preconditionFailure("the first of a list is gone")
         }
         records.enter(.current, record)
+        removeOldAlert(of: record, now: now)
         records.completeBody(of: record)
         if records[record].needsAddress {
             activities.enter(.addressing, activity, with: record)

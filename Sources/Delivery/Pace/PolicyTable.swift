@@ -8,6 +8,7 @@ struct PolicyTable: Sendable {
         /// The longest that a start waits for its device's budget before it asks again.
         var startIntervalMilliseconds: Int64
         var startSeconds: Int64
+        var alertSeconds: Int64
         var updateSeconds: Int64
         var endSeconds: Int64
     }
@@ -26,6 +27,7 @@ struct PolicyTable: Sendable {
                 startBudget: $0.startBudget,
                 startIntervalMilliseconds: $0.startBudget.intervalMilliseconds,
                 startSeconds: $0.expiration.startSeconds,
+                alertSeconds: $0.expiration.alertSeconds,
                 updateSeconds: $0.expiration.updateSeconds,
                 endSeconds: $0.expiration.endSeconds
             )

@@ -17,7 +17,8 @@ extension Delivery {
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
-                prepareBody(of: record, now: now)
+                removeOldAlert(of: record, now: now)
+                records[record].setSentExpiration(by: policies[records[record].policy], now: now)
                 activities.enter(.inFlight, activity)
                 handedOut = HandedOutPush(
                     record: record,
@@ -87,16 +88,6 @@ extension Delivery {
     mutating func limited(_ record: UInt32, now: Moment) {
         // The pool decides when the push is to go.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
-    }
-
-    /// Makes the decisions that wait until the push goes.
-    private mutating func prepareBody(of record: UInt32, now: Moment) {
-        if records[record].isStart {
-            // A start whose stale date has passed is not displayed (reference, trap 23).
-            records.removeStaleDate(of: record, through: now.wallSeconds)
-        } else {
-            records[record].setSentExpiration(by: policies[records[record].policy], now: now)
-        }
     }
 
     /// A dead token is retired, unless it was registered after the time from which APNs calls it dead.

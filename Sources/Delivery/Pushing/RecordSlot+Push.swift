@@ -4,12 +4,10 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
 
-    /// Whether an admitted push has waited for the service for longer than it is good for. A start's default expiration holds from its
-    /// admission on, since a late start is worse than none; a state's from its receipt, and what is sent in time is then stored by APNs
-    /// from its sending on.
+    /// Whether an admitted push has waited for the service for longer than it is good for: a state by default from its receipt on; what is
+    /// sent in time is then stored by APNs from its sending on.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
-        if isStart { return sentExpiration < now.wallSeconds }
         guard expiration < 0 else { return expiration < now.wallSeconds }
         // No default is shorter than this, and nearly every push goes within it.
         guard now.wallMilliseconds - receivedMilliseconds > 1_000 else { return false }
@@ -24,7 +22,7 @@ extension RecordSlot {
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
-        case .start: seconds + policy.startSeconds
+        case .start: preconditionFailure("a start has an expiration")
         case .update where staleDate > seconds: min(staleDate, seconds + PolicyTable.updateSecondsMost)
         case .update: seconds + policy.updateSeconds
         case .end: seconds + policy.endSeconds
@@ -49,7 +47,7 @@ extension RecordSlot {
     /// What a result says where APNs named no reason.
     private func ownReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
-        case .accepted: heldAlert == .doesNotFit ? "alertDidNotFit" : ""
+        case .accepted: isAlertExpired ? "alertExpired" : heldAlert == .doesNotFit ? "alertDidNotFit" : ""
         case .ambiguous: "noAnswer"
         case .retryNow where result.status == 0: "notProcessed"
         case .rejected where result.status == 0: "malformedPush"

@@ -60,6 +60,7 @@ extension Delivery {
     ) {
         do throws(Fault) {
             let command = try Command.decode(value, recalling: &lastAps)
+            try command.checkTimestamp(now: now.wallSeconds)
             guard let application = application(named: command.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
@@ -145,8 +146,9 @@ extension Delivery {
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }
         slot.pointee.staleDate = command.staleDate
+        slot.pointee.statePriority = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
-        slot.pointee.expiration = command.expiration
+        slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
         let texts =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
@@ -218,6 +220,12 @@ extension Delivery {
         slot.pointee.block = writer.block
         slot.pointee.trace = writer.append(trace)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+    }
+
+    /// A start is good for as long as its policy says, or less.
+    private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
+        let seconds = command.version.timestamp + policies[slot.pointee.policy].startSeconds
+        return command.expiration < 0 ? seconds : min(command.expiration, seconds)
     }
 
     /// Design §4: a command that names no priority gets 5 for an update without an alert, else 10.

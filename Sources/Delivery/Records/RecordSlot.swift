@@ -15,6 +15,8 @@ struct RecordSlot: BitwiseCopyable {
     var settlement: Settlement?
     /// What the command asks for, or its policy for it: 5 or 10.
     var priority: UInt8 = 0
+    /// The same without an alert.
+    var statePriority: UInt8 = 0
     /// Changed by `Records.enter`.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
@@ -26,7 +28,7 @@ struct RecordSlot: BitwiseCopyable {
     var activity: UInt32 = .max
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
-    /// The command's own, UNIX seconds; -1: it has none.
+    /// The command's own, UNIX seconds; -1: it has none. A start always has one, by its age.
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
@@ -79,6 +81,8 @@ struct RecordSlot: BitwiseCopyable {
     var frequentUpdates: Bool?
 
     var heldAlert = HeldAlert.unknown
+    /// An alert was removed since it was too old: its own, or one that Redis held.
+    var isAlertExpired = false
     /// A start that was held, and that Redis holds until it is told of its outcome; of a registration, such a start was its last result.
     var isHeldStart = false
     var startDraw = StartDraw.none
@@ -89,7 +93,7 @@ struct RecordSlot: BitwiseCopyable {
     var digest: UInt64?
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0
-    /// What is sent, by default the policy's. A start is not sent after it, even by default.
+    /// What is sent, by default the policy's.
     var sentExpiration: Int64 = -1
     /// UNIX seconds; -1: it has none.
     var staleDate: Int64 = -1

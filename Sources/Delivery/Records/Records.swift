@@ -172,15 +172,15 @@ struct Records: ~Copyable {
         old.release(to: &arena)
     }
 
-    /// Removes another command's alert from a record's body, which had none of its own.
-    mutating func removeCarriedAlert(fromBodyOf record: UInt32) {
+    /// Removes the alert that a record's body has.
+    mutating func removeAlert(fromBodyOf record: UInt32) {
         let (old, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.count(old.bytes, withoutCarriedAlert: layout), in: &arena)
-        slots[record].layout = Body.write(old.bytes, layout, withoutCarriedAlertInto: body.room)
+        let body = SharedBody(Body.countWithoutAlert(old.bytes, layout), in: &arena)
+        slots[record].layout = Body.writeWithoutAlert(old.bytes, layout, into: body.room)
         slots[record].foreignAlert = nil
         slots[record].body = body
-        slots[record].setDigest()
         old.release(to: &arena)
+        if slots[record].digest != nil { slots[record].setDigest() }
     }
 
     /// A body that has the timestamp already, as most do, stays shared.
@@ -190,15 +190,8 @@ struct Records: ~Copyable {
         Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
     }
 
-    /// Removes a stale date that is not after `seconds`.
-    mutating func removeStaleDate(of record: UInt32, through seconds: Int64) {
-        guard (0...seconds).contains(slots[record].staleDate) else { return }
-        slots[record].staleDate = -1
-        Body.removeStaleDate(from: ownBody(of: record), &slots[record].layout)
-    }
-
     /// A record's body to be changed: its own, a copy if it was not.
-    mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+    private mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.room }
         let own = makeBody(copying: body.bytes)

@@ -42,7 +42,7 @@ extension Delivery {
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].heldAlert == .unknown:
-            carryHeldAlert(of: reply, on: record)
+            carryHeldAlert(of: reply, on: record, now: now)
             call(.admit, record)
         case .alertAnswered where records[record].carriedAlert != nil:
             leaveOutAnsweredAlert(of: record)
@@ -111,10 +111,8 @@ extension Delivery {
         }
         slot.pointee.sentTimestamp = reply.timestamp
         records.setTimestamp(reply.timestamp, inBodyOf: record)
-        // A start that backed off has both: its default expiration holds from its first admission on.
-        let isFirstAttempt = slot.pointee.attempts == 0
-        if !isStart || isFirstAttempt { slot.pointee.apnsIdentifier = randomness.nextIdentifier() }
-        if isStart, isFirstAttempt { slot.pointee.setSentExpiration(by: policy, now: now) }
+        // A start that backed off keeps its own.
+        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextIdentifier() }
         activities.enter(.ready, activity)
         pools.appendReady(record, to: pool)
     }

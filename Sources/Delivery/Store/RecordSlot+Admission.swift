@@ -9,11 +9,10 @@ extension RecordSlot {
         return isStart
     }
 
-    /// The device's budget is empty. The start waits for it, by default for as long as the policy lets a start be stored.
+    /// The device's budget is empty: the start waits for it until it expires.
     /// - Returns: how long it waits before it asks again.
     mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Numbers, now: Moment) -> Int64 {
         startDraw = .awaited
-        if expiration < 0 { expiration = receivedMilliseconds / 1_000 + policy.startSeconds }
         let expiresInMilliseconds = (expiration + 1) * 1_000 - now.wallMilliseconds
         return max(1, min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds))
     }

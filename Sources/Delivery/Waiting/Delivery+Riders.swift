@@ -77,13 +77,14 @@ extension Delivery {
     }
 
     /// The command that the store holds carries an alert: the one that is being admitted takes it over if it fits.
-    mutating func carryHeldAlert(of reply: Reply, on record: UInt32) {
+    mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlert = .takenOver
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let held = try Command.decode(heldCommand)
             guard held.hasAlert, !slot.pointee.hasAlert else { return }
+            guard !isAlertOld(held.version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
             let alert = held.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
                 slot.pointee.heldAlert = .doesNotFit
@@ -102,7 +103,7 @@ extension Delivery {
     /// again: the state goes without it.
     mutating func leaveOutAnsweredAlert(of record: UInt32) {
         finishRider(of: record)
-        records.removeCarriedAlert(fromBodyOf: record)
+        records.removeAlert(fromBodyOf: record)
     }
 
     /// A newer alert replaces the one that a command carries.

@@ -41,6 +41,7 @@ struct RecordCheck {
                 switch kind {
                 case .command:
                     let command = try Command.decode(bytes)
+                    try command.checkTimestamp(now: Clock.wallMilliseconds / 1_000)
                     app = command.app
                     if !command.policy.isAbsent { policy = Self.text(command.policy, in: bytes) }
                 case .registration:

@@ -158,7 +158,7 @@ import Testing
         core.reply(.address)
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.expiration == Self.start + 33)
+        #expect(push.expiration == Self.start + 34)
         #expect(push.priority == 10)
     }
 

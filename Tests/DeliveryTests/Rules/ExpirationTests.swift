@@ -80,16 +80,6 @@ import Testing
         #expect(core.outcomes == ["u1 expired", "b.e1 expired"])
     }
 
-    @Test func aStartExpiresByDefault() {
-        let core = CoreHarness()
-        core.receive(.start(1))
-        core.reply(.address)
-        core.reply(.send)
-        core.elapse(601_000)
-        #expect(core.push() == nil)
-        #expect(core.outcomes == ["s1 expired"])
-    }
-
     @Test(
         arguments: [
             (1, 1), (600, 600), (601, 601), (28_800, 28_800), (28_801, 28_800), (999_999, 28_800),
@@ -106,29 +96,15 @@ import Testing
         #expect(push.body.contains("stale-date"))
     }
 
-    @Test(arguments: [(-1, false), (0, false), (1, true)] as [(Int64, Bool)])
-    func aStartIsSentWithoutAStaleDateThatIsPast(stale: Int64, isKept: Bool) throws {
+    @Test(arguments: [-1, 0, 1] as [Int64])
+    func aStartKeepsItsStaleDate(stale: Int64) throws {
         let core = CoreHarness()
         let staleDate = CoreHarness.startSeconds + stale
         core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDate)"#))
         core.reply(.address)
         core.reply(.send)
         let body = try #require(core.push()).body
-        #expect(body.contains("stale-date") == isKept)
-        let digits = isKept ? #","stale-date":\#(staleDate)"# : String(repeating: " ", count: 24)
-        #expect(body.hasSuffix(#""body":"It begins"}\#(digits)}}"#))
-    }
-
-    @Test func aStaleDateThatPassesWhileTheStartBacksOffIsBlankedThen() throws {
-        let core = CoreHarness()
-        core.receive(CommandText.start(1, inside: #","stale-date":1790000001"#))
-        core.reply(.address)
-        core.reply(.send)
-        #expect(try #require(core.push()).body.contains("stale-date"))
-        core.answer(.retryLater)
-        core.elapse(1_010)
-        core.reply(.send)
-        #expect(try !#require(core.push()).body.contains("stale-date"))
+        #expect(body.hasSuffix(#""body":"It begins"},"stale-date":\#(staleDate)}}"#))
     }
 
     @Test func aPushExpiresWhileItBacksOff() {

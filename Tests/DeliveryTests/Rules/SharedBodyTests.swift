@@ -47,18 +47,17 @@ import Testing
         #expect(try Self.push(core).body == Self.body(1))
     }
 
-    @Test func `A stale date is taken out of one start`() throws {
+    @Test func `An alert that has become too old is taken out of one push`() throws {
         let core = CoreHarness()
         for activity in ["a", "b"] {
-            core.receive(CommandText.start(1, of: activity, inside: #","stale-date":1790000001"#))
-            core.reply(.address)
+            core.receive(CommandText.update(1, of: activity, alert: true))
             core.reply(.send)
         }
         let a = try #require(core.push())
-        core.elapse(1_010)
-        #expect(try !#require(core.push()).body.contains("stale-date"))
+        core.elapse(302_000)
+        #expect(try #require(core.push()).body == Self.body(1))
         #expect(Self.bodyNow(a, core) == a.body, "APNs may be reading it")
-        #expect(a.body.contains("stale-date"))
+        #expect(a.body.contains("alert"))
     }
 
     @Test func `What one activity is done with another still has`() throws {

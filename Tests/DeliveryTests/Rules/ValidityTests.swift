@@ -20,6 +20,10 @@ import Testing
             "outOfRange", "aps.timestamp: "
         ),
         (
+            #"{"app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000301,"content-state":{}}}"#,
+            "timestampInFuture", "aps.timestamp: is 301 seconds in the future, 300 are allowed (at byte "
+        ),
+        (
             #"{"app":"\#(app)","activity":"a","device":"d","aps":{"event":"start","timestamp":1790000001,"#
                 + #""content-state":{},"attributes-type":"Match","attributes":{},"alert":{"title":"Kick-off"}}}"#,
             "missingField", "aps.alert.body: "
@@ -46,6 +50,12 @@ import Testing
         #expect(letter.detail.hasPrefix(detail))
         #expect(letter.source == "causeway.commands/0/0")
         #expect(core.calls.isEmpty)
+    }
+
+    @Test func clocksMayDiffer() {
+        let core = CoreHarness()
+        core.receive(.update(300))
+        #expect(core.waiting == ["admit u300"])
     }
 
     @Test func aCommandWithoutAValueIsInvalid() {

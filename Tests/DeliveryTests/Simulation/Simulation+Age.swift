@@ -49,6 +49,25 @@ extension Simulation {
         }
     }
 
+    /// A push is handed out: neither its start nor its alert is older than its worker's policy allows.
+    func checkAges(_ view: RecordView, by worker: SimulatedWorker) {
+        let seconds = worker.moment(now).wallMilliseconds / 1_000
+        if view.isStart, seconds - view.version.timestamp > swarm.policy.expiration.startSeconds {
+            violations.append("\(identifier(view)): a start of \(seconds - view.version.timestamp) s is sent")
+        }
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        guard let version = versions["\(activity)#\(alert(of: view))"] else { return }
+        if seconds - version.timestamp > swarm.policy.expiration.alertSeconds {
+            violations.append("\(identifier(view)): rings an alert of \(seconds - version.timestamp) s")
+        }
+    }
+
+    /// Whether a command's alert may have become too old before it was sent: a clock that is ahead makes it older.
+    func mayBeOld(_ command: String) -> Bool {
+        guard !swarm.agesSeconds.isEmpty, let version = versions[command] else { return false }
+        return (now + Int64(swarm.clockSkew)) / 1_000 - version.timestamp > swarm.policy.expiration.alertSeconds
+    }
+
     /// A push is on its way to the phone.
     func checkAge(_ view: RecordView, of activity: String) {
         guard swarm.livesLong, view.event == .update, let born = heardOf[activity] else { return }

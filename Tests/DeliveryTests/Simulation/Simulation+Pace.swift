@@ -54,6 +54,7 @@ extension Simulation {
     /// A push was handed out. Of one worker, two of them keep the spacing; of two, Redis' words do.
     func noteSending(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
+        checkAges(view, by: worker)
         let sending = SimulatedPace.Sending(at: now, version: view.version, worker: worker.number)
         guard let last = pace.lastSendings[activity], last.worker == sending.worker, last.version != sending.version
         else {
@@ -133,6 +134,7 @@ extension Simulation {
                     toldOnce.allSatisfy { $0 == .held || $0 == .superseded }
                     && (!toldOnce.isEmpty || isReplaced(command))
                 if isPassed, hasExpired(activity, after: sequence) { continue }
+                if mayBeOld(command) { continue }
                 violations.append(
                     "\(activity): the alert of #\(sequence) was lost \(told.map { "\($0.name)" }); \(outcomes(activity))"
                 )

@@ -18,6 +18,9 @@ extension Simulation {
         var time = now + Int64(random.number(0...500))
         let birth = time
         var sequence: UInt64 = 0
+        if !swarm.agesSeconds.isEmpty {
+            agesSeconds[activity] = swarm.agesSeconds.randomElement(using: &random)
+        }
         if byServer {
             phones[activity] = SimulatedPhone(activity: activity, device: device)
             registerStart(device, at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100))
@@ -41,7 +44,7 @@ extension Simulation {
             if swarm.sameContent == 0 || !random.chance(swarm.sameContent) { content = number }
             let ends = isLast && random.chance(800)
             if isLast {
-                finals[activity] = (Version(timestamp: time / 1_000, sequence: sequence), content, ends)
+                finals[activity] = (version(of: activity, at: time, sequence), content, ends)
             }
             let supplies = isSilent && !isLate && (number == 1 || random.chance(swarm.suppliedToken))
             let event = ends ? Event.end : .update
@@ -82,7 +85,8 @@ extension Simulation {
         let identifier = "\(activity)#\(sequence)"
         commandsSent += 1
         results[identifier] = []
-        versions[identifier] = Version(timestamp: time / 1_000, sequence: sequence)
+        let version = version(of: activity, at: time, sequence)
+        versions[identifier] = version
         let start = """
             "attributes-type":"Match","attributes":{"id":"\(activity)"},\
             "alert":{"title":"Start","body":"\(activity)"},
@@ -92,7 +96,7 @@ extension Simulation {
             wishes = "\"priority\":\(random.chance(500) ? 5 : 10),"
         }
         let isShortLived = swarm.shortLived > 0 && event == .update && random.chance(swarm.shortLived)
-        if isShortLived { wishes += "\"expiration\":\(time / 1_000 + Int64(random.number(1...8)))," }
+        if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
         // An alert is good for as long as its command.
         if swarm.alert > 0, !isShortLived, event != .start, random.chance(swarm.alert) {
@@ -102,7 +106,7 @@ extension Simulation {
         let value = """
             {"app":"\(Simulation.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
             \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
-            "aps":{"event":"\(event.name)","timestamp":\(time / 1_000),\(event == .start ? start : "")\
+            "aps":{"event":"\(event.name)","timestamp":\(version.timestamp),\(event == .start ? start : "")\
             "content-state":{"content":\(content)}\(alert)}}
             """
         for _ in 0..<repeats {
@@ -120,6 +124,10 @@ extension Simulation {
                 )
             )
         }
+    }
+
+    private func version(of activity: String, at time: Int64, _ sequence: UInt64) -> Version {
+        Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
     private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {

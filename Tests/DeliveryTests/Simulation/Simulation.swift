@@ -54,6 +54,8 @@ final class Simulation {
     var givenUp: Set<String> = []
     /// Of each activity, the commands that have an alert, by sequence.
     var alerts: [String: [Int]] = [:]
+    /// By activity: how much older than their records its commands are.
+    var agesSeconds: [String: Int64] = [:]
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
     var pace = SimulatedPace()

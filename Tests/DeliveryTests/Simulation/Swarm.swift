@@ -16,6 +16,8 @@ struct Swarm {
         case longLives
         /// States that say what the one before has said, and commands that expire.
         case repeats
+        /// Commands that are minutes or hours old when they are written, alerts among them, and time that jumps.
+        case old
     }
 
     /// What happens to the connections of a worker, per mille of 100 ms steps, and to their streams, per mille of pushes.
@@ -87,6 +89,8 @@ struct Swarm {
     var livesLong = false
     /// Per mille of 100 ms steps in which the whole world stands still for minutes.
     var timeJump = 0
+    /// How old the commands of an activity may be when they are written; one of these for each.
+    var agesSeconds: [Int64] = []
 
     /// What is told of commands that are superseded before Redis has seen them.
     var supersededResults = SupersededResults.each
@@ -110,7 +114,8 @@ struct Swarm {
         crash = [0, 0, 25][random.number(0...2)]
         tokenRotation = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
-        clockSkew = [0, 0, 600_000][random.number(0...2)]
+        // More than the lead of a timestamp would make commands invalid.
+        clockSkew = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
         case .tokens:
@@ -134,6 +139,10 @@ struct Swarm {
             if random.chance(300) { drawPace(&random) }
             sameContent = [200, 600][random.number(0...1)]
             shortLived = [0, 200, 600][random.number(0...2)]
+        case .old:
+            drawPace(&random)
+            timeJump = [0, 30][random.number(0...1)]
+            agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
         }
         // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
         var copy = random

@@ -1,0 +1,193 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Nothing old (design §6): a start and an alert are as old as their `aps.timestamp`, whenever they are read and wherever they waited.
+@Suite struct AgeTests {
+    // MARK: - Starts
+
+    @Test(arguments: [(-600, true), (-601, false)] as [(Int64, Bool)])
+    func aStartIsGoodForTenMinutes(second: Int64, isGood: Bool) {
+        let core = CoreHarness()
+        core.receive(.start(second))
+        #expect(core.waiting == (isGood ? ["address s\(second)"] : []))
+        #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
+    }
+
+    @Test func anExpirationOfItsOwnMakesAStartGoodForLessNotForMore() {
+        let core = CoreHarness()
+        core.receive(.start(-601, beside: #""expiration":1790009999,"#))
+        core.receive(.start(1, of: "b", beside: #""expiration":1789999999,"#))
+        #expect(core.outcomes == ["s-601 expired", "b.s1 expired"])
+    }
+
+    @Test func aStartIsStoredNoLongerThanItIsGood() throws {
+        let core = CoreHarness { $0.policies[0].expiration.startSeconds = 100 }
+        core.receive(.start(-60))
+        core.reply(.address)
+        core.reply(.send)
+        #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 40)
+    }
+
+    @Test func aStartExpiresWhileItWaitsForAStream() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.elapse(602_000)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 expired"])
+        #expect(core.settlements.contains("s1 notShown"))
+    }
+
+    @Test func aStartExpiresWhileItBacksOff() {
+        let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
+        core.receive(.start(-590))
+        core.reply(.address)
+        core.carry(.retryLater)
+        core.elapse(60_000)
+        #expect(core.outcomes == ["s-590 expired"])
+    }
+
+    @Test func aStartThatWasHeldForItsTokenIsAsOldAsItIs() {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(-601))
+        #expect(core.outcomes == ["s-601 expired"])
+        #expect(core.waiting == [])
+    }
+
+    // MARK: - Alerts
+
+    @Test func anAlertOfFiveMinutesStillRings() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-300))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("alert"))
+    }
+
+    @Test func aStateGoesWithoutAnOlderAlertAndItsResultSaysSo() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-301))
+        let admission = try #require(try core.called.admission)
+        #expect(!admission.carriesAlert && !admission.asksForHighPriority && !admission.mayUseReserve)
+        let plain = CoreHarness()
+        plain.receive(.update(-301))
+        #expect(try plain.called.admission?.digest == admission.digest, "it is the state that a producer would write without")
+        core.reply(.send)
+        plain.reply(.send)
+        let push = try #require(core.push())
+        #expect(try push.body == #require(plain.push()).body)
+        #expect(push.priority == 5)
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u-301 accepted"])
+        #expect(core.results.first?.reason == "alertExpired")
+    }
+
+    @Test func theReasonOfApnsGoesFirst() {
+        let core = CoreHarness()
+        core.receive(.alert(-301))
+        core.reply(.send)
+        core.push()
+        core.answer(.rejected, status: 400, reason: "BadTopic")
+        #expect(core.results.first?.reason == "BadTopic")
+    }
+
+    @Test func aStateThatAsksForPriority10KeepsIt() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-301, beside: #""priority":10,"#))
+        #expect(try core.called.admission?.asksForHighPriority == true)
+    }
+
+    @Test func anEndGoesWithoutAnOlderAlert() throws {
+        let core = CoreHarness()
+        core.receive(CommandText.end(-301, alert: true))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && push.priority == 10)
+    }
+
+    @Test func anAlertBecomesTooOldWhileItWaitsForAStream() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-299))
+        let digest = try core.called.admission?.digest
+        core.reply(.send)
+        core.elapse(2_000)
+        #expect(try !#require(core.push()).body.contains("alert"))
+        core.answer(.accepted)
+        #expect(core.results.first?.reason == "alertExpired")
+        guard case .settle(_, _, let settled, _) = try core.called.operation else {
+            Issue.record("the push is not settled")
+            return
+        }
+        #expect(settled != digest, "the phone shows the state without its alert")
+    }
+
+    @Test func anAlertBecomesTooOldInARetry() throws {
+        let core = CoreHarness { $0.retryBaseMilliseconds = 10 }
+        core.receive(.alert(-300))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("alert"))
+        core.answer(.retryNow)
+        core.elapse(1_010)
+        #expect(try !#require(core.push()).body.contains("alert"))
+    }
+
+    @Test func anAlertThatRidesIsAsOldAsItsOwnCommand() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-301), .update(2))
+        #expect(try core.called.admission?.carriesAlert == false)
+        #expect(core.outcomes == ["u-301 superseded"])
+        #expect(core.results.first?.reason == "alertExpired")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && push.priority == 5)
+        core.answer(.accepted)
+        #expect(core.results.last?.reason == "", "nothing of its own was left out")
+    }
+
+    @Test func anAlertBecomesTooOldOnItsCarrier() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-300), .update(2))
+        core.reply(.send)
+        core.elapse(1_000)
+        #expect(try !#require(core.push()).body.contains("alert"))
+        #expect(core.outcomes == ["u-300 superseded"])
+        #expect(core.results.first?.reason == "alertExpired")
+        core.answer(.accepted)
+        #expect(core.outcomes.last == "u2 accepted")
+    }
+
+    @Test func anAlertThatIsHeldAndSetFreeIsAsOldAsItIs() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .alert(-301))
+        core.reply(.send)
+        #expect(try !#require(core.push()).body.contains("alert"))
+        core.answer(.accepted)
+        #expect(core.results.first?.reason == "alertExpired")
+    }
+
+    @Test func aHeldAlertThatIsTooOldIsNotTakenOver() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(-301))
+        #expect(try core.called.admission?.carriesAlert == true, "the store does not offer it again")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && push.priority == 5)
+        core.answer(.accepted)
+        #expect(core.results.first?.reason == "alertExpired")
+    }
+
+    @Test func aPolicyHasItsOwnAges() throws {
+        let core = CoreHarness {
+            $0.policies[0].expiration.alertSeconds = 10
+            $0.policies[0].expiration.startSeconds = 20
+        }
+        core.receive(.alert(-11), .start(-21, of: "b"))
+        #expect(core.outcomes == ["b.s-21 expired"])
+        core.reply(.send)
+        #expect(try !#require(core.push()).body.contains("alert"))
+    }
+}
