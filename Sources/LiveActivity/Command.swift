@@ -34,6 +34,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var priority: UInt8
     /// UNIX seconds after which it is not sent; -1 if absent.
     public var expiration: Int64
+    /// Of a held command: the version of the command that brought the alert, if that was an older one; its timestamp is 0 otherwise.
+    public var alertVersion: Version
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, clamped to what is not negative; -1 if absent.
     public var staleDate: Int64

@@ -13,6 +13,20 @@ extension Command {
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
     ) throws(Fault) -> Command {
+        try decode(record, recalling: &last, isHeld: false)
+    }
+
+    /// Decodes a command as ``CommandRecord`` writes it.
+    public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+        var nothing = RepeatedAps.nothing
+        return try decode(record, recalling: &nothing, isHeld: true)
+    }
+
+    private static func decode(
+        _ record: UnsafeRawBufferPointer,
+        recalling last: inout RepeatedAps,
+        isHeld: Bool
+    ) throws(Fault) -> Command {
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
@@ -32,6 +46,7 @@ extension Command {
         }
         try text.recordEnd(members.position)
 
+        if !isHeld { try members.refuseHeldKeys(start) }
         try command.checkAddress(start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
@@ -62,6 +77,7 @@ extension Command {
         expiration: -1,
         staleDate: -1,
         dismissalDate: -1,
+        alertVersion: Version(timestamp: 0, sequence: 0),
         bodyCount: 0
     )
 
@@ -122,6 +138,19 @@ extension Command {
             let (value, next) = try text.integer(position, from: 0, to: Limits.timestampMost, field)
             expiration = value
             return next
+        case .alertTimestamp:
+            let (value, next) = try text.integer(
+                position,
+                from: Limits.timestampLeast,
+                to: Limits.timestampMost,
+                field
+            )
+            alertVersion.timestamp = value
+            return next
+        case .alertSequence:
+            let (value, next) = try text.unsignedInteger(position, field)
+            alertVersion.sequence = value
+            return next
         default:
             preconditionFailure("every field that Field.ofCommand gives is read")
         }
@@ -160,5 +189,14 @@ extension Command {
             guard event == .start else { throw Fault(.notAllowed, .device, at: Int(device.range.offset) &- 1) }
             throw Fault(.missingField, .device, at: start)
         }
+    }
+}
+
+extension Members {
+    /// Producers do not write what only the store keeps.
+    @inline(__always)
+    fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {
+        if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }
+        if has(.alertSequence) { throw Fault(.unknownKey, .alertSequence, at: start) }
     }
 }

@@ -20,6 +20,8 @@ public struct CommandRecord {
     public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
+    /// The version of the command that brought the alert, if that was an older one.
+    public var alertVersion: Version?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
         self.app = app
@@ -41,6 +43,11 @@ public struct CommandRecord {
         if priority != 0 { writer.member("priority", Int64(priority)) }
         writer.member("policy", policy)
         if expiration >= 0 { writer.member("expiration", expiration) }
+        if let alertVersion {
+            writer.member("alertTimestamp", alertVersion.timestamp)
+            writer.key("alertSequence")
+            writer.integer(alertVersion.sequence)
+        }
         writer.key("aps")
         writer.raw(aps)
         if let payloadMembers, !payloadMembers.isEmpty {

@@ -17,6 +17,8 @@ extension Field {
                     : equals(key, "priority") ? .priority : equals(key, "audience") ? .audience : nil
         case 10: equals(key, "expiration") ? .expiration : nil
         case 11: equals(key, "environment") ? .environment : nil
+        case 13: equals(key, "alertSequence") ? .alertSequence : nil
+        case 14: equals(key, "alertTimestamp") ? .alertTimestamp : nil
         default: nil
         }
     }

@@ -6,6 +6,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
     case titleKey, titleArguments, bodyKey, bodyArguments
+    /// Of a command that the store holds only.
+    case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences
     /// Not a key: the request body that the command comes to.
     case body
@@ -45,6 +47,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .titleArguments: "aps.alert.title.loc-args"
         case .bodyKey: "aps.alert.body.loc-key"
         case .bodyArguments: "aps.alert.body.loc-args"
+        case .alertTimestamp: "alertTimestamp"
+        case .alertSequence: "alertSequence"
         case .registeredAt: "registeredAt"
         case .attributesType: "attributesType"
         case .frequentUpdates: "frequentUpdates"
@@ -62,14 +66,14 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .record, .aps, .payload, .contentState, .attributes, .alert: "an object"
         case .app, .activity, .audience, .device, .attributesType: "a string of 1 to 256 bytes"
         case .id: "a string of 1 to 64 bytes"
-        case .sequence, .showsSequence: "a whole number from 0 to 18446744073709551615"
+        case .sequence, .alertSequence, .showsSequence: "a whole number from 0 to 18446744073709551615"
         case .priority: "5 or 10"
         case .policy: "a string of 1 to 64 letters, digits, \"-\" and \"_\""
         case .expiration: "whole seconds since 1970, at most 10 digits (milliseconds have 13)"
         case .token: "an even number of hexadecimal digits, 8 to 200"
         case .environment: "\"production\" or \"sandbox\""
         case .event: "\"start\", \"update\" or \"end\""
-        case .timestamp, .showsTimestamp:
+        case .timestamp, .alertTimestamp, .showsTimestamp:
             "whole seconds since 1970, 10 digits (milliseconds have 13, seconds since 2001 have 9)"
         case .apsAttributesType: "a string of 1 to 256 bytes, the Swift type's name"
         case .staleDate, .dismissalDate: "a number, seconds since 1970"

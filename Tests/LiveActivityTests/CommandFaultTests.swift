@@ -122,6 +122,8 @@ struct CommandFaultTests {
     static let unknown: [FaultCase] = [
         FaultCase(.update.with("contentState", "{}"), .unknownKey, "contentState"),
         FaultCase(.update.with("App", "1"), .unknownKey, "App"),
+        FaultCase(.update.with("alertTimestamp", "1789999999"), .unknownKey, "alertTimestamp"),
+        FaultCase(.update.with("alertSequence", "0"), .unknownKey, "alertSequence"),
         FaultCase(.update.with("", "1"), .unknownKey, ""),
         FaultCase(.update.with("zażółć", "1"), .unknownKey, "(key of 10 bytes)"),
         FaultCase(.update.with(RecordText.token, "1"), .unknownKey, "(key of 64 bytes)"),

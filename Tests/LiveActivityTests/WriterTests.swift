@@ -237,13 +237,14 @@ struct WrittenRecordTests {
         .update, .start, .end, .end.with("payload", "{ }"), .update.with("activity", #""\"\u20ac\ud83d\ude00\\""#),
         .update.with("sequence", "18446744073709551615").with("expiration", "0").without("id").without("payload"),
         .update.with("policy", #""slow""#),
+        .update.with("alertTimestamp", "1789999999").with("alertSequence", "18446744073709551615"),
         .start.with("device", #""d\u0065vice""#).with("priority", "5").with("payload", #"{ "a" : 1 , "b":"é" }"#),
     ]
 
     @Test("a command that is written again is the same command", arguments: commands)
     func roundTrip(_ text: RecordText) throws {
         let record = Record(text.text)
-        let command = try record.command()
+        let command = try Command.decodeHeld(record.bytes)
         let texts = [command.app, command.activity, command.device, command.identifier, command.policy]
             .map { record.string($0) }
         var writer = JSONWriter(capacity: 1)
@@ -256,10 +257,12 @@ struct WrittenRecordTests {
             copy.priority = command.priority
             copy.policy = texts[4]
             copy.expiration = command.expiration
+            if command.alertVersion.timestamp > 0 { copy.alertVersion = command.alertVersion }
             copy.write(to: &writer)
         }
         let again = Record(Array(writer.bytes))
-        let copy = try again.command()
+        let copy = try Command.decodeHeld(again.bytes)
+        #expect(copy.alertVersion == command.alertVersion)
         #expect([copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { again.string($0) } == texts)
         #expect(again.string(copy.attributesType) == record.string(command.attributesType))
         #expect(copy.event == command.event && copy.version == command.version)

@@ -79,6 +79,7 @@ public struct RecordView {
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expiration = slot.expiration
+        if !slot.layout.alert.isAbsent { record.alertVersion = slot.foreignAlert }
         return record
     }
 

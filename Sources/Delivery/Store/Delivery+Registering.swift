@@ -44,7 +44,7 @@ extension Delivery {
         // The partition's next owner registers the token again. That may be this lane, so the held command must not wait here as well.
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
-            let command = try Command.decode(held)
+            let command = try Command.decodeHeld(held)
             let slot = records[record]
             records.enter(.received, record)
             // The command was accepted once: if its policy is no longer configured, its app's policy applies.
@@ -53,6 +53,7 @@ extension Delivery {
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(record, with: command, from: held, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: held)
+            if command.alertVersion.timestamp > 0 { records[record].foreignAlert = command.alertVersion }
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // The same token releases the other starts that are held for the device.

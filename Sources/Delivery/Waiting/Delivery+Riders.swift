@@ -82,15 +82,16 @@ extension Delivery {
         slot.pointee.heldAlert = .takenOver
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
-            let held = try Command.decode(heldCommand)
+            let held = try Command.decodeHeld(heldCommand)
             guard held.hasAlert, !slot.pointee.hasAlert else { return }
-            guard !isAlertOld(held.version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
+            let version = held.alertVersion.timestamp > 0 ? held.alertVersion : held.version
+            guard !isAlertOld(version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
             let alert = held.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
                 slot.pointee.heldAlert = .doesNotFit
                 return
             }
-            records.write(alert, of: held.version, intoBodyOf: record)
+            records.write(alert, of: version, intoBodyOf: record)
             slot.pointee.setDigest()
             slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()

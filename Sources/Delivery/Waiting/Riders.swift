@@ -34,8 +34,7 @@ extension Records {
         return rider == .max ? record : rider
     }
 
-    /// The version of the command whose alert a state has; nil: it has none. A command that was held with an alert counts as that alert's
-    /// own command, since Redis keeps no other version.
+    /// The version of the command whose alert a state has; nil: it has none.
     @inline(__always)
     func alertVersion(of record: UInt32) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion

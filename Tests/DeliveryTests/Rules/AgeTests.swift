@@ -168,6 +168,44 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
+    /// u2 was held with the alert of a command that is older than itself.
+    private static var heldWithOlderAlert: String {
+        let beside = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
+        return CommandText.update(2, alert: true, beside: beside)
+    }
+
+    @Test func anAlertIsHeldWithItsOwnTime() throws {
+        let core = CoreHarness()
+        core.receive(.alert(-299), .update(2))
+        core.reply(.noToken)
+        guard case .hold(_, let command, true) = try core.called.operation else {
+            Issue.record("nothing is held")
+            return
+        }
+        let held = String(decoding: command, as: UTF8.self)
+        #expect(held.contains(#""alertTimestamp":\#(CoreHarness.startSeconds - 299),"#))
+        core.reply(.held)
+        let other = CoreHarness()
+        other.elapse(2_000)
+        other.register(CommandText.registration())
+        other.reply(.registered, held: held)
+        other.reply(.send)
+        #expect(try !#require(other.push()).body.contains("alert"))
+    }
+
+    @Test func anAlertThatRodeIntoWhatIsHeldIsAsOldAsItIs() throws {
+        let freed = CoreHarness()
+        freed.register(CommandText.registration())
+        freed.reply(.registered, held: Self.heldWithOlderAlert)
+        freed.reply(.send)
+        #expect(try !#require(freed.push()).body.contains("alert"))
+        let taken = CoreHarness()
+        taken.receive(.update(3))
+        taken.reply(.alertHeld, held: Self.heldWithOlderAlert)
+        taken.reply(.send)
+        #expect(try !#require(taken.push()).body.contains("alert"))
+    }
+
     @Test func aHeldAlertThatIsTooOldIsNotTakenOver() throws {
         let core = CoreHarness()
         core.receive(.update(2))
