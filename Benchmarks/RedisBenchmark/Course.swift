@@ -107,6 +107,7 @@ final class Course: ActivityStoreHandler {
                 asksForHighPriority: high,
                 mayUseReserve: high,
                 carriesAlert: false,
+                isOld: false,
                 registration: nil
             )
         )

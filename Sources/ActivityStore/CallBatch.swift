@@ -7,7 +7,7 @@ import Redis
 /// | bytes | of an update or an end | of a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | its version, as ``StoredVersion`` writes it | likewise |
-/// | 14 | its pace: the number of the argument | likewise, of a 429; else 0 |
+/// | 14 | its pace: the number of the argument, and ``CallBits/isOld`` | likewise, of a 429; else 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
 /// | 21–26 | the digest, see ``StoredDigest`` | likewise |
@@ -75,7 +75,8 @@ struct CallBatch: ~Copyable {
         let paceNumber = number(of: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.call(bits, paceNumber: paceNumber, admission.version, admission.digest)
+        let age = admission.isOld ? CallBits.isOld : 0
+        writer.call(bits, paceNumber: paceNumber | age, admission.version, admission.digest)
         if let registration = admission.registration {
             let time = StoredTime.stored(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
@@ -191,6 +192,8 @@ enum CallBits {
     static let alertFollows: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
     static let isAgain: UInt8 = 128
+    /// In the byte of the pace: the command is older than the system lets an activity live.
+    static let isOld: UInt8 = 128
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.asksForHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)

@@ -22,9 +22,20 @@ enum CallKind: UInt8, BitwiseCopyable {
         .overtaken,
         .alertHeld,
         .alertAnswered,
-        .tooOld
+        .tooOld,
+        .expired
     )
-    private static let ofEnd = VerdictSet(.send, .wait, .noToken, .held, .duplicate, .ended, .alertHeld, .alertAnswered)
+    private static let ofEnd = VerdictSet(
+        .send,
+        .wait,
+        .noToken,
+        .held,
+        .duplicate,
+        .ended,
+        .alertHeld,
+        .alertAnswered,
+        .expired
+    )
     private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
     private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
     private static let ofRegister = VerdictSet(.registered, .stale)

@@ -63,6 +63,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("READ_AGAIN", Int64(CallBits.isAgain)),
+        // Beside the number of a pace.
+        ("OLD", Int64(CallBits.isOld)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),

@@ -245,6 +245,7 @@ extension StoreVerdict {
         case .alertHeld: "alertHeld"
         case .alertAnswered: "alertAnswered"
         case .tooOld: "tooOld"
+        case .expired: "expired"
         case .full: "full"
         case .settled: "settled"
         }

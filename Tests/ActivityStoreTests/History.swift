@@ -181,6 +181,7 @@ struct History {
             mayUseReserve: below(2) == 0,
             carriesAlert: below(3) == 0,
             carriedAlert: below(4) == 0 ? version() : nil,
+            isOld: below(4) == 0,
             registration: below(6) == 0 ? token() : nil
         )
     }

@@ -120,6 +120,7 @@ struct PushRequest {
     var mayUseReserve: Bool
     var carriesAlert: Bool
     var carriedAlert: Version?
+    var isOld = false
 }
 
 /// Operations as the tests write them: of a device, where an attributes type is given.
@@ -144,6 +145,7 @@ extension Operation {
                 mayUseReserve: request.mayUseReserve,
                 carriesAlert: request.carriesAlert,
                 carriedAlert: request.carriedAlert,
+                isOld: request.isOld,
                 registration: registration
             )
         )

@@ -59,6 +59,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             bear(at: now)
         }
         if let verdict = refusal(call) { return (StoreReply<[UInt8]>(verdict), lifetime) }
+        if call.isOld, version == nil { return (StoreReply(.expired), lifetime) }
         if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
 
         let same = version == call.version && ended == call.isEnd

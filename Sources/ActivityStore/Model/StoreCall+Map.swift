@@ -59,6 +59,7 @@ extension StateAdmission {
             mayUseReserve: mayUseReserve,
             carriesAlert: carriesAlert,
             carriedAlert: carriedAlert,
+            isOld: isOld,
             registration: registration?.map(transform)
         )
     }

@@ -81,6 +81,8 @@ if #operation > 1 then
   if values.err then return values end
   -- Read once for all keys, and only if one needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
+  -- The last call whose command is older than an activity lives.
+  local oldIndex
   -- What the last update or end asked: most often the next asks the same.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
@@ -96,6 +98,9 @@ if #operation > 1 then
     position = following
     local asks = assignedAndAsks % 65536
     if asks ~= asked and asks ~= @SETTLES@ * 256 then
+      if asks % 256 >= @OLD@ then
+        assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
+      end
       if asks >= @READ_AGAIN@ * 256 then
         -- A call before this one may have written it.
         assignedAndAsks, asks, values[index] = assignedAndAsks - @READ_AGAIN@ * 256, asks - @READ_AGAIN@ * 256, call('GET', keys[index])
@@ -386,7 +391,9 @@ if #operation > 1 then
           holds = state <= @SENDING_HELD_ALERT@
           holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
         end
-        if not isEnd and seconds > lifeEnd then
+        if oldIndex == index and state == @NO_VERSION@ then
+          reply = 'expired'
+        elseif not isEnd and seconds > lifeEnd then
           reply = 'tooOld'
         elseif isAnswered then
           reply = 'alertAnswered'

@@ -59,6 +59,7 @@ extension Delivery {
         case .unchanged: finishCurrent(record, .unchanged, now: now)
         case .ended: finishCurrent(record, .ended, now: now)
         case .tooOld: finishCurrent(record, .ended, reason: "activityOver8Hours", now: now)
+        case .expired: finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .superseded:
             // A start that backed off was admitted once, and its end is known. From now on it is a duplicate.

@@ -15,7 +15,7 @@ extension Delivery {
         guard let ticket = storeQueue.next(now: now) else { return nil }
         let slot = records.address(of: ticket.record)
         return body(
-            StoreCall(tag: ticket.tag, subject: subject(of: ticket, slot), operation: operation(of: ticket, slot))
+            StoreCall(tag: ticket.tag, subject: subject(of: ticket, slot), operation: operation(of: ticket, slot, now: now))
         )
     }
 
@@ -40,7 +40,11 @@ extension Delivery {
     }
 
     @inline(__always)
-    private mutating func operation(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Operation {
+    private mutating func operation(
+        of ticket: StoreTicket,
+        _ slot: UnsafePointer<RecordSlot>,
+        now: Moment
+    ) -> Operation {
         let isStart = slot.pointee.event == .start
         switch ticket.purpose {
         case .address:
@@ -50,7 +54,7 @@ extension Delivery {
                 registration: slot.pointee.suppliedRegistration
             )
         case .admit where isStart: return .admitStart(version: slot.pointee.version, claim: slot.pointee.claim)
-        case .admit: return .admit(admission(of: slot))
+        case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
             let command = heldCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
@@ -80,16 +84,22 @@ extension Delivery {
     }
 
     @inline(__always)
-    private func admission(of slot: UnsafePointer<RecordSlot>) -> StateAdmission<UnsafeRawBufferPointer> {
-        StateAdmission(
-            isEnd: slot.pointee.event == .end,
+    private func admission(
+        of slot: UnsafePointer<RecordSlot>,
+        now: Moment
+    ) -> StateAdmission<UnsafeRawBufferPointer> {
+        let isEnd = slot.pointee.event == .end
+        let ageSeconds = now.wallSeconds - slot.pointee.version.timestamp
+        return StateAdmission(
+            isEnd: isEnd,
             version: slot.pointee.version,
             digest: slot.pointee.digest ?? 0,
             pace: policies[slot.pointee.policy].pace,
             asksForHighPriority: slot.pointee.priority == 10,
-            mayUseReserve: slot.pointee.hasAlert || slot.pointee.event == .end,
+            mayUseReserve: slot.pointee.hasAlert || isEnd,
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlert,
+            isOld: ageSeconds > (isEnd ? PolicyTable.endSecondsMost : PolicyTable.updateSecondsMost),
             registration: slot.pointee.suppliedRegistration
         )
     }

@@ -123,6 +123,8 @@ public struct StateAdmission<Bytes> {
     public var carriesAlert: Bool
     /// The version of the older command whose alert this one carries; nil: its alert is its own, or it has none.
     public var carriedAlert: Version?
+    /// Is older than the system lets an activity live: expired, if the store knows no version of the activity.
+    public var isOld: Bool
     /// An update token that came with the command. It counts as registered, and says nothing of frequent updates.
     public var registration: TokenRegistration<Bytes>?
 
@@ -136,6 +138,7 @@ public struct StateAdmission<Bytes> {
         mayUseReserve: Bool,
         carriesAlert: Bool,
         carriedAlert: Version? = nil,
+        isOld: Bool,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -146,6 +149,7 @@ public struct StateAdmission<Bytes> {
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
         self.carriedAlert = carriedAlert
+        self.isOld = isOld
         self.registration = registration
     }
 }

@@ -37,6 +37,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case alertAnswered
     /// The activity began more than eight hours ago: the system has ended it, and takes nothing but its end.
     case tooOld
+    /// The command is old, and nothing is known of its activity.
+    case expired
     /// As many starts as the limit allows are held for the token: this one is not.
     case full
     /// A settlement, a limit or a refund was recorded.

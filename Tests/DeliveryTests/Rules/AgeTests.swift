@@ -218,6 +218,32 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
+    // MARK: - Activities of which nothing is known
+
+    @Test(arguments: [(-28_800, false), (-28_801, true)] as [(Int64, Bool)])
+    func anUpdateIsOldAfterEightHours(second: Int64, isOld: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.update(second))
+        #expect(try core.called.admission?.isOld == isOld)
+    }
+
+    @Test(arguments: [(-43_200, false), (-43_201, true)] as [(Int64, Bool)])
+    func anEndIsOldAfterTwelveHours(second: Int64, isOld: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.end(second))
+        #expect(try core.called.admission?.isOld == isOld)
+    }
+
+    @Test func whatIsOldAndUnknownExpires() {
+        let core = CoreHarness()
+        core.receive(.alert(-90_000), .update(-89_999))
+        core.reply(.expired)
+        #expect(core.outcomes == ["u-90000 superseded", "u-89999 expired"])
+        #expect(core.results.map(\.reason) == ["alertExpired", "activityUnknown"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+    }
+
     @Test func aPolicyHasItsOwnAges() throws {
         let core = CoreHarness {
             $0.policies[0].expiration.alertSeconds = 10

@@ -37,6 +37,7 @@ extension Simulation {
         let born = heardOf[activity] ?? now
         heardOf[activity] = born
         let isUpdate = call.ticket.purpose == .admit && view.event == .update
+        noteUnknown(call, view, reply, of: activity)
         if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax + Self.roundingMilliseconds {
             violations.append("\(activity): \(view.version) admitted \(now - born) ms after it was born")
         }
@@ -46,6 +47,24 @@ extension Simulation {
         if reply.verdict == .tooOld {
             tooOld.insert(activity)
             if view.event == .end { violations.append("\(activity): its end is too old") }
+        }
+    }
+
+    /// What is older than an activity lives is sent only if a version of its activity is known.
+    private func noteUnknown(
+        _ call: StoreCall<[UInt8]>,
+        _ view: RecordView,
+        _ reply: StoreReply<[UInt8]>,
+        of activity: String
+    ) {
+        guard let admission = call.admission else { return }
+        let seconds = now / 1_000 - view.version.timestamp
+        let isOld = seconds > (admission.isEnd ? 12 : 8) * 3_600 + Int64(swarm.clockSkew) / 1_000
+        if reply.verdict == .send || reply.verdict == .noToken || reply.verdict == .wait {
+            if isOld, !knownActivities.contains(activity) {
+                violations.append("\(activity): \(view.version) of \(seconds) s is \(reply.verdict), and nothing is known")
+            }
+            knownActivities.insert(activity)
         }
     }
 

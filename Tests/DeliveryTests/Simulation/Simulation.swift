@@ -56,6 +56,8 @@ final class Simulation {
     var alerts: [String: [Int]] = [:]
     /// By activity: how much older than their records its commands are.
     var agesSeconds: [String: Int64] = [:]
+    /// Activities of which Redis has admitted a version.
+    var knownActivities: Set<String> = []
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
     var pace = SimulatedPace()
