@@ -4,7 +4,7 @@ import LiveActivity
 extension Delivery {
     /// The next push of a pool, to be sent now; the caller has a free stream for it. nil if none waits.
     ///
-    /// A push that was overtaken while it waited is not handed out if the newer state could go at once.
+    /// A push that was overtaken while it waited is not handed out if the newer state could go at once; a start whose end has come never is.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
@@ -12,7 +12,7 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if !activities[activity].isResting(now: now), isOvertaken(activity) {
+            } else if isOvertaken(activity), records[record].isStart || !activities[activity].isResting(now: now) {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)

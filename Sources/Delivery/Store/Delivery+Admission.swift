@@ -10,10 +10,13 @@ extension Delivery {
         case .address:
             records.setAddress(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
+            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             activities.enter(.admitting, activity)
             call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
-        case .noToken: hold(record, of: activity)
+        case .noToken:
+            if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
+            hold(record, of: activity)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Commands that wait for their activity's turn, and how newer commands replace them.
 ///
-/// An activity's waiting list holds what cannot be merged: states merge into the newest, but a start is never merged with a later command,
+/// An activity's waiting list holds what cannot be merged: states merge into the newest, but a start is merged with nothing but its end,
 /// and commands after an end belong to the activity's next life. Merging only saves calls: Redis decides at the admission.
 extension Delivery {
     /// Puts a command into its activity's list, or finishes it, or the command that it replaces, at once.
@@ -59,6 +59,7 @@ extension Delivery {
             records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
+            if records[record].event == .end { replaceStart(before: record, of: activity, now: now) }
         } else {
             activities[activity].waiting.append(record, in: &records)
         }
@@ -66,7 +67,7 @@ extension Delivery {
     }
 
     /// A version below a waiting one is superseded, with two exceptions. An update never supersedes an end (design §3, rule 6). A start that
-    /// was held until now goes first, since without it there is nothing to update.
+    /// was held until now goes before an update, since without it there is nothing to update.
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -74,7 +75,8 @@ extension Delivery {
             records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, as: .ended, now: now)
-        case (.start, .update), (.start, .end):
+            replaceStart(before: record, of: activity, now: now)
+        case (.start, .update):
             let head = activities[activity].waiting.first
             if records.areSameVersion(head, record) {
                 // It was held, and another registration released it as well.
@@ -89,6 +91,16 @@ extension Delivery {
             return supersede(record, by: tail, now: now)
         }
         return true
+    }
+
+    /// An end took the place of the update behind a start: that start was never sent, and gives way as well.
+    private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
+        guard let start = activities[activity].waiting.predecessor(of: end, in: records),
+            records.isOvertaken(start, by: end)
+        else { return }
+        countCoalesced(of: start)
+        activities[activity].waiting.remove(start, in: &records)
+        supersede(start, by: end, now: now)
     }
 
     /// Another record of a waiting command. If the command is a held start, the waiting record settles it in Redis.

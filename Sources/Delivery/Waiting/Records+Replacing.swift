@@ -2,12 +2,13 @@ import LiveActivity
 
 /// Which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether a newer command replaces an older one that was not sent, by their events.
+    /// Whether a newer command replaces an older one that was not sent, by their events. A start gives way to its end: no phone is to ring
+    /// for what is over.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
-        case (.update, .update), (.update, .end), (.start, .start), (.end, .end): true
-        case (.update, .start), (.start, .update), (.start, .end), (.end, _): false
+        case (.update, .update), (.update, .end), (.start, .start), (.start, .end), (.end, .end): true
+        case (.update, .start), (.start, .update), (.end, _): false
         }
     }
 

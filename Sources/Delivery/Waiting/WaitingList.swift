@@ -37,6 +37,14 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
+    /// The record in front of one that waits; nil if that is the first.
+    func predecessor(of record: UInt32, in records: borrowing Records) -> UInt32? {
+        guard first != record else { return nil }
+        var previous = first
+        while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
+        return previous
+    }
+
     mutating func replaceLast(by record: UInt32, in records: inout Records) {
         if first == last { self = WaitingList() } else { remove(last, in: &records) }
         append(record, in: &records)
@@ -44,15 +52,9 @@ struct WaitingList: BitwiseCopyable {
 
     mutating func remove(_ record: UInt32, in records: inout Records) {
         let next = records[record].waitingLink.next
-        var previous = UInt32.max
-        if first == record {
-            first = next
-        } else {
-            previous = first
-            while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
-            records[previous].waitingLink.next = next
-        }
-        if last == record { last = previous }
+        let previous = predecessor(of: record, in: records)
+        if let previous { records[previous].waitingLink.next = next } else { first = next }
+        if last == record { last = previous ?? .max }
         records[record].waitingLink.next = .max
     }
 }

@@ -1,0 +1,133 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Rule 6, its second half: a start that was never sent gives way to its end, wherever it waits. No phone rings for what is over.
+@Suite struct StartAndEndTests {
+    @Test func aStartAndItsEndInOneBacklogSendNoStart() {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(2), .end(3))
+        #expect(core.outcomes == ["u2 superseded", "s1 superseded"])
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func theEndOfAnActivityThatNeverStartedIsHeld() {
+        let core = CoreHarness()
+        core.receive(.start(1), .end(3))
+        core.reply(.noToken)
+        #expect(core.waiting == ["hold e3"])
+        core.reply(.held)
+        #expect(core.outcomes == ["s1 superseded", "e3 held"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func anEndThatComesBeforeAnOlderUpdateOfTheStartReplacesBoth() {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(5), .end(3))
+        #expect(core.outcomes == ["u5 ended", "s1 superseded"])
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func aStartThatComesBehindItsEndIsNotSent() {
+        let core = CoreHarness()
+        core.receive(.end(3), .start(1))
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func theNextLifeStarts() {
+        let core = CoreHarness()
+        core.receive(.start(1), .end(3), .start(4))
+        #expect(core.outcomes == ["s1 superseded"])
+        core.carry()
+        core.elapse(1_010)
+        #expect(core.waiting == ["address s4"])
+    }
+
+    @Test func aStartThatComesFreeOfItsDeviceGivesWayToTheEndThatWaits() {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.receive(.end(3))
+        core.register(CommandText.deviceRegistration())
+        core.reply(.registered, held: .start(1), toNewest: true)
+        #expect(core.outcomes == ["s1 superseded"])
+    }
+
+    // MARK: - Where the start is when its end comes
+
+    @Test func whileItsTokenIsLookedUp() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.receive(.end(3))
+        core.reply(.address, number: 77)
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.settlements == ["s1 refunded"])
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func whileItHasNoToken() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.receive(.end(3))
+        core.reply(.noToken)
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func whileItWaitsForItsDevicesBudget() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.wait, number: 100_000)
+        core.receive(.end(3))
+        #expect(core.outcomes == ["s1 superseded"])
+    }
+
+    @Test func whileItIsAdmitted() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address, number: 77)
+        core.receive(.end(3))
+        core.reply(.send)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.settlements == ["s1 notShown", "s1 refunded", "s1 notShown (device)"])
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func whileItWaitsForAStream() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.receive(.end(3))
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["s1 superseded"])
+    }
+
+    @Test func whileItBacksOff() {
+        let core = CoreHarness { $0.retryBaseMilliseconds = 60_000 }
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry(.retryLater)
+        core.receive(.end(3))
+        #expect(core.outcomes == ["s1 superseded"])
+        core.elapse(120_000)
+        #expect(core.waiting == ["admit e3"])
+    }
+
+    @Test func aStartThatWasSentIsEnded() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.reply(.send)
+        core.push()
+        core.receive(.end(3))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["s1 accepted"])
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit e3"])
+    }
+}
