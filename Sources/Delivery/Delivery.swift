@@ -27,6 +27,9 @@ public struct Delivery: ~Copyable {
     /// One state for many activities is read once.
     var lastAps = RepeatedAps()
     var readAhead: ReadAhead
+    var storeWatch = OutageWatch()
+    /// When something that waits until the lane has read ahead is looked at again; `.max`: nothing waits for that.
+    var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue
     let applicationNames: ApplicationNames

@@ -34,13 +34,13 @@ public struct Command: Sendable, BitwiseCopyable {
     public var priority: UInt8
     /// UNIX seconds after which it is not sent; -1 if absent.
     public var expiration: Int64
-    /// Of a held command: the version of the command that brought the alert, if that was an older one; its timestamp is 0 otherwise.
-    public var alertVersion: Version
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, clamped to what is not negative; -1 if absent.
     public var staleDate: Int64
     /// `aps.dismissal-date`, likewise. 0 and all that is past mean *at once*.
     public var dismissalDate: Int64
+    /// Of a held command: the version of the command that brought the alert, if that was an older one; its timestamp is 0 otherwise.
+    public var alertVersion: Version
     /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``.
     public var bodyCount: Int
 

@@ -246,7 +246,7 @@ def alerts(evidence, options):
             expected = due[-1].alert if due else None
             if expected is None and push.alert is not None and push.alert in rang:
                 again += 1
-            elif push.alert != expected and not fits_not(due, push):
+            elif push.alert != expected and not left_out(due, push):
                 law.breaks(f"{activity}: line {push.line} rings {push.alert!r}, due is {expected!r}")
             rang.add(push.alert)
             rung += push.alert is not None
@@ -262,9 +262,10 @@ def alerts(evidence, options):
     return law
 
 
-def fits_not(due, push):
-    """Whether the alert was left out because the body would have become too large, and its result says so."""
-    return push.alert is None and bool(due) and any(r.get("reason") == "alertDidNotFit" for r in due[-1].outcomes)
+def left_out(due, push):
+    """Whether the alert was left out, too large for the body or too old, and its result says so."""
+    reasons = ("alertDidNotFit", "alertExpired")
+    return push.alert is None and bool(due) and any(r.get("reason") in reasons for r in due[-1].outcomes)
 
 
 def waits(evidence, options):

@@ -10,6 +10,8 @@ extension Delivery {
     /// Lets time pass: begins what waited for the end of a spacing, a back-off or a rider's wait.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
+        if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
+        if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
         activities.fireTimers(now: now)
         while let activity = activities.popDue() {
             if activities[activity].phase == .resting {
@@ -28,6 +30,7 @@ extension Delivery {
         if let due = storeQueue.dueMilliseconds { next = min(next, due) }
         if let due = productions.dueMilliseconds { next = min(next, due) }
         if let due = readAhead.dueMilliseconds { next = min(next, due) }
+        next = min(next, readingDueMilliseconds)
         return next == .max ? nil : next
     }
 

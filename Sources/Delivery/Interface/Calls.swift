@@ -54,6 +54,14 @@ public struct PushResult {
         case rejected
         /// Sent, and no answer came.
         case ambiguous
+
+        /// Whether APNs said something of this push or its token: then it is there.
+        var isJudgement: Bool {
+            switch self {
+            case .accepted, .limited, .tokenDead, .tokenSuspect, .rejected: true
+            case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
+            }
+        }
     }
 
     public var disposition: Disposition

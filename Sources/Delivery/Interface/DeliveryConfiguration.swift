@@ -103,7 +103,8 @@ public struct DeliveryConfiguration: Sendable {
         precondition((1_000...3_600_000).contains(policy.spacingMilliseconds), "Apple's timestamps count whole seconds")
         precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds))
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
-        precondition(policy.expiration.alertSeconds > 0 && policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
+        precondition(policy.expiration.alertSeconds > 0)
+        precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
 }
 

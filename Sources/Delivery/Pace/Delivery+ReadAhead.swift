@@ -13,6 +13,34 @@ extension Delivery {
         follow(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
     }
 
+    /// Whether the store may be asked; not at once where it was away.
+    @inline(__always)
+    mutating func storeMayBeAsked(now: Moment) -> Bool {
+        guard storeWatch.isHeldBack(now: now) else { return true }
+        guard hasRead(since: storeWatch.readingSinceMilliseconds, now: now) else { return false }
+        storeWatch.noteRead(now: now)
+        return true
+    }
+
+    /// Whether a push may be handed to a pool; not at once where APNs was away.
+    @inline(__always)
+    mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
+        let watch = pools.watch(pool)
+        guard watch.pointee.isHeldBack(now: now) else { return true }
+        guard hasRead(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
+        watch.pointee.noteRead(now: now)
+        return true
+    }
+
+    /// Whether the lane has read ahead; if not, it looks again soon.
+    private mutating func hasRead(since milliseconds: Int64, now: Moment) -> Bool {
+        if readAhead.hasRead(since: milliseconds, fullness, now: now) { return true }
+        readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds
+        return false
+    }
+
+    private static var readingRecheckMilliseconds: Int64 { 50 }
+
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
         follow(readAhead.partitionLeaves(&partition.pointee.lag), now: now)
     }

@@ -4,6 +4,7 @@ import LiveActivity
 final class PoolTable {
     private let ready: UnsafeMutablePointer<IndexQueue<UInt32>>
     private let eligible: UnsafeMutablePointer<IndexQueue<UInt32>>
+    private let watches: UnsafeMutablePointer<OutageWatch>
     private var onTheirWay: [Int]
     private let exists: [Bool]
     private let applicationCount: Int
@@ -18,6 +19,8 @@ final class PoolTable {
         for position in 0..<applicationCount * 2 {
             (ready + position).initialize(to: IndexQueue(limit: configuration.recordsMax))
         }
+        watches = .allocate(capacity: applicationCount * 2)
+        watches.initialize(repeating: OutageWatch(), count: applicationCount * 2)
         eligible = .allocate(capacity: applicationCount)
         for position in 0..<applicationCount {
             (eligible + position).initialize(to: IndexQueue(limit: activitiesMax))
@@ -29,6 +32,7 @@ final class PoolTable {
         ready.deallocate()
         eligible.deinitialize(count: applicationCount)
         eligible.deallocate()
+        watches.deallocate()
     }
 
     func hasPool(_ pool: PoolIndex) -> Bool { exists[pool.position] }
@@ -46,7 +50,17 @@ final class PoolTable {
 
     func hasCredit(of application: UInt16) -> Bool { onTheirWay[Int(application)] < inFlightMax }
 
-    func appendReady(_ record: UInt32, to pool: PoolIndex) { ready[pool.position].append(record) }
+    func appendReady(_ record: UInt32, to pool: PoolIndex, now: Moment) {
+        ready[pool.position].append(record)
+        watches[pool.position].noteWaiting(now: now)
+    }
+
+    /// APNs has judged a push of this pool, and so is there.
+    func noteAlive(_ pool: PoolIndex, now: Moment) {
+        watches[pool.position].noteAlive(isAwaited: ready[pool.position].first != nil, now: now)
+    }
+
+    func watch(_ pool: PoolIndex) -> UnsafeMutablePointer<OutageWatch> { watches + pool.position }
     func prependReady(_ record: UInt32, to pool: PoolIndex) { ready[pool.position].prepend(record) }
     func firstReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].first }
     func popReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].popFirst() }

@@ -79,12 +79,12 @@ struct ReadAhead {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
         if recordsKnownBehind > lagRecordsMax { isBacklogKnown = true }
+        noteNearness(now: now)
         switch phase {
         case .off:
             if recordsBehind > lagRecordsMax { read(now: now) }
         case .reading:
             guard recordsBehind > 0 else { return end() }
-            noteNearness(now: now)
         case .emptying:
             if recordsBehind <= lagRecordsMax { return end() }
         }
@@ -114,6 +114,15 @@ struct ReadAhead {
             if fullness == .upToHalf { read(now: now) }
         }
         return .goOn
+    }
+
+    /// Whether a lane that had to read ahead from a time on has done so: it has caught up, or was near for `nearMilliseconds`, or has no room,
+    /// or has read for as long as it may.
+    func hasRead(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
+        guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
+        let time = now.monotonicMilliseconds
+        return time - milliseconds >= readingMaxMilliseconds
+            || time - max(milliseconds, nearSinceMilliseconds) >= Self.nearMilliseconds
     }
 
     private mutating func add(_ lag: inout Lag, records: Int64, known: Int64) {

@@ -8,11 +8,12 @@ extension Delivery {
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
+        guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReady(of: pool) {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isOvertaken(activity), records[record].isStart || !activities[activity].isResting(now: now) {
+            } else if isOvertaken(activity), givesWay(record, of: activity, now: now) {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
@@ -33,6 +34,13 @@ extension Delivery {
             }
         }
         return nil
+    }
+
+    /// Whether a push that was overtaken while it waited gives way at once: where the newer state could go at once, and where APNs was away.
+    /// A start gives way in any case.
+    private func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        records[record].isStart || !activities[activity].isResting(now: now)
+            || records[record].admittedMilliseconds <= pools.watch(records[record].pool).pointee.readWallMilliseconds
     }
 
     /// The push that `nextPush` handed out last found no stream: it waits again as before, without a spacing, so that a newer state can
@@ -56,6 +64,7 @@ extension Delivery {
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteAnswer(result)
+        if result.disposition.isJudgement { pools.noteAlive(records[record].pool, now: now) }
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:

@@ -75,7 +75,7 @@ extension Delivery {
             return call(.admit, record)
         }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: pool)
+        pools.appendReady(record, to: pool, now: now)
     }
 
     /// A newer state came while the current push waits to go again. It replaces the push and waits for the rest of the spacing.

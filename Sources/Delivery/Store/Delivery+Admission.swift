@@ -118,7 +118,7 @@ extension Delivery {
         // A start that backed off keeps its own.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextIdentifier() }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: pool)
+        pools.appendReady(record, to: pool, now: now)
     }
 
     private mutating func hold(_ record: UInt32, of activity: UInt32) {

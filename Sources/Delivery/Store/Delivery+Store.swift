@@ -34,8 +34,25 @@ extension Delivery {
             repeatCall(ticket)
         case .unexplained:
             if !endsUnrepeated(ticket) { storeQueue.setAside(ticket, now: now) }
-        case .refused: refused(ticket, reason: reason, now: now)
+        case .refused:
+            refused(ticket, reason: reason, now: now)
+            storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
         }
+    }
+
+    /// The next call is not made: the command that asks was overtaken while it waited.
+    /// - Returns: false if the call is to be made.
+    mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
+        guard ticket.purpose == .admit || ticket.purpose == .address else { return false }
+        let record = ticket.record
+        let activity = records[record].activity
+        guard isOvertaken(activity) else { return false }
+        guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
+        recordsAwaitingStore -= 1
+        acknowledge(record)
+        let isTriedStart = records[record].isStart && records[record].attempts > 0
+        overtakeCurrent(of: activity, settlement: isTriedStart ? .notShown : nil, now: now)
+        return true
     }
 
     private func ticket(_ tag: UInt64) -> StoreTicket {
@@ -77,6 +94,7 @@ extension Delivery {
         let ticket = ticket(tag)
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
+        storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
         acknowledge(record)
         switch ticket.purpose {
         case .address: addressed(record, reply, now: now)

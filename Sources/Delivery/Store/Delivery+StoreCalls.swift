@@ -12,10 +12,18 @@ extension Delivery {
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        guard let ticket = storeQueue.next(now: now) else { return nil }
+        guard var ticket = storeQueue.next(now: now), storeMayBeAsked(now: now) else { return nil }
+        while withdraw(ticket, now: now) {
+            guard let next = storeQueue.next(now: now) else { return nil }
+            ticket = next
+        }
         let slot = records.address(of: ticket.record)
         return body(
-            StoreCall(tag: ticket.tag, subject: subject(of: ticket, slot), operation: operation(of: ticket, slot, now: now))
+            StoreCall(
+                tag: ticket.tag,
+                subject: subject(of: ticket, slot),
+                operation: operation(of: ticket, slot, now: now)
+            )
         )
     }
 

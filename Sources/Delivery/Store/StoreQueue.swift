@@ -31,7 +31,9 @@ struct StoreQueue: ~Copyable {
             asideUntilMilliseconds = .max
             while let ticket = aside.popFirst() { tickets.append(ticket) }
         }
-        return blockedUntilMilliseconds <= now.monotonicMilliseconds ? tickets.first : nil
+        guard blockedUntilMilliseconds <= now.monotonicMilliseconds else { return nil }
+        blockedUntilMilliseconds = .min
+        return tickets.first
     }
 
     /// The call is made again after a pause; others go on.

@@ -45,7 +45,7 @@ import Testing
         core.receive(.start(-590))
         core.reply(.address)
         core.carry(.retryLater)
-        core.elapse(60_000)
+        core.elapse(120_000)
         #expect(core.outcomes == ["s-590 expired"])
     }
 
@@ -73,7 +73,7 @@ import Testing
         #expect(!admission.carriesAlert && !admission.asksForHighPriority && !admission.mayUseReserve)
         let plain = CoreHarness()
         plain.receive(.update(-301))
-        #expect(try plain.called.admission?.digest == admission.digest, "it is the state that a producer would write without")
+        #expect(try plain.called.admission?.digest == admission.digest, "as if its producer had written none")
         core.reply(.send)
         plain.reply(.send)
         let push = try #require(core.push())
@@ -116,7 +116,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
         core.answer(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
-        guard case .settle(_, _, let settled, _) = try core.called.operation else {
+        guard case .settle(_, _, let settled, _, nil) = try core.called.operation else {
             Issue.record("the push is not settled")
             return
         }

@@ -80,24 +80,13 @@ import Testing
 
     @Test func aStartIsKeptApartFromWhatFollowsIt() {
         let core = CoreHarness()
-        core.receive(.start(1), .update(2), .update(3), .end(4))
-        #expect(core.outcomes == ["u2 superseded", "u3 superseded"])
+        core.receive(.start(1), .update(2), .update(3))
+        #expect(core.outcomes == ["u2 superseded"])
         core.reply(.address)
         core.carry()
-        #expect(core.waiting == [], "the end waits for the spacing")
+        #expect(core.waiting == [], "the update waits for the spacing")
         core.elapse(1_010)
-        #expect(core.waiting == ["admit e4"])
-    }
-
-    @Test func anEndDoesNotReplaceTheStartBeforeIt() {
-        let core = CoreHarness()
-        core.receive(.start(1), .end(2))
-        #expect(core.outcomes == [])
-        core.reply(.address)
-        core.carry()
-        core.elapse(1_010)
-        #expect(core.outcomes == ["s1 accepted"])
-        #expect(core.waiting == ["admit e2"])
+        #expect(core.waiting == ["admit u3"])
     }
 
     @Test func aStartOpensTheNextLifeAfterAnEnd() {
@@ -131,13 +120,6 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
         #expect(core.outcomes == ["s2 superseded"])
-        #expect(core.waiting == ["address s1"])
-    }
-
-    @Test func aLateStartGoesBeforeAWaitingEnd() {
-        let core = CoreHarness()
-        core.receive(.end(2), .start(1))
-        #expect(core.outcomes == [])
         #expect(core.waiting == ["address s1"])
     }
 

@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func whileItBacksOff() {
-        let core = CoreHarness { $0.retryBaseMilliseconds = 60_000 }
+        let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(1))
         core.reply(.address)
         core.carry(.retryLater)

@@ -31,7 +31,10 @@ extension Simulation {
         guard isOfActivity, !wasWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !startsAllowed.contains(activity) { heardOf[activity] = now }
-            if reply.verdict == .send { startsAllowed.insert(activity) }
+            if reply.verdict == .send {
+                startsAllowed.insert(activity)
+                knownActivities.insert(activity)
+            }
             return
         }
         let born = heardOf[activity] ?? now
@@ -58,11 +61,9 @@ extension Simulation {
         of activity: String
     ) {
         guard let admission = call.admission else { return }
-        let seconds = now / 1_000 - view.version.timestamp
-        let isOld = seconds > (admission.isEnd ? 12 : 8) * 3_600 + Int64(swarm.clockSkew) / 1_000
         if reply.verdict == .send || reply.verdict == .noToken || reply.verdict == .wait {
-            if isOld, !knownActivities.contains(activity) {
-                violations.append("\(activity): \(view.version) of \(seconds) s is \(reply.verdict), and nothing is known")
+            if admission.isOld, !knownActivities.contains(activity) {
+                violations.append("\(activity): \(view.version) is old and unknown: \(reply.verdict)")
             }
             knownActivities.insert(activity)
         }

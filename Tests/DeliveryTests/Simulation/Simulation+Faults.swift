@@ -10,12 +10,18 @@ extension Simulation {
         if random.chance(swarm.tokenRotation) { rotateAToken() }
         if swarm.tombstone > 0, random.chance(swarm.tombstone) { unregisterAnActivity() }
         if let connections = swarm.connections { injectConnectionFaults(connections) }
+        if swarm.outage > 0, random.chance(swarm.outage) { beginOutage() }
         if swarm.timeJump > 0, random.chance(swarm.timeJump) { now += Int64(random.number(1...600_000)) }
         if swarm.wipesRedis, !wasWiped, random.chance(100) {
             wasWiped = true
             store.flushAll()
             unregisteredTokens = [:]
         }
+    }
+
+    private func beginOutage() {
+        let until = min(faultsUntil, now + Int64(random.number(1_000...60_000)))
+        if random.chance(500) { redisAwayUntil = until } else { apnsAwayUntil = until }
     }
 
     private func rotateAToken() {

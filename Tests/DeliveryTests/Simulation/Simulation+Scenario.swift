@@ -23,7 +23,10 @@ extension Simulation {
         }
         if byServer {
             phones[activity] = SimulatedPhone(activity: activity, device: device)
-            registerStart(device, at: time + Int64(random.chance(300) ? random.number(0...9_000) : -100))
+            registerStart(
+                device,
+                at: time + Int64(random.chance(swarm.lateStartToken) ? random.number(0...9_000) : -100)
+            )
             sequence += 1
             send(activity, .start, sequence: sequence, content: 0, device: device, at: time)
         } else if isSilent {

@@ -40,6 +40,8 @@ final class Simulation {
     var acknowledged: [SimulatedLog.Place: Set<Int64>] = [:]
     var violations: [String] = []
     var wasWiped = false
+    var redisAwayUntil = Int64.min
+    var apnsAwayUntil = Int64.min
     var nextToken = 0
     /// Told of every step, for whoever looks into a seed that failed.
     var trace: ((String) -> Void)?
@@ -144,6 +146,7 @@ final class Simulation {
             return
         }
         for event in script { due = min(due, event.at) }
+        for end in [redisAwayUntil, apnsAwayUntil] where end > now { due = min(due, end) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
         now = max(now + 1, min(due, now + 10_000))
@@ -223,13 +226,16 @@ final class Simulation {
 
     private func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
-        while let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } }) {
+        while now >= redisAwayUntil, let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } })
+        {
             worker.delivery.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.storeCalls.append((due, call))
         }
-        if let connections = swarm.connections {
+        if now < apnsAwayUntil {
+            // No stream is free.
+        } else if let connections = swarm.connections {
             performPushes(worker, connections)
         } else {
             while worker.pushes.count < swarm.streams, let record = worker.delivery.nextPush(Self.pool, now: moment) {
@@ -258,6 +264,7 @@ final class Simulation {
 
     private func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
+            if now < redisAwayUntil { return loseConnection(of: worker) }
             if now < faultsUntil, random.chance(swarm.redisLoss) { return loseConnection(of: worker) }
             worker.storeCalls.removeFirst()
             let reply = perform(first.call, worker)

@@ -16,7 +16,7 @@ struct Swarm {
         case longLives
         /// States that say what the one before has said, and commands that expire.
         case repeats
-        /// Commands that are minutes or hours old when they are written, alerts among them, and time that jumps.
+        /// Commands that are minutes or hours old when they are written, alerts among them; time that jumps, and long outages.
         case old
     }
 
@@ -89,6 +89,10 @@ struct Swarm {
     var livesLong = false
     /// Per mille of 100 ms steps in which the whole world stands still for minutes.
     var timeJump = 0
+    /// Per mille of 100 ms steps in which Redis goes away for seconds or a minute, or APNs.
+    var outage = 0
+    /// Per mille of devices whose push-to-start token comes after their starts.
+    var lateStartToken = 300
     /// How old the commands of an activity may be when they are written; one of these for each.
     var agesSeconds: [Int64] = []
 
@@ -142,11 +146,13 @@ struct Swarm {
         case .old:
             drawPace(&random)
             timeJump = [0, 30][random.number(0...1)]
+            outage = [0, 20][random.number(0...1)]
+            lateStartToken = 900
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
         }
         // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
         var copy = random
-        if activitiesPerDevice > 1 { heldStartsMax = [8, 8, 1][copy.number(0...2)] }
+        if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
 
     private mutating func drawConnections(_ random: inout SimulationRandom) {

@@ -1,0 +1,43 @@
+/// Notices that a service was away while something waited for it (the store, or one pool of APNs). What waited goes only when the lane has
+/// read what was written meanwhile (design §6), so that newer states take its place. Decides alone; time is an argument.
+struct OutageWatch: BitwiseCopyable {
+    /// The service is away when something has waited for so long and nothing came of it.
+    static let outageMilliseconds: Int64 = 5_000
+
+    /// Since when something has waited without a sign of life; `.max`: nothing waits.
+    private var waitingSinceMilliseconds = Int64.max
+    /// Since when the lane reads ahead for the service; `.max`: it does not.
+    private(set) var readingSinceMilliseconds = Int64.max
+    /// When it last had read ahead.
+    private var readMilliseconds = Int64.min
+    /// The same on the wall clock: what was admitted before is older than what has been read.
+    private(set) var readWallMilliseconds = Int64.min
+
+    mutating func noteWaiting(now: Moment) {
+        if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
+    }
+
+    /// The service has done what was asked of it.
+    mutating func noteAlive(isAwaited: Bool, now: Moment) {
+        waitingSinceMilliseconds = isAwaited ? now.monotonicMilliseconds : .max
+    }
+
+    /// Whether what waits is held back until the lane has read ahead. While the service stays away, the lane does so again and again.
+    @inline(__always)
+    mutating func isHeldBack(now: Moment) -> Bool {
+        guard readingSinceMilliseconds != .max || isAway(now: now) else { return false }
+        readingSinceMilliseconds = min(readingSinceMilliseconds, now.monotonicMilliseconds)
+        return true
+    }
+
+    mutating func noteRead(now: Moment) {
+        readingSinceMilliseconds = .max
+        (readMilliseconds, readWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
+    }
+
+    @inline(__always)
+    private func isAway(now: Moment) -> Bool {
+        let since = max(waitingSinceMilliseconds, readMilliseconds)
+        return now.monotonicMilliseconds - since >= Self.outageMilliseconds
+    }
+}

@@ -1,0 +1,31 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+
+extension ScriptTests {
+    private func old(_ event: Event, _ timestamp: Int64, token: OwnedToken? = nil) -> Operation {
+        .command(
+            event: event,
+            version: version(timestamp),
+            digest: 2,
+            pace: .spaced(0),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isOld: true),
+            registration: token
+        )
+    }
+
+    @Test(arguments: [Event.update, .end])
+    func `What is old is not sent to an activity of which nothing is known`(event: Event) throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(old(event, 100)) == .expired)
+        #expect(stage.verdict(register("aa")) == .registered)
+        #expect(stage.verdict(old(event, 101)) == .expired, "a token says nothing of what the phone shows")
+        #expect(stage.verdict(old(event, 102, token: token("bb", at: 101))) == .expired)
+        let sent = stage.admit(command(.update, 99))
+        #expect(sent.verdict == .send && sent.registration == token("bb", at: 101), "the token that it brought counts")
+        stage.settle(accepted(99))
+        #expect(stage.verdict(old(event, 103)) == .send, "and is sent where something is known")
+    }
+}

@@ -1,0 +1,164 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// When the store or APNs comes back after a while, a lane reads ahead before it sends what waited (design §6).
+@Suite struct ReturnTests {
+    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+        CoreHarness {
+            $0.readAheadLagRecords = 100
+            $0.readAheadMaxMilliseconds = 20_000
+            $0.supersededResults = .each
+            change(&$0)
+        }
+    }
+
+    /// u1 waits for a store that has been away for so long, and records are unread.
+    private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.lag(lag)
+        core.elapse(1)
+        core.elapse(milliseconds)
+        core.loseRedis()
+        return core
+    }
+
+    /// u1 waits for a pool that has taken nothing for so long, and records are unread.
+    private static func poolReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.lag(lag)
+        core.elapse(milliseconds)
+        return core
+    }
+
+    // MARK: - The store
+
+    @Test func theStoreIsNotAskedBeforeTheLaneHasCaughtUp() {
+        let core = Self.storeReturns(after: 5_000, lag: 60)
+        #expect(core.waiting == [])
+        core.receive(.update(2))
+        core.elapse(10_000)
+        #expect(core.waiting == [])
+        core.lag(0)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func aShortSilenceOfTheStoreChangesNothing() {
+        #expect(Self.storeReturns(after: 4_990, lag: 60).waiting == ["admit u1"])
+    }
+
+    @Test func aStoreThatWasNotAskedWasNotAway() {
+        let core = Self.core()
+        core.receive(.update(1, of: "b"))
+        core.reply(.unchanged)
+        core.lag(60)
+        core.elapse(60_000)
+        core.receive(.update(1))
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func whereNothingIsUnreadNothingWaits() {
+        #expect(Self.storeReturns(after: 60_000, lag: 0).waiting == ["admit u1"])
+    }
+
+    @Test func aLaneThatIsNearReadsForTwoSecondsMore() throws {
+        let core = Self.storeReturns(after: 5_000, lag: 40)
+        core.elapse(1_999)
+        #expect(core.waiting == [])
+        #expect(try #require(core.nextDueMilliseconds) <= core.now.monotonicMilliseconds + 50)
+        core.elapse(1)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func readingTakesSoLongAtTheMost() {
+        let core = Self.storeReturns(after: 5_000, lag: 60)
+        core.elapse(19_999)
+        #expect(core.waiting == [])
+        core.elapse(1)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func aFullLaneHasNoRoomToReadInto() {
+        let core = Self.core { $0.recordsMax = 64 }
+        for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
+        core.lag(60)
+        core.elapse(1)
+        core.elapse(5_000)
+        core.loseRedis()
+        #expect(core.waiting.count == 49)
+    }
+
+    // MARK: - APNs
+
+    @Test func aPushThatWaitedGivesWayToWhatIsReadNow() throws {
+        let core = Self.poolReturns(after: 5_000, lag: 60)
+        #expect(core.push() == nil)
+        core.receive(.update(2))
+        core.lag(0)
+        #expect(core.push() == nil)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.reply(.send)
+        #expect(try #require(core.push()).command == "u2")
+    }
+
+    @Test func whatNothingNewerReplacesIsSent() throws {
+        let core = Self.poolReturns(after: 60_000, lag: 60)
+        #expect(core.push() == nil)
+        core.lag(0)
+        #expect(try #require(core.push()).command == "u1")
+    }
+
+    @Test func aPoolThatTakesPushesIsNotHeldUp() throws {
+        let core = Self.core()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        core.lag(60)
+        core.elapse(3_000)
+        core.push()
+        core.elapse(1_000)
+        core.answer(.accepted)
+        core.elapse(3_000)
+        #expect(try #require(core.push()).command == "b.u1", "APNs has answered 3 s ago")
+    }
+
+    @Test func anAnswerThatIsNoJudgementIsNoSignOfLife() {
+        let core = Self.core()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.send)
+        core.reply(.send)
+        core.lag(60)
+        core.elapse(3_000)
+        core.push()
+        core.answer(.retryLater, status: 503)
+        core.elapse(2_000)
+        #expect(core.push() == nil)
+    }
+
+    @Test func theOtherPoolIsNotHeldUp() throws {
+        let core = Self.poolReturns(after: 60_000, lag: 60)
+        #expect(core.push() == nil)
+        core.receive(.update(1, of: "b"))
+        core.reply(.send, environment: .sandbox)
+        #expect(try #require(core.push(environment: .sandbox)).command == "b.u1")
+    }
+
+    // MARK: - An assignment
+
+    /// What the shell assumes until the end of the log is known is more than the limit, and what turns out may be less.
+    @Test func afterAnAssignmentALaneReadsToTheEndHoweverShortTheWay() {
+        let core = Self.core()
+        core.lag(101, isAssumed: true)
+        core.receive(.update(1))
+        core.lag(60)
+        core.elapse(2_000)
+        core.receive(.update(2))
+        #expect(core.waiting == [])
+        core.lag(0)
+        #expect(core.waiting == ["admit u2"])
+    }
+}
