@@ -12,7 +12,7 @@ import Testing
     private static let firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
     static let seedsPerChunk = 50
     private static let pace: [UInt64] = [
-        390, 3010, 5327, 7411, 12038, 16144, 20404, 20986, 30112, 43611, 45298, 50171, 73417, 103247, 108623,
+        3010, 5327, 7411, 12038, 16144, 20404, 20986, 30112, 43611, 45298, 50171, 73417, 103247, 108623,
     ]
     /// Seeds that found something once.
     static let regressions: [(Swarm.Kind, [UInt64])] = [
