@@ -106,14 +106,18 @@ public enum StoreSubjectKind: UInt8, Sendable {
 }
 
 /// An update or an end that asks to be admitted.
+///
+/// The order of its members keeps it small: a call is copied on its way.
 @frozen
 public struct StateAdmission<Bytes> {
-    public var isEnd: Bool
     public var version: Version
     /// Of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. 48 bits of the digest
     /// are compared. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
+    /// By how many seconds the carried alert's command is older; `Int32.min`: no alert is carried.
+    @usableFromInline var carriedAlertSeconds: Int32
+    public var isEnd: Bool
     /// Asks for priority 10, which the budget may refuse; else for 5, which draws nothing.
     public var asksForHighPriority: Bool
     /// May draw on the reserved part of the budget: carries an alert, or is an end.
@@ -121,10 +125,9 @@ public struct StateAdmission<Bytes> {
     /// Carries an alert, its own or the held command's, or has found that the held command's alert does not fit: the store does
     /// not offer that alert again.
     public var carriesAlert: Bool
-    /// The version of the older command whose alert this one carries; nil: its alert is its own, or it has none.
-    public var carriedAlert: Version?
     /// Is older than the system lets an activity live: expired, if the store knows no version of the activity.
     public var isOld: Bool
+    @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. It counts as registered, and says nothing of frequent updates.
     public var registration: TokenRegistration<Bytes>?
 
@@ -148,9 +151,24 @@ public struct StateAdmission<Bytes> {
         self.asksForHighPriority = asksForHighPriority
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
-        self.carriedAlert = carriedAlert
         self.isOld = isOld
+        if let carriedAlert {
+            let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
+            // Of seventy years' distance nothing depends.
+            carriedAlertSeconds = max(.min + 1, Int32(clamping: seconds))
+            carriedAlertSequence = carriedAlert.sequence
+        } else {
+            carriedAlertSeconds = .min
+            carriedAlertSequence = 0
+        }
         self.registration = registration
+    }
+
+    /// The version of the older command whose alert this one carries; nil: its alert is its own, or it has none.
+    @inlinable
+    public var carriedAlert: Version? {
+        guard carriedAlertSeconds > .min else { return nil }
+        return Version(timestamp: version.timestamp &- Int64(carriedAlertSeconds), sequence: carriedAlertSequence)
     }
 }
 
@@ -159,9 +177,9 @@ public struct StateAdmission<Bytes> {
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    public var environment: DeviceEnvironment
     /// UNIX milliseconds. Of two registrations the later one counts, of equal ones the last to arrive.
     public var registeredAtMilliseconds: Int64
+    public var environment: DeviceEnvironment
 
     @inlinable
     public init(token: Bytes, environment: DeviceEnvironment, registeredAtMilliseconds: Int64) {
