@@ -141,11 +141,15 @@ class Topics(unittest.TestCase):
             self.assertEqual(call[call.index("--command-config") + 1], "/etc/kafka-client/client.properties")
             configs = {config for place, config in enumerate(call) if call[place - 1] == "--config"}
             topics[call[call.index("--topic") + 1]] = (call[call.index("--partitions") + 1], configs)
-        hour = 3_600_000
+        minute, hour = 60_000, 3_600_000
+
+        def kept(hours, segment):
+            return {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={hours * hour}", f"segment.ms={segment}"}
+
         self.assertEqual(
             topics,
             {
-                "causeway.commands": ("48", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={12 * hour}"}),
+                "causeway.commands": ("48", kept(12, 30 * minute)),
                 "causeway.registrations": (
                     "24",
                     {
@@ -153,11 +157,12 @@ class Topics(unittest.TestCase):
                         "cleanup.policy=compact",
                         f"min.compaction.lag.ms={hour}",
                         f"delete.retention.ms={168 * hour}",
+                        f"segment.ms={6 * hour}",
                     },
                 ),
-                "causeway.results": ("24", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={72 * hour}"}),
-                "causeway.invalidations": ("6", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={168 * hour}"}),
-                "causeway.dead-letters": ("6", {"min.insync.replicas=2", "cleanup.policy=delete", f"retention.ms={336 * hour}"}),
+                "causeway.results": ("24", kept(72, 3 * hour)),
+                "causeway.invalidations": ("6", kept(168, 7 * hour)),
+                "causeway.dead-letters": ("6", kept(336, 14 * hour)),
             },
         )
 

@@ -56,15 +56,15 @@ struct TopicsTests {
         #expect(
             run.outputLines == [
                 "causeway.commands partitions=4 replication-factor=default min.insync.replicas=2 "
-                    + "cleanup.policy=delete retention.ms=86400000",
+                    + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
                 "causeway.registrations partitions=4 replication-factor=default min.insync.replicas=2 "
-                    + "cleanup.policy=compact min.compaction.lag.ms=3600000 delete.retention.ms=604800000",
+                    + "cleanup.policy=compact min.compaction.lag.ms=3600000 delete.retention.ms=604800000 segment.ms=21600000",
                 "causeway.results partitions=4 replication-factor=default min.insync.replicas=2 "
-                    + "cleanup.policy=delete retention.ms=259200000",
+                    + "cleanup.policy=delete retention.ms=259200000 segment.ms=10800000",
                 "causeway.invalidations partitions=4 replication-factor=default min.insync.replicas=2 "
-                    + "cleanup.policy=delete retention.ms=604800000",
+                    + "cleanup.policy=delete retention.ms=604800000 segment.ms=25200000",
                 "causeway.dead-letters partitions=4 replication-factor=default min.insync.replicas=2 "
-                    + "cleanup.policy=delete retention.ms=1209600000",
+                    + "cleanup.policy=delete retention.ms=1209600000 segment.ms=50400000",
             ]
         )
     }

@@ -15,6 +15,13 @@ package struct TopicPlan: Sendable {
     /// Of invalidations and dead letters, which are few.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
+    /// A broker deletes a segment when its newest record is past the retention, and closes one after seven days by default: 24 hours of
+    /// commands could be eight days. Closed after this part of the retention, a record outlives it by so much at most.
+    private static let segmentsPerRetention = 24
+    /// Not shorter: each segment is three open files and an index on the broker.
+    private static let segmentMillisecondsMin = 600_000
+    /// What is in the open segment is not compacted.
+    private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
     /// In the order in which a command meets them.
     package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
@@ -28,7 +35,7 @@ package struct TopicPlan: Sendable {
                 partitions,
                 [
                     ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"),
-                    ("delete.retention.ms", "604800000"),
+                    ("delete.retention.ms", "604800000"), ("segment.ms", String(Self.compactedSegmentMilliseconds)),
                 ]
             ),
             topic(names.results, partitions, retained(hours: 72)),
@@ -38,7 +45,9 @@ package struct TopicPlan: Sendable {
     }
 
     private func retained(hours: Int) -> [KafkaProperties.Property] {
-        [("cleanup.policy", "delete"), ("retention.ms", String(hours * Self.millisecondsPerHour))]
+        let retention = hours * Self.millisecondsPerHour
+        let segment = max(Self.segmentMillisecondsMin, retention / Self.segmentsPerRetention)
+        return [("cleanup.policy", "delete"), ("retention.ms", String(retention)), ("segment.ms", String(segment))]
     }
 
     private func topic(_ name: String, _ partitions: Int, _ settings: [KafkaProperties.Property]) -> NewTopic {
