@@ -11,6 +11,15 @@ public enum KafkaProperties {
     /// Kilobytes that may wait for acknowledgement before `produce` answers `.queueFull`.
     public static let producerQueueKilobytes = 128 * 1024
 
+    /// How long the group waits for a member's heartbeat before it gives its partitions to others. A worker that was killed is missed for
+    /// so long, then for a rebalance: until the others' next heartbeats, until they have drained and joined. All of it fits 12 s.
+    ///
+    /// The price of a short session: a worker that is cut off or does not run for so long loses its partitions, and what it had not
+    /// settled is read again by another. Brokers refuse less than their `group.min.session.timeout.ms`, 6 s by default.
+    public static let sessionMilliseconds = 8_000
+    /// How soon the others hear that the group shares anew; several fit a session, so that one that is late costs nothing.
+    public static let heartbeatMilliseconds = 1_000
+
     /// Set for every client.
     static let common: [Property] = [
         ("client.id", "causeway"),
@@ -38,8 +47,8 @@ public enum KafkaProperties {
             ("partition.assignment.strategy", "range"),
             // A reset is never silent: it arrives as an error that names the partition.
             ("auto.offset.reset", "error"),
-            ("session.timeout.ms", "45000"),
-            ("heartbeat.interval.ms", "3000"),
+            ("session.timeout.ms", String(sessionMilliseconds)),
+            ("heartbeat.interval.ms", String(heartbeatMilliseconds)),
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),

@@ -41,6 +41,32 @@ struct CheckTests {
         )
     }
 
+    @Test("A session that brokers refuse by default, and too few heartbeats in one, are warned of and no fault")
+    func sessions() throws {
+        let directory = try TemporaryDirectory()
+        let whole = try String(contentsOf: repository.appendingPathComponent("Config/causeway.yaml"), encoding: .utf8)
+        func warnings(_ consumer: String) throws -> [String] {
+            try directory.write(whole.replacing("  consumer: {}", with: "  consumer: {\(consumer)}"), to: "c.yaml")
+            let run = try ProgramRun.run("check", "--config", directory.path("c.yaml"))
+            #expect(run.exitCode == 0 && run.output.isEmpty && run.errorLines.last == "records checked: 0, faults: 0")
+            return run.errorLines.dropLast().map { $0.replacing(directory.path("c.yaml"), with: "c.yaml") }
+        }
+        #expect(try warnings("session.timeout.ms: 6000").isEmpty)
+        #expect(
+            try warnings("session.timeout.ms: 5999") == [
+                "c.yaml: warning: kafka.consumer.session.timeout.ms: 5999 is less than brokers take by default "
+                    + "(group.min.session.timeout.ms, 6000): they refuse such a member"
+            ]
+        )
+        #expect(
+            try warnings("heartbeat.interval.ms: 2667") == [
+                "c.yaml: warning: kafka.consumer.heartbeat.interval.ms: 2667 is more than a third of session.timeout.ms, "
+                    + "which is 8000: one late heartbeat costs a worker its partitions"
+            ]
+        )
+        #expect(try warnings("session.timeout.ms: 1800001").first?.contains("group.max.session.timeout.ms") == true)
+    }
+
     @Test("Files that the configuration names are looked for if asked")
     func namedFiles() throws {
         let file = repository.appendingPathComponent("Config/causeway.yaml").path

@@ -53,6 +53,10 @@
 {{-   if hasKey (get $config.kafka "consumer" | default dict) "group.instance.id" -}}
 {{-     fail "config.kafka.consumer.group.instance.id: is each pod's own name with kind StatefulSet" -}}
 {{-   end -}}
+{{-   $consumer := get $config.kafka "consumer" | default dict -}}
+{{-   if not (or (hasKey $consumer "session.timeout.ms") (hasKey (get $config.kafka "properties" | default dict) "session.timeout.ms")) -}}
+{{-     $_ := set $config.kafka "consumer" (merge (dict "session.timeout.ms" "45000") $consumer) -}}
+{{-   end -}}
 {{- end -}}
 {{- $text := toYaml $config -}}
 {{- include "causeway.refuseUnmounted" (dict "directory" $directory "text" $text "sources" (include "causeway.secretSources" . | fromYamlArray)) -}}

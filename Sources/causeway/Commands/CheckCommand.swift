@@ -12,7 +12,7 @@ struct CheckCommand: ParsableCommand {
         discussion: """
             Applies the very rules that the worker applies, so it serves as a gate in the build of whoever writes \
             records. Each fault is one line on standard output: file:line: message. With a configuration, records must \
-            name its apps and policies.
+            name its apps and policies. What is allowed and seldom meant is a warning, on standard error.
 
             Examples:
               causeway check --config causeway.yaml
@@ -54,6 +54,9 @@ struct CheckCommand: ParsableCommand {
             let loader = ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)
+                for warning in ConfigurationWarning.all(of: configuration) {
+                    StandardStreams.printError("\(config): warning: \(warning)")
+                }
                 names = RecordCheck.Names(
                     apps: Set(configuration.apps.map(\.bundleId)),
                     policies: Set(configuration.policies.map(\.name))

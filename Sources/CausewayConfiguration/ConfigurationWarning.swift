@@ -1,0 +1,70 @@
+import Kafka
+
+/// What a configuration is allowed to say and is seldom meant to.
+package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertible {
+    /// The key, such as `kafka.consumer.session.timeout.ms`.
+    package var key: String
+    package var message: String
+
+    package var description: String { "\(key): \(message)" }
+
+    package static func all(of configuration: WorkerConfiguration) -> [ConfigurationWarning] {
+        sessionWarnings(configuration.kafka)
+    }
+}
+
+extension ConfigurationWarning {
+    /// What brokers take for a session unless they are told otherwise: `group.min.session.timeout.ms` and the other end.
+    private static let brokerSessionsMilliseconds = 6_000...1_800_000
+    /// Heartbeats that must fit a session: with fewer, one that is late costs a worker its partitions.
+    private static let heartbeatsPerSessionMin = 3
+
+    private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
+        let session = number("session.timeout.ms", of: kafka, default: KafkaProperties.sessionMilliseconds)
+        let heartbeat = number("heartbeat.interval.ms", of: kafka, default: KafkaProperties.heartbeatMilliseconds)
+        var warnings: [ConfigurationWarning] = []
+        if session.value < brokerSessionsMilliseconds.lowerBound {
+            warnings.append(
+                ConfigurationWarning(
+                    key: session.key,
+                    message: "\(session.value) is less than brokers take by default "
+                        + "(group.min.session.timeout.ms, \(brokerSessionsMilliseconds.lowerBound)): they refuse such a member"
+                )
+            )
+        }
+        if session.value > brokerSessionsMilliseconds.upperBound {
+            warnings.append(
+                ConfigurationWarning(
+                    key: session.key,
+                    message: "\(session.value) is more than brokers take by default "
+                        + "(group.max.session.timeout.ms, \(brokerSessionsMilliseconds.upperBound)): they refuse such a member"
+                )
+            )
+        }
+        if heartbeat.value > session.value / heartbeatsPerSessionMin {
+            warnings.append(
+                ConfigurationWarning(
+                    key: heartbeat.key,
+                    message:
+                        "\(heartbeat.value) is more than a third of session.timeout.ms, which is \(session.value): "
+                        + "one late heartbeat costs a worker its partitions"
+                )
+            )
+        }
+        return warnings
+    }
+
+    /// The property as the consumer gets it, and where that was said.
+    private static func number(
+        _ name: String,
+        of kafka: WorkerConfiguration.Kafka,
+        default value: Int
+    ) -> (key: String, value: Int) {
+        for (section, properties) in [("kafka.consumer", kafka.consumer), ("kafka.properties", kafka.properties)] {
+            if let given = properties.last(where: { $0.name == name }).flatMap({ Int($0.value) }) {
+                return ("\(section).\(name)", given)
+            }
+        }
+        return ("kafka.consumer.\(name)", value)
+    }
+}
