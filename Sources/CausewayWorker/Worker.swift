@@ -15,10 +15,8 @@ import Synchronization
 /// `run` returns when a graceful shutdown has drained it, and throws when it cannot go on. Nothing that it needs has to be there when
 /// it starts: Kafka, Redis and APNs may come later, and are waited for.
 package final class Worker: Service {
-    /// After the drain: how long leaving the group and closing the producer may take each.
+    /// How long closing the producer may take where a worker could not start.
     static let closeMilliseconds: Int64 = 5_000
-    /// The same for a worker that was hurried.
-    static let hurriedCloseMilliseconds: Int64 = 500
 
     private let plan: WorkerPlan
     private var log: SharedKindLog { plan.log }

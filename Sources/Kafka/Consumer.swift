@@ -3,8 +3,9 @@ import Glibc
 
 /// What a consumer's owner does when partitions come and go. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// These partitions are about to be read from. The handler must not call the consumer, but may look at `startPositions` and
-    /// `committedOffsets`.
+    /// A rebalance is over, and these partitions are about to be read from: with the eager protocol all that this member has, with the
+    /// cooperative one what is new. None: the group has no more for it. The handler must not call the consumer, but may look at
+    /// `startPositions` and `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
     /// These partitions are about to go to another member. The handler stops what is new, lets what is in flight settle
@@ -43,7 +44,7 @@ public final class Consumer {
     /// How long a revocation waits for its last commit to be answered, at most. Past it the records are read again.
     public static let revokeCommitLimitMilliseconds: Int64 = 5_000
     /// How long `seek` and `committed` wait for the broker, at most, unless told otherwise.
-    public static let requestLimitMilliseconds: Int32 = 10_000
+    public static let requestLimitMilliseconds: Int32 = 5_000
     /// How long an assignment waits for the ends of its logs, at most. Past it settled records are read again.
     static let logEndLimitMilliseconds: Int32 = 2_000
 
@@ -70,6 +71,8 @@ public final class Consumer {
     /// Closing before the first assignment aborts the process (a failed assertion in librdkafka's sticky assignor).
     var hasHadAssignment = false
     var isOpen = true
+    /// Until when the consumer must be closed; nil before `close`.
+    var closingDeadline: Deadline?
     /// What failed inside a callback, where nothing can be returned.
     var deferredError: KafkaError?
     /// What is stored, to be committed.
@@ -148,7 +151,7 @@ public final class Consumer {
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The identity that the group coordinator gave this member; empty before it has joined.
-    public var memberIdentifier: String {
+    var memberIdentifier: String {
         guard isOpen, let text = rd_kafka_memberid(handle) else { return "" }
         defer { rd_kafka_mem_free(handle, text) }
         return String(cString: text)

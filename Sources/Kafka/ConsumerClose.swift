@@ -15,6 +15,7 @@ extension Consumer {
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
+        closingDeadline = deadline
         defer { isOpen = false }
         disableWakeup(of: queue)
         guard awaitAssignment(until: deadline), leaveGroup(until: deadline) else {

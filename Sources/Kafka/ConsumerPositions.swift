@@ -147,6 +147,17 @@ extension Consumer {
         return ends
     }
 
+    /// How many partitions a topic has, as the brokers say now; 0: there is no such topic, or it may not be seen. Waits for them.
+    public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
+        precondition(isOpen)
+        var answer: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &answer, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw KafkaError(code) }
+        defer { rd_kafka_metadata_destroy(answer) }
+        return UnsafeBufferPointer(start: answer.pointee.topics, count: Int(answer.pointee.topic_cnt))
+            .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
+    }
+
     /// The offsets that the group has committed; nil where there is none. Asks the coordinator, and waits for it.
     public func committed(
         _ partitions: [TopicPartition],

@@ -41,8 +41,10 @@ extension Consumer {
         hasHadAssignment = true
         let added = ours(partitions)
         assignment.formUnion(added)
-        if let partitions { learnWhereReadingBegins(partitions, isCooperative: isCooperative) }
-        if !added.isEmpty { handler?.assigned(added) }
+        if let partitions, partitions.pointee.cnt > 0 {
+            learnWhereReadingBegins(partitions, isCooperative: isCooperative)
+        }
+        handler?.assigned(added)
         if isCooperative {
             note(rd_kafka_incremental_assign(handle, partitions))
         } else {
@@ -63,7 +65,9 @@ extension Consumer {
     ) {
         guard let committed = rd_kafka_topic_partition_list_copy(partitions) else { return }
         defer { rd_kafka_topic_partition_list_destroy(committed) }
-        let code = rd_kafka_committed(handle, committed, Self.requestLimitMilliseconds)
+        let limit =
+            closingDeadline?.wait(atMostMilliseconds: Self.requestLimitMilliseconds) ?? Self.requestLimitMilliseconds
+        let code = rd_kafka_committed(handle, committed, limit)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return note(code) }
         let resetIsError = resetIsError
         for element in UnsafeBufferPointer(start: committed.pointee.elems, count: Int(committed.pointee.cnt))
@@ -114,7 +118,8 @@ extension Consumer {
         let removed = isCooperative ? ours(partitions) : Array(assignment)
         if !removed.isEmpty {
             handler?.revoked(removed, lost: isLost)
-            if !isLost, let error = commit(until: Deadline(afterMilliseconds: Self.revokeCommitLimitMilliseconds)) {
+            let limit = min(Self.revokeCommitLimitMilliseconds, closingDeadline?.remainingMilliseconds ?? .max)
+            if !isLost, let error = commit(until: Deadline(afterMilliseconds: limit)) {
                 deferredError = error
             }
             commits.forget(removed)

@@ -69,7 +69,7 @@ WRONG = [
     ({"topics": {"create": True, "replicationFactor": 1}}, "topics.minInsyncReplicas: 2 is above topics.replicationFactor: 1"),
     ({"topics": {"results": {"retentionHours": 0}}}, "/topics/results/retentionHours"),
     ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds: 20"),
-    ({"terminationGracePeriodSeconds": 34}, "terminationGracePeriodSeconds: 34"),
+    ({"terminationGracePeriodSeconds": 24}, "terminationGracePeriodSeconds: 24"),
     ({"config": {"http": {"host": "127.0.0.1"}}}, "config.http.host: 127.0.0.1"),
     ({"config": {"http": {"host": "::1"}}}, "config.http.host: ::1"),
     ({"config": {"http": {"host": "0:0:0:0:0:0:0:1"}}}, "config.http.host"),
@@ -144,8 +144,8 @@ class Values(unittest.TestCase):
         chart.render({"resources": {"requests": None}})
 
     def test_the_least_grace_is_taken(self):
-        self.assertEqual(chart.workload(chart.render({"terminationGracePeriodSeconds": 35}))["kind"], "Deployment")
-        chart.render({"terminationGracePeriodSeconds": 15, "config": {"worker": {"drainMilliseconds": 0}}})
+        self.assertEqual(chart.workload(chart.render({"terminationGracePeriodSeconds": 25}))["kind"], "Deployment")
+        chart.render({"terminationGracePeriodSeconds": 5, "config": {"worker": {"drainMilliseconds": 0}}})
 
     def test_the_defaults_alone_say_what_is_missing(self):
         with self.assertRaises(chart.Refused) as refusal:

@@ -91,10 +91,10 @@ class Pods(unittest.TestCase):
         for _, found in self.each():
             drain = chart.worker_configuration(found).get("worker", {}).get("drainMilliseconds", 20_000)
             self.assertGreater(chart.pod(found)["terminationGracePeriodSeconds"] * 1000, drain)
-        self.assertEqual(chart.pod(chart.rendered("minimal"))["terminationGracePeriodSeconds"], 40)
+        self.assertEqual(chart.pod(chart.rendered("minimal"))["terminationGracePeriodSeconds"], 30)
         self.assertEqual(chart.pod(chart.rendered("placed"))["terminationGracePeriodSeconds"], 200)
         drained = chart.render({"config": {"worker": {"drainMilliseconds": 30_500}}})
-        self.assertEqual(chart.pod(drained)["terminationGracePeriodSeconds"], 51)
+        self.assertEqual(chart.pod(drained)["terminationGracePeriodSeconds"], 41)
 
     def test_lanes_follow_the_cores_that_are_asked_for(self):
         self.assertEqual(chart.worker_configuration(chart.rendered("minimal"))["worker"]["lanes"], 1)

@@ -61,6 +61,43 @@ struct ShutdownTests {
             try match.expectPhonesToBeRight()
         }
     }
+
+    /// Something that the worker waits for does not answer and does not end: the worker does, and within the drain time. A push is on its
+    /// way and has no answer, or its result cannot be written.
+    @Test(arguments: ["redis-server", "simulator", "broker"]) func aFrozenPartKeepsNobody(name: String) async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, _ in
+                text.replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 8000\n")
+            }
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            let part = try #require(run.stage.parts.first { $0.name == name })
+            let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
+            // Closing the run ends what is frozen by SIGKILL, but not before it has waited for it.
+            defer { for part in [part, simulator] { part.signal(SIGCONT) } }
+            if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
+            try traffic.sendWithoutWaiting()
+            let waitsFor = name == "redis-server" ? "redis" : "apns"
+            try run.awaitMetrics("a command that waits", turn: { try run.turn(milliseconds: 10) }) {
+                ($0.sum("causeway_records_waiting", ["for": waitsFor]) ?? 0) > 0
+            }
+            if name == "broker" {
+                part.signal(SIGSTOP)
+                simulator.signal(SIGCONT)
+                try run.awaitMetrics("a result that cannot be written") {
+                    ($0.sum("causeway_records_waiting", ["for": "result"]) ?? 0) > 0
+                }
+            }
+            let worker = try #require(run.stage.worker)
+            let start = ContinuousClock.now
+            worker.signal(SIGTERM)
+            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            let took = ContinuousClock.now - start
+            // Two seconds for the process' end on a machine that is busy with others.
+            #expect(took < .milliseconds(10_000), "\(name) is frozen: \(took)")
+        }
+    }
 }
 
 /// A whole match in Kafka at once, and what comes of it. Used from one thread.

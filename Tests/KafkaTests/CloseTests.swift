@@ -1,6 +1,7 @@
-import Kafka
 import Testbed
 import Testing
+
+@testable import Kafka
 
 @Suite(.ownThread) struct CloseTests {
     @Test func closingBeforeTheFirstAssignmentWaitsForIt() async throws {

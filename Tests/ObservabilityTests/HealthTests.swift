@@ -32,16 +32,27 @@ struct HealthTests {
         kafka: Bool = true,
         keys: Bool = true,
         draining: Bool = false,
-        assigned: Int64 = 0,
+        assigned: Int = 0,
         up: Int64 = 60_000,
-        hasMetKafka: Bool = false
+        hasMetKafka: Bool = false,
+        isTopicMissing: Bool = false,
+        isEveryKeyRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
         condition.membership = membership
         condition.areKeysLoaded = keys
         condition.isDraining = draining
-        condition.hasMetKafka = hasMetKafka
-        return HealthReport.ready(condition, isKafkaReady: kafka, assigned: assigned, upMilliseconds: up).isPassed
+        condition.partitionsAssigned = assigned
+        condition.hasMetKafka = hasMetKafka || kafka
+        condition.isKafkaAway = hasMetKafka && !kafka
+        condition.isTopicMissing = isTopicMissing
+        return
+            HealthReport.ready(
+                condition,
+                isEveryKeyRefused: isEveryKeyRefused,
+                upMilliseconds: up
+            )
+            .isPassed
     }
 
     @Test func readyIsAPlaceInTheGroup() {
@@ -49,6 +60,10 @@ struct HealthTests {
         #expect(Self.ready(.member, assigned: 0))
         #expect(!Self.ready(.joining))
         #expect(!Self.ready(.left))
+        #expect(!Self.ready(.joining, isTopicMissing: true))
+        // Cooperative: what stays is read while the rest is shared again.
+        #expect(Self.ready(.joining, assigned: 3))
+        #expect(!Self.ready(.left, assigned: 3))
         #expect(!Self.ready(.member, keys: false))
         #expect(!Self.ready(.member, draining: true, assigned: 3))
     }
@@ -66,7 +81,29 @@ struct HealthTests {
     @Test func theTextSaysWhy() {
         var condition = WorkerCondition()
         condition.isDraining = true
-        let text = HealthReport.ready(condition, isKafkaReady: true, assigned: 0, upMilliseconds: 0).text
-        #expect(text == "[-] group: is joining\n[-] keys: not loaded yet\n[-] draining: on its way out\nnot ok\n")
+        let report = HealthReport.ready(
+            condition,
+            isEveryKeyRefused: false,
+            upMilliseconds: 0
+        )
+        #expect(
+            report.text
+                == "[-] group: is joining: no partitions yet\n[-] keys: not loaded yet\n[-] draining: on its way out\nnot ok\n"
+        )
+    }
+
+    @Test func aKeyThatApnsRefusesIsNoneWhereItIsTheOnlyOne() {
+        #expect(!Self.ready(.member, assigned: 3, isEveryKeyRefused: true))
+        var condition = WorkerCondition()
+        // Pools 0 and 1 are of one app, 2 is of the other.
+        func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
+            condition.poolsKeyRefused = refused
+            return condition.isEveryKeyRefused(of: Fixture.labels)
+        }
+        #expect(!isEveryKeyRefused([:]), "nothing was sent yet")
+        #expect(!isEveryKeyRefused([0: true]), "the other app may be sent to")
+        #expect(isEveryKeyRefused([0: true, 2: true]))
+        #expect(!isEveryKeyRefused([0: true, 1: false, 2: true]), "the same key is taken in the other environment")
+        #expect(!isEveryKeyRefused([0: true, 2: false]))
     }
 }

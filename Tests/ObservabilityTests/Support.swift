@@ -67,6 +67,7 @@ struct WellWorker: ~Copyable {
         kafka.set(.partitionsAssigned, to: 4)
         registry.condition.change {
             $0.membership = .member
+            $0.partitionsAssigned = 4
             $0.areKeysLoaded = true
         }
     }

@@ -69,9 +69,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $drainSeconds := div (add (int $drain) 999) 1000 | int -}}
 {{- $given := .Values.terminationGracePeriodSeconds -}}
 {{- if kindIs "invalid" $given -}}
-{{- add $drainSeconds 20 -}}
-{{- else if lt (int $given) (int (add $drainSeconds 15)) -}}
-{{- fail (printf "terminationGracePeriodSeconds: %d is less than the drain time, config.worker.drainMilliseconds: %d, and 15 s for closing" (int $given) (int $drain)) -}}
+{{- add $drainSeconds 10 -}}
+{{- else if lt (int $given) (int (add $drainSeconds 5)) -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than the drain time, config.worker.drainMilliseconds: %d, and 5 s for what follows it" (int $given) (int $drain)) -}}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}

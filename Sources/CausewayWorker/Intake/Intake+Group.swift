@@ -4,6 +4,26 @@ import Logging
 import Observability
 import Reactor
 
+/// A share of nothing: others have all partitions, or there are none to share.
+struct EmptyShare {
+    static let intervalMilliseconds: Int64 = 5_000
+    /// The Kafka thread waits so long for the answer, at most.
+    static let timeoutMilliseconds: Int32 = 500
+
+    /// The group has shared and given nothing, and it is not known that there is anything.
+    private(set) var isUnconfirmed = false
+    private var dueMilliseconds: Int64 = 0
+
+    mutating func note(isEmpty: Bool) {
+        isUnconfirmed = isEmpty
+        dueMilliseconds = 0
+    }
+
+    func isDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= dueMilliseconds }
+
+    mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
+}
+
 /// The group gives partitions, and takes them.
 extension Intake {
     func assigned(_ partitions: [TopicPartition]) {
@@ -15,13 +35,16 @@ extension Intake {
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
         }
-        noteMembership(.member)
+        emptyShare.note(isEmpty: assignments.all.isEmpty)
+        if !emptyShare.isUnconfirmed { noteMembership(.member) }
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        if lost { noteMembership(.joining) } else { drain(partitions) }
+        // Until the group has shared again nobody may read them.
+        noteMembership(.joining)
+        if !lost { drain(partitions) }
         for partition in partitions {
             guard let assignment = assignments[partition] else { continue }
             order(.release, partition, number: assignment.number, lane: assignment.lane)
@@ -29,6 +52,26 @@ extension Intake {
             stranded.remove(partition)
             unfetched.remove(partition)
         }
+        noteMembership(.joining)
+    }
+
+    /// Given nothing, the brokers are asked whether there is anything: others have it then, and this worker stands by.
+    func confirmEmptyShare() {
+        guard emptyShare.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+        expectQuiet(milliseconds: 2 * Int64(EmptyShare.timeoutMilliseconds))
+        let count = try? consumer.partitionCount(
+            of: TopicIdentifier(index: Self.commandsTopic),
+            timeoutMilliseconds: EmptyShare.timeoutMilliseconds
+        )
+        loop.refreshClock()
+        if let count {
+            registry.condition.change { $0.isTopicMissing = count == 0 }
+            if count > 0 {
+                emptyShare.note(isEmpty: false)
+                return noteMembership(.member)
+            }
+        }
+        emptyShare.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 
     private func order(
@@ -61,7 +104,7 @@ extension Intake {
             order(.revoke, partition, number: assignment.number, lane: assignment.lane)
         }
         loop.refreshClock()
-        let deadline = loop.nowMilliseconds + drainMilliseconds
+        let revocationEnd = loop.nowMilliseconds + drainMilliseconds
         while true {
             takeLaneReports()
             passDeliveryReports()
@@ -69,7 +112,8 @@ extension Intake {
             publishMetricsIfDue()
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            let left = deadline - loop.nowMilliseconds
+            // A signal to stop in the midst of a rebalance does not begin the time again.
+            let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard left > 0, !signals.isHurried else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
                 let cause = left > 0 ? "told again to stop" : "time"

@@ -80,7 +80,10 @@ extension Intake {
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isBrokerUp
         guard isUp != wasUp else { return }
-        if isUp { registry.condition.change { $0.hasMetKafka = true } }
+        registry.condition.change {
+            $0.hasMetKafka = $0.hasMetKafka || isUp
+            $0.isKafkaAway = $0.hasMetKafka && !isUp
+        }
         if !isUp {
             note(.kafkaAway, ["reason": "\(reason)"])
         } else if wasUp == false {
@@ -90,7 +93,12 @@ extension Intake {
     }
 
     func noteMembership(_ membership: WorkerCondition.Membership) {
-        registry.condition.change { if $0.membership != .left { $0.membership = membership } }
+        let count = assignments.all.count
+        registry.condition.change {
+            $0.partitionsAssigned = count
+            if $0.membership != .left { $0.membership = membership }
+            if membership == .member { $0.isTopicMissing = false }
+        }
     }
 
     /// The thread will wait for brokers, with a time limit.
@@ -104,8 +112,6 @@ extension Intake {
 
     func publishMetrics() {
         let assigned = assignments.all
-        // A group that has nothing to give assigns nothing, and yet one is in it.
-        if registry.condition.now.membership == .joining, !consumer.memberIdentifier.isEmpty { noteMembership(.member) }
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.count))

@@ -49,7 +49,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Nil before the first sign of one.
     var isBrokerUp: Bool?
 
-    private(set) var phase = Phase.running
+    var phase = Phase.running
     var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
@@ -58,8 +58,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var looksAgain = false
     var stranded = StrandedPartitions()
     var unfetched = UnfetchedPartitions()
+    var emptyShare = EmptyShare()
     /// By lane: what its inbox had no place for.
-    private var overflows: [LaneOverflow]
+    var overflows: [LaneOverflow]
 
     init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
         self.loop = loop
@@ -127,9 +128,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         reportHighWatermarks()
         pollRecords()
         wakeFetching()
-        recoverStranded()
+        // Each of these may wait for a broker. Told to stop, the thread begins none.
+        if !signals.isStopRequested { recoverStranded() }
+        if !signals.isStopRequested { confirmEmptyShare() }
         wakeLanes()
-        askForLogEnds()
+        if !signals.isStopRequested { askForLogEnds() }
         publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
@@ -316,59 +319,6 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "a lane has not taken its orders")
             mailbox.wakeup.signal()
         }
-    }
-
-    // MARK: - The end
-
-    private func stop() {
-        phase = .draining
-        note(.workerDraining, ["milliseconds": "\(drainMilliseconds)"])
-        let partitions = assignments.all
-        consumer.pause(partitions)
-        drain(partitions)
-        leaveLoop()
-    }
-
-    private func fail(_ error: KafkaError) {
-        note(.kafkaFatal, ["error": "\(error)"])
-        signals.fail(error)
-        phase = .draining
-        leaveLoop()
-    }
-
-    private func leaveLoop() {
-        for overflow in overflows {
-            for entry in overflow.entries { entry.discard() }
-        }
-        for mailbox in mailboxes {
-            _ = mailbox.orders.push(LaneOrder(kind: .stop))
-            mailbox.wakeup.signal()
-        }
-        loop.stop()
-    }
-
-    /// After the lanes have ended, so that no record of the consumer and no call of the producer is under way: commits, leaves the
-    /// group, and closes both clients.
-    func close() {
-        takeLaneReports()
-        publishMetrics()
-        metrics.board.expectQuiet(untilMilliseconds: .max)
-        phase = .closed
-        assignments.removeAll()
-        noteMembership(.left)
-        if case .unfinished = consumer.close(deadlineMilliseconds: closeMilliseconds) {
-            note(.kafkaCloseLate, ["client": "consumer"])
-        }
-        if !producer.flush(timeoutMilliseconds: closeMilliseconds, { _, _, _ in }) {
-            note(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
-        }
-        if case .unfinished = producer.close(deadlineMilliseconds: closeMilliseconds) {
-            note(.kafkaCloseLate, ["client": "producer"])
-        }
-    }
-
-    private var closeMilliseconds: Int64 {
-        signals.isHurried ? Worker.hurriedCloseMilliseconds : Worker.closeMilliseconds
     }
 
     func report(_ error: KafkaError) {

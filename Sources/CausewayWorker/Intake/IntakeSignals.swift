@@ -1,9 +1,11 @@
+import Glibc
 import Kafka
 import Synchronization
 
 /// What passes between the worker's control side and its threads: small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
-    private let stopRequested = Atomic<Bool>(false)
+    /// Monotonic time; 0: nobody has told the worker to stop.
+    private let stopTold = Atomic<Int64>(0)
     private let numbersOffered = Atomic<Bool>(false)
     private let hurryRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
@@ -14,9 +16,20 @@ final class IntakeSignals: Sendable {
         case reached
     }
 
-    var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
+    var isStopRequested: Bool { stopToldMilliseconds != nil }
 
-    func requestStop() { stopRequested.store(true, ordering: .releasing) }
+    /// When the worker was first told to stop, monotonic.
+    var stopToldMilliseconds: Int64? {
+        let told = stopTold.load(ordering: .acquiring)
+        return told == 0 ? nil : told
+    }
+
+    func requestStop() {
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        let milliseconds = Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
+        _ = stopTold.compareExchange(expected: 0, desired: max(1, milliseconds), ordering: .acquiringAndReleasing)
+    }
 
     /// New numbers lie in the lanes' mailboxes: the Kafka thread, which alone gives orders, is to say so.
     func offerNumbers() { numbersOffered.store(true, ordering: .releasing) }

@@ -1,6 +1,7 @@
 import APNs
 import Delivery
 import Logging
+import Observability
 
 /// One APNs pool of a lane, and who takes its answers.
 final class LanePool {
@@ -32,6 +33,8 @@ private final class LanePoolAnswers: PushHandler {
     private let name: String
     private unowned let lane: Lane
     weak var owner: LanePool?
+    /// Whether the last answer that says so refused the provider token; nil before the first.
+    private var isKeyRefused: Bool?
 
     init(number: Int, name: String, lane: Lane) {
         self.number = number
@@ -42,6 +45,9 @@ private final class LanePoolAnswers: PushHandler {
     func pushAnswered(_ answer: borrowing PushAnswer) {
         let disposition = PushResult.Disposition(answer.disposition)
         lane.count(answer, of: number)
+        if answer.kind == .answered, answer.disposition != .refreshProviderToken {
+            note(isKeyRefused: answer.status == 403)
+        }
         owner?.retryPermission.answered(disposition)
         lane.delivery.answered(
             UInt32(truncatingIfNeeded: answer.tag),
@@ -59,6 +65,13 @@ private final class LanePoolAnswers: PushHandler {
             now: lane.now
         )
         lane.requestTurnEnd()
+    }
+
+    /// Told on only when it changes: all lanes write to one place.
+    private func note(isKeyRefused isRefused: Bool) {
+        guard isKeyRefused != isRefused else { return }
+        isKeyRefused = isRefused
+        lane.plan.registry.condition.change { [number] in $0.poolsKeyRefused[number] = isRefused }
     }
 
     func poolHasRoom(_ pool: Pool) {

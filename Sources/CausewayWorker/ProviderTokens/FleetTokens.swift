@@ -53,7 +53,8 @@ actor FleetTokens {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            look()
+            // A look waits for Redis, and a worker that ends for nobody.
+            if !Task.isCancelled { look() }
         }
     }
 

@@ -13,7 +13,7 @@ package enum MetricPage {
             policies of the configuration, Apple's reasons, and "other" for the rest. `app` is the app's name under `apps` in \
             the configuration. Series marked * appear with their first count.
 
-            Beside it: `/livez` (every thread turns), `/readyz` (in its group, keys read, not draining; never red because \
+            Beside it: `/livez` (every thread turns), `/readyz` (its share of the partitions, keys read and not refused, not draining; never red because \
             something else is down), `/statusz` (what flows, what waits and why, what is broken and what to do; \
             `?format=json` for programs).
 

@@ -64,11 +64,10 @@ final class WorkerPages: ObservedPages {
     }
 
     private func ready(nowMilliseconds: Int64) -> HealthReport {
-        let totals = registry.totals(nowMilliseconds: nowMilliseconds)
+        let condition = registry.condition.now
         return .ready(
-            registry.condition.now,
-            isKafkaReady: totals[.kafkaReady] != 0,
-            assigned: totals[.partitionsAssigned],
+            condition,
+            isEveryKeyRefused: condition.isEveryKeyRefused(of: registry.labels),
             upMilliseconds: upMilliseconds(nowMilliseconds)
         )
     }

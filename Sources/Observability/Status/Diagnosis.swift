@@ -196,7 +196,11 @@ struct Diagnosis {
                     severity: isMember ? .note : .attention,
                     alert: "CausewayNoPartitions",
                     sight: "This worker reads no partition.",
-                    meaning: isMember ? "Others read them all: it stands by." : "It is not in its group yet.",
+                    meaning: isMember
+                        ? "Others read them all: it stands by."
+                        : condition.isTopicMissing
+                            ? "A topic that it reads does not exist, or may not be seen."
+                            : "It is not in its group yet.",
                     action: isMember
                         ? "Nothing, or fewer workers, or more partitions."
                         : "Wait a minute; then check the topics, the group's name and its rights.",

@@ -43,43 +43,49 @@ extension HealthReport {
         )
     }
 
-    /// In its group, keys read, not on its way out. What is away elsewhere is no reason: a restart would not bring it back, and a
-    /// rollout must not stop for it.
+    /// In its group with its share of the partitions, keys read and not refused, not on its way out. What is away elsewhere is no reason: a
+    /// restart would not bring it back, and a rollout must not stop for it.
+    ///
+    /// - Parameter isEveryKeyRefused: APNs takes no app's provider token: what this worker reads it could not send.
     static func ready(
         _ condition: WorkerCondition,
-        isKafkaReady: Bool,
-        assigned: Int64,
+        isEveryKeyRefused: Bool,
         upMilliseconds: Int64
     ) -> HealthReport {
-        let group: Check
-        switch condition.membership {
-        case .member where assigned > 0:
-            group = Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
-        case .member:
-            group = Check(name: "group", isPassed: true, text: "waits for partitions: others read them all")
-        case .joining where !isKafkaReady && (condition.hasMetKafka || upMilliseconds >= firstContactMilliseconds):
-            group = Check(
-                name: "group",
-                isPassed: true,
-                text: "waits for Kafka, which is away: not this worker's fault"
-            )
-        case .joining:
-            group = Check(name: "group", isPassed: false, text: "is joining")
-        case .left:
-            group = Check(name: "group", isPassed: false, text: "has left")
-        }
+        // All of it is of one condition. The metrics are a moment old: beside it they would tell of a share of nothing, or of an absence,
+        // that never was.
+        let isMissed = !condition.hasMetKafka && upMilliseconds >= firstContactMilliseconds
+        let isKafkaAway = condition.isKafkaAway || isMissed
         return HealthReport(checks: [
-            group,
-            Check(
-                name: "keys",
-                isPassed: condition.areKeysLoaded,
-                text: condition.areKeysLoaded ? "loaded" : "not loaded yet"
-            ),
+            group(condition, isKafkaAway: isKafkaAway),
+            keys(condition, isEveryKeyRefused: isEveryKeyRefused),
             Check(
                 name: "draining",
                 isPassed: !condition.isDraining,
                 text: condition.isDraining ? "on its way out" : "no"
             ),
         ])
+    }
+
+    private static func group(_ condition: WorkerCondition, isKafkaAway: Bool) -> Check {
+        let assigned = condition.partitionsAssigned
+        return switch condition.membership {
+        case .left: Check(name: "group", isPassed: false, text: "has left")
+        // With the cooperative protocol what stays is read while the rest is shared again.
+        case .member where assigned > 0, .joining where assigned > 0:
+            Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
+        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: others read them all")
+        case .joining where isKafkaAway:
+            Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
+        case .joining where condition.isTopicMissing:
+            Check(name: "group", isPassed: false, text: "a topic that it reads does not exist, or may not be seen")
+        case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
+        }
+    }
+
+    private static func keys(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
+        guard condition.areKeysLoaded else { return Check(name: "keys", isPassed: false, text: "not loaded yet") }
+        guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
+        return Check(name: "keys", isPassed: false, text: "APNs refuses every app's: a wrong key, team or environment")
     }
 }

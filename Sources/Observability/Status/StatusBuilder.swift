@@ -19,8 +19,7 @@ struct StatusBuilder {
         let live = HealthReport.live(silences: now.silences, upMilliseconds: upMilliseconds)
         let ready = HealthReport.ready(
             condition,
-            isKafkaReady: now[.kafkaReady] != 0,
-            assigned: now[.partitionsAssigned],
+            isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
             upMilliseconds: upMilliseconds
         )
         let diagnosis = Diagnosis(labels: labels, window: window, condition: condition, live: live, process: process)

@@ -1,0 +1,30 @@
+import Testing
+
+@testable import CausewayWorker
+
+@Suite struct StopScheduleTests {
+    @Test func allOfItFitsTheDrainTimeFromTheSignalOn() {
+        let usual = StopSchedule(toldMilliseconds: 1_000, drainMilliseconds: 20_000)
+        #expect(usual.drainEndMilliseconds == 16_000, "the last 5 s are for closing")
+        #expect(usual.consumerEndMilliseconds == 20_000)
+        #expect(usual.flushEndMilliseconds == 20_500)
+        #expect(usual.endMilliseconds == 21_000)
+        for drain in [0, 1, 100, 1_000, 3_999, 600_000] as [Int64] {
+            let schedule = StopSchedule(toldMilliseconds: 0, drainMilliseconds: drain)
+            #expect(schedule.drainEndMilliseconds * 4 >= drain * 3)
+            #expect(schedule.drainEndMilliseconds <= schedule.consumerEndMilliseconds)
+            #expect(schedule.consumerEndMilliseconds <= schedule.flushEndMilliseconds)
+            #expect(schedule.flushEndMilliseconds <= schedule.endMilliseconds && schedule.endMilliseconds == drain)
+        }
+    }
+
+    @Test func eachStepOfClosingHasAMoment() {
+        func wait(_ now: Int64, isHurried: Bool = false) -> Int64 {
+            StopSchedule.wait(until: 20_000, nowMilliseconds: now, isHurried: isHurried)
+        }
+        #expect(wait(15_000) == 5_000)
+        #expect(wait(19_900) == 500)
+        #expect(wait(90_000) == 500)
+        #expect(wait(15_000, isHurried: true) == 500)
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("A worker says that it is ready when it can do its work", .timeLimit(.minutes(10)))
+struct ReadinessTests {
+    /// A group takes its time to share: until then nobody reads, and nobody is ready. (What comes of a dead member, the embedded broker
+    /// plays in a way of its own: `Tests/Fleet` has that, with Kafka's.)
+    @Test func notBeforeItHasPartitions() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            var pages: [String] = []
+            try run.await("readiness") {
+                guard let page = try? Page("/readyz", port: run.stage.httpPort) else { return false }
+                if pages.last != page.text { pages.append(page.text) }
+                return page.status == 200
+            }
+            #expect(pages.contains { $0.contains("[-] group: is joining: no partitions yet") }, "\(pages)")
+            #expect(pages.last?.contains("[+] group: reads ") == true, "\(pages)")
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
+    /// The key of the only app is one that APNs does not know: nothing that is read could be sent.
+    @Test func notWithAKeyThatIsRefused() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, stage in
+                let strangers = try SimulatorDirectory(path: nil)
+                defer { strangers.removeIfTemporary() }
+                try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
+                    .write(toFile: stage.simulator.keyFile, atomically: true, encoding: .utf8)
+                return text
+            }
+            defer { run.close() }
+            try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
+            let traffic = try Traffic(run)
+            try traffic.sendWithoutWaiting()
+            try run.await("a refusal") {
+                try run.turn(milliseconds: 10)
+                let page = try Page("/readyz", port: run.stage.httpPort)
+                return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
+            }
+            #expect(try run.status(of: "/livez") == 200, "a restart would mend nothing")
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+}
