@@ -51,6 +51,7 @@ enum ConfigurationSchema {
 
         .integer("worker.lanes", \.worker.lanes, 0...256),
         .integer("worker.drainMilliseconds", \.worker.drainMilliseconds, 0...600_000),
+        .integer("worker.memoryMebibytes", \.worker.memoryMebibytes, 0...1_048_576),
         .integer("worker.commandsPerLane", \.worker.commandsPerLane, 64...4_194_304),
         .integer("worker.retryMaxMilliseconds", \.worker.retryMaxMilliseconds, 1_000...3_600_000).reloadable,
         .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000).reloadable,

@@ -179,6 +179,8 @@ extension WorkerConfiguration {
         package var lanes = 0
         /// How long a stopping worker waits for what is on its way. 0...600,000.
         package var drainMilliseconds = 20_000
+        /// Memory that the process uses at most; 0: 85 % of its control group's limit, 1,024 where there is none. 0...1,048,576.
+        package var memoryMebibytes = 0
         /// The most commands that a lane holds from receipt to acknowledged result. 64...4,194,304.
         package var commandsPerLane = 131_072
         /// The longest that a push which APNs could not take waits before it is tried again. 1,000...3,600,000.

@@ -67,7 +67,7 @@ package final class Worker: Service {
         let fleetTokens = try plan.makeFleetTokens()
         await fleetTokens?.begin()
         try startThreads(signals: signals)
-        log(.workerStarted, ["lanes": "\(plan.laneCount)"])
+        log(.workerStarted, ["lanes": "\(plan.laneCount)", "memory": "\(plan.memory)"])
         let plan = plan
         await withTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -11,6 +11,7 @@ import Redis
 /// What a configuration comes to: everything that the threads are built from, checked before any of them starts.
 struct WorkerPlan: @unchecked Sendable {
     let laneCount: Int
+    let memory: MemoryBudget
     let mailboxes: [LaneMailbox]
     let wakeup: Wakeup
     private let configuration: WorkerConfiguration
@@ -31,12 +32,17 @@ struct WorkerPlan: @unchecked Sendable {
 
     init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
         laneCount = configuration.worker.lanes == 0 ? min(256, ProcessorShare().processors) : configuration.worker.lanes
+        let memory = try MemoryBudget(configuration, laneCount: laneCount)
+        self.memory = memory
         wakeup = try Wakeup()
-        mailboxes = try (0..<laneCount)
-            .map { _ in try LaneMailbox(recordsMax: configuration.worker.commandsPerLane) }
+        let recordsMax = memory.recordsMax(configured: configuration.worker.commandsPerLane)
+        mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: recordsMax) }
         self.configuration = configuration
         self.logger = logger
-        delivery = Self.delivery(configuration)
+        var delivery = Self.delivery(configuration)
+        delivery.recordsMax = recordsMax
+        delivery.blockBytesMax = memory.blockBytesMax
+        self.delivery = delivery
         redis = try RedisConfiguration(configuration.redis)
         let signers = try Self.signers(configuration)
         self.signers = signers
@@ -66,13 +72,21 @@ struct WorkerPlan: @unchecked Sendable {
             try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, board: traces, log: log)
         }
         warnOfReadableSecrets(configuration)
-        try Consumer.check(properties: configuration.kafka.consumerProperties)
-        try Producer.check(properties: configuration.kafka.producerProperties)
+        try Consumer.check(properties: consumerProperties)
+        try Producer.check(properties: producerProperties)
     }
 
     /// The one producer of the process. Whoever makes it closes it.
     func makeProducer() throws(KafkaError) -> Producer {
-        try Producer(properties: configuration.kafka.producerProperties)
+        try Producer(properties: producerProperties)
+    }
+
+    /// What the memory allows, under what the configuration says.
+    private var consumerProperties: [KafkaProperties.Property] {
+        get throws(KafkaError) { memory.consumerProperties + (try configuration.kafka.consumerProperties) }
+    }
+    private var producerProperties: [KafkaProperties.Property] {
+        get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
     /// Whoever shares the provider tokens with the rest of the fleet, if they are shared.
@@ -102,12 +116,13 @@ struct WorkerPlan: @unchecked Sendable {
 
     func intake(_ producer: Producer) throws(KafkaError) -> IntakePlan {
         IntakePlan(
-            consumerProperties: try configuration.kafka.consumerProperties,
+            consumerProperties: try consumerProperties,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
             producer: producer,
             mailboxes: mailboxes,
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
+            inboxBytesMax: Int(memory.inboxBytes),
             registry: registry,
             logger: logger
         )
@@ -145,7 +160,6 @@ struct WorkerPlan: @unchecked Sendable {
         delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
         delivery.supersededResults = configuration.kafka.supersededResults
-        delivery.recordsMax = worker.commandsPerLane
         delivery.inFlightMaxPerApplication =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies

@@ -45,6 +45,8 @@ public struct Delivery: ~Copyable {
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
+    /// When blocks that nobody uses were last given back, a monotonic time.
+    var blocksReleasedMilliseconds: Int64 = 0
     /// Records whose next step is a reply of the store.
     public internal(set) var recordsAwaitingStore = 0
 
@@ -96,8 +98,11 @@ public struct Delivery: ~Copyable {
     /// Admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: pool) }
 
-    /// Whether one more record may be received: below the limit of records and of activities.
-    public var canReceive: Bool { !records.isFull && activities.count < Self.activitiesReceivedMax(configuration) }
+    /// Whether one more record may be received: below the limits of records, of their bytes and of activities.
+    public var canReceive: Bool {
+        !records.isFull && records.blockBytes < configuration.blockBytesMax
+            && activities.count < Self.activitiesReceivedMax(configuration)
+    }
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countReceived() { counters.received &+= 1 }

@@ -24,8 +24,11 @@ struct ProcessorShareTests {
 
         var share: ProcessorShare {
             ProcessorShare(
-                controlGroups: url.appendingPathComponent("root").path,
-                membership: url.appendingPathComponent("self").path,
+                groups: ControlGroups(
+                    unified: url.appendingPathComponent("root").path,
+                    memory: "/nowhere",
+                    membership: url.appendingPathComponent("self").path
+                ),
                 status: "/nowhere"
             )
         }
@@ -61,7 +64,10 @@ struct ProcessorShareTests {
     @Test("Without control groups of version 2 there is no quota")
     func none() throws {
         #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.all)
-        let unknown = ProcessorShare(controlGroups: "/nowhere", membership: "/nowhere", status: "/nowhere")
+        let unknown = ProcessorShare(
+            groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere"),
+            status: "/nowhere"
+        )
         #expect(unknown.processors == Self.all)
     }
 

@@ -61,6 +61,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var emptyShare = EmptyShare()
     /// By lane: what its inbox had no place for.
     var overflows: [LaneOverflow]
+    /// By lane: what its inbox holds, in bytes.
+    private var inboxes: [InboxBytes]
 
     init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
         self.loop = loop
@@ -70,6 +72,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         mailboxes = plan.mailboxes
         rings = plan.mailboxes.map { LaneRings($0) }
         overflows = plan.mailboxes.map { _ in LaneOverflow() }
+        inboxes = plan.mailboxes.map {
+            InboxBytes(bytesMax: plan.inboxBytesMax, capacity: $0.inbox.capacity)
+        }
         wakeup = plan.wakeup
         registry = plan.registry
         metrics = ThreadMetrics(board: plan.registry.kafka)
@@ -199,11 +204,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             return true
         }
         let lane = assignment.lane
+        let bytes = InboxBytes.bytes(of: message)
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
             assignment: assignment.number,
             topic: topic,
-            partition: partition
+            partition: partition,
+            bytes: UInt32(clamping: bytes)
         )
         touchedLanes |= 1 << UInt64(lane & 63)
         assignments.noteDealt(topic, partition, offset: offset)
@@ -212,9 +219,18 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
         // What is behind a record that waits waits too: the order of a partition is kept.
-        if overflows[lane].entries.isEmpty, rings[lane].push(entry) { return true }
+        if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         return false
+    }
+
+    /// - Returns: false if the lane's inbox is full, of entries or of bytes.
+    private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
+        guard inboxes[lane].hasRoom(for: Int(entry.bytes), left: mailboxes[lane].inbox.count),
+            rings[lane].push(entry)
+        else { return false }
+        inboxes[lane].append(Int(entry.bytes))
+        return true
     }
 
     /// What librdkafka has heard with the last records that it fetched; nobody is asked.
@@ -266,7 +282,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func placeOverflows() {
         for lane in overflows.indices {
             let inbox = mailboxes[lane].inbox
-            while let entry = overflows[lane].entries.first, inbox.push(entry) {
+            while let entry = overflows[lane].entries.first, push(entry, to: lane) {
                 overflows[lane].entries.removeFirst()
                 touchedLanes |= 1 << UInt64(lane & 63)
             }
@@ -274,7 +290,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 note(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
                 consumer.pause(assignments.partitions(of: lane))
-            } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2 {
+            } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
+                inboxes[lane].isUpToHalf(left: inbox.count)
+            {
                 note(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
                 consumer.resume(assignments.partitions(of: lane))

@@ -12,6 +12,8 @@ struct IntakePlan: @unchecked Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
+    /// Dealt to a lane and not taken, at most.
+    var inboxBytesMax: Int
     var registry: MetricRegistry
     var logger: Logger
 }

@@ -11,6 +11,8 @@ struct InboxEntry: BitwiseCopyable {
     var assignment: UInt32
     var topic: Int32
     var partition: Int32
+    /// What it takes of memory, about.
+    var bytes: UInt32
 
     /// Gives the record back to librdkafka without looking at it.
     func discard() {

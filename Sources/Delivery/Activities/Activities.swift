@@ -72,6 +72,10 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
+    /// What an activity needs: its slot, an id of usual length, its timer, its places in the table (which is at most half full and has
+    /// just doubled) and in the queues.
+    static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
+
     subscript(_ activity: UInt32) -> ActivitySlot {
         unsafeAddress { slots.address(of: activity) }
         unsafeMutableAddress { slots.mutableAddress(of: activity) }

@@ -12,6 +12,7 @@ extension Delivery {
         advanceReadAhead(now: now)
         if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
         if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
+        releaseSpareBlocks(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDue() {
             if activities[activity].phase == .resting {

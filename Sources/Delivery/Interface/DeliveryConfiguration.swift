@@ -31,6 +31,8 @@ public struct DeliveryConfiguration: Sendable {
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     /// The most records the lane holds from receipt to acknowledged result. 64...4,194,304.
     public var recordsMax = 131_072
+    /// The most bytes of texts, tokens and bodies that the lane's records hold before it receives no more. At least 1.
+    public var blockBytesMax = Int.max
     /// The most pushes of one app in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
     /// replaces them.
     public var inFlightMaxPerApplication = 2_000
@@ -88,6 +90,7 @@ public struct DeliveryConfiguration: Sendable {
     func validate() {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
+        precondition(blockBytesMax > 0)
         precondition(inFlightMaxPerApplication > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(applications.allSatisfy { policies.indices.contains($0.policy) })

@@ -55,9 +55,10 @@ extension Delivery {
         return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
-    /// Whether the lane holds more than so many quarters of its records, or a partition spans as much of its window.
+    /// Whether the lane holds more than so many quarters of its records or of their bytes, or a partition spans as much of its window.
     private func holds(quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
+            || records.blockBytes > configuration.blockBytesMax / 4 * quarters
             || partitions.spansMore(than: configuration.ledgerWindowOffsets / 4 * quarters)
     }
 

@@ -17,6 +17,15 @@ struct Records: ~Copyable {
     /// One above the largest index that was ever given out: the bound for a walk over all records.
     var indexBound: UInt32 { slots.indexBound }
 
+    /// Bytes of the blocks that records hold: texts, tokens, bodies.
+    var blockBytes: Int { arena.usedBytes }
+    /// What is kept for blocks, in use or not.
+    var keptBytes: Int { arena.chunksBytes }
+    mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
+
+    /// What a record needs beside its blocks.
+    static var slotBytes: Int { Slab<RecordSlot>.strideBytes }
+
     func isInUse(_ record: UInt32) -> Bool { slots.isInUse(record) }
 
     subscript(_ record: UInt32) -> RecordSlot {

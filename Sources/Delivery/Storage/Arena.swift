@@ -5,6 +5,8 @@
 ///
 /// A block above the largest class is allocated by itself; only records that are far over every limit of the domain (and so go to the
 /// dead letters) need one.
+///
+/// What was needed once is kept, until the owner has chunks released of which every block is free: sizes change, and a backlog ends.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
@@ -34,6 +36,10 @@ struct Arena: ~Copyable {
 
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
+    /// Bytes of the blocks that are given out.
+    private(set) var usedBytes = 0
+    /// Bytes of all chunks, given out or free.
+    var chunksBytes: Int { chunks.count * Self.chunkBytes }
 
     init() {
         freeBlocks = .allocate(capacity: Self.classCount)
@@ -50,9 +56,8 @@ struct Arena: ~Copyable {
 
     mutating func allocate(_ count: Int) -> Block {
         let sizeClass = Self.sizeClass(of: count)
-        guard sizeClass < Self.classCount else {
-            return Block(base: .allocate(byteCount: count, alignment: 16), sizeClass: Self.outsized)
-        }
+        guard sizeClass < Self.classCount else { return outsizedBlock(count) }
+        usedBytes &+= Self.blockBytes(sizeClass)
         if freeBlocks[sizeClass].count == 0 { carve(sizeClass) }
         let top = freeBlocks[sizeClass].count &- 1
         freeBlocks[sizeClass].count = top
@@ -61,10 +66,11 @@ struct Arena: ~Copyable {
 
     mutating func free(_ block: Block) {
         guard block.sizeClass < Self.classCount else {
-            if block.sizeClass == Self.outsized { block.base.deallocate() }
+            if block.sizeClass == Self.outsized { freeOutsized(block) }
             return
         }
         let sizeClass = Int(block.sizeClass)
+        usedBytes &-= Self.blockBytes(sizeClass)
         let count = freeBlocks[sizeClass].count
         precondition(count < freeBlocks[sizeClass].room, "a block was freed twice")
         freeBlocks[sizeClass].stack[count] = block.base
@@ -77,13 +83,58 @@ struct Arena: ~Copyable {
         return Int.bitWidth - rounded.leadingZeroBitCount - smallestShift
     }
 
+    private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
+
+    /// Its size precedes it.
+    private mutating func outsizedBlock(_ count: Int) -> Block {
+        let whole = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
+        whole.storeBytes(of: count, as: Int.self)
+        usedBytes += count
+        return Block(base: whole + Self.outsizedHeaderBytes, sizeClass: Self.outsized)
+    }
+
+    private mutating func freeOutsized(_ block: Block) {
+        let whole = block.base - Self.outsizedHeaderBytes
+        usedBytes -= whole.load(as: Int.self)
+        whole.deallocate()
+    }
+
+    private static var outsizedHeaderBytes: Int { 16 }
+
+    /// Gives chunks back of which every block is free. Looks at every free block: not for the usual way.
+    mutating func releaseFreeChunks() {
+        var released: Set<UnsafeMutableRawPointer> = []
+        for sizeClass in 0..<Self.classCount {
+            let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
+            var free: [UnsafeMutableRawPointer: Int] = [:]
+            for place in 0..<count { free[Self.chunk(of: stack[place]), default: 0] += 1 }
+            let blocks = Self.chunkBytes / Self.blockBytes(sizeClass)
+            let whole = Set(free.filter { $0.value == blocks }.keys)
+            guard !whole.isEmpty else { continue }
+            var kept = 0
+            for place in 0..<count where !whole.contains(Self.chunk(of: stack[place])) {
+                stack[kept] = stack[place]
+                kept += 1
+            }
+            freeBlocks[sizeClass].count = kept
+            freeBlocks[sizeClass].room -= whole.count * blocks
+            released.formUnion(whole)
+        }
+        chunks.removeAll { released.contains($0) }
+        for chunk in released { chunk.deallocate() }
+    }
+
+    private static func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+        block - Int(bitPattern: block) % chunkBytes
+    }
+
     /// Cuts one more chunk into blocks of a size of which none is free; the first block is used next.
     private mutating func carve(_ sizeClass: Int) {
-        let blockBytes = 1 << (sizeClass + Self.smallestShift)
-        let chunkBytes = max(Self.chunkBytes, blockBytes)
-        let chunk = UnsafeMutableRawPointer.allocate(byteCount: chunkBytes, alignment: 64)
+        let blockBytes = Self.blockBytes(sizeClass)
+        // Aligned to its size, so that a block tells which chunk it is of.
+        let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)
         chunks.append(chunk)
-        let blocks = chunkBytes / blockBytes
+        let blocks = Self.chunkBytes / blockBytes
         freeBlocks[sizeClass].stack.deallocate()
         freeBlocks[sizeClass].room += blocks
         freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].room)

@@ -16,7 +16,8 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     private static var lineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
-    private static var strideBytes: Int {
+    /// Memory of one element, with what the slab needs for it.
+    static var strideBytes: Int {
         let bytes = elementOffset + MemoryLayout<Element>.size
         let unit = bytes > lineBytes ? lineBytes : 16
         return (bytes + unit - 1) / unit * unit

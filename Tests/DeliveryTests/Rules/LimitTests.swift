@@ -17,6 +17,21 @@ import Testing
         #expect(core.canReceive)
     }
 
+    @Test func bytesAreBoundedToo() {
+        let core = CoreHarness { $0.blockBytesMax = 64 << 10 }
+        var received = 0
+        while core.canReceive {
+            let state = String(repeating: "y", count: 2_000 + received)
+            core.receive(CommandText.update(1, of: "a\(received)", inside: #","x":"\#(state)""#))
+            received += 1
+            guard received < 64 else { break }
+        }
+        #expect((8..<32).contains(received), "some 2 to 4 KiB each: \(received)")
+        core.reply(.unchanged)
+        core.acknowledgeAll()
+        #expect(core.canReceive)
+    }
+
     @Test func activitiesThatRestAreBoundedToo() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<128 {

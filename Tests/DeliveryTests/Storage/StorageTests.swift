@@ -143,8 +143,30 @@ import Testing
                 #expect(block.base.load(fromByteOffset: count - 1, as: UInt8.self) == mark)
                 arena.free(block)
             }
+            if step % 700 == 0 { arena.releaseFreeChunks() }
         }
         for entry in held { arena.free(entry.block) }
+        #expect(arena.usedBytes == 0)
+        arena.releaseFreeChunks()
+        #expect(arena.chunksBytes == 0)
+    }
+
+    /// A backlog of one size, then one of another: what the first needed is not kept beside it.
+    @Test func chunksOfWhichAllIsFreeAreGivenBack() {
+        var arena = Arena()
+        let small = (0..<10_000).map { _ in arena.allocate(512) }
+        #expect(arena.usedBytes == 10_000 * 512 && arena.chunksBytes == 5 << 20)
+        for block in small.dropFirst() { arena.free(block) }
+        arena.releaseFreeChunks()
+        #expect(arena.usedBytes == 512 && arena.chunksBytes == 1 << 20, "one block is in use")
+        let more = (0..<3_000).map { _ in arena.allocate(512) }
+        #expect(Set(more.map(\.base)).count == 3_000 && !more.contains { $0.base == small[0].base })
+        for block in more + [small[0]] { arena.free(block) }
+        #expect(arena.usedBytes == 0)
+        let outsized = arena.allocate(1_000_000)
+        #expect(arena.usedBytes == 1_000_000)
+        arena.free(outsized)
+        #expect(arena.usedBytes == 0)
     }
 }
 

@@ -1,0 +1,55 @@
+import Kafka
+
+/// The bytes that were dealt to a lane and that it has not taken: a ring of entries is bounded by their number alone, and a record may be
+/// large.
+///
+/// Which entries the lane has taken is seen by the ring's count; it is looked at only when the bytes seem to be too many.
+struct InboxBytes {
+    /// What librdkafka needs for a record beside its key and value.
+    private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
+
+    private let bytesMax: Int
+    /// By place, the oldest at `first`: as many as the ring has room for.
+    private var sizes: [UInt32]
+    private var first = 0
+    private var count = 0
+    private var bytes = 0
+
+    init(bytesMax: Int, capacity: Int) {
+        self.bytesMax = bytesMax
+        sizes = Array(repeating: 0, count: capacity)
+    }
+
+    static func bytes(of message: borrowing Message) -> Int {
+        recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
+    }
+
+    /// Whether a record of so many bytes may be dealt; one alone always may.
+    ///
+    /// - Parameter left: how many entries the lane has not taken.
+    mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
+        if bytes + size <= bytesMax, count < sizes.count { return true }
+        forget(left: left())
+        return (bytes + size <= bytesMax && count < sizes.count) || count == 0
+    }
+
+    mutating func append(_ size: Int) {
+        sizes[(first + count) % sizes.count] = UInt32(clamping: size)
+        count += 1
+        bytes += Int(UInt32(clamping: size))
+    }
+
+    /// Whether the lane has taken so much that more may be fetched for it.
+    mutating func isUpToHalf(left: Int) -> Bool {
+        forget(left: left)
+        return bytes <= bytesMax / 2
+    }
+
+    private mutating func forget(left: Int) {
+        while count > left {
+            bytes -= Int(sizes[first])
+            first = (first + 1) % sizes.count
+            count -= 1
+        }
+    }
+}

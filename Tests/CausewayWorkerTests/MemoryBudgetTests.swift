@@ -1,0 +1,152 @@
+import CausewayConfiguration
+import Delivery
+import Foundation
+import Testing
+
+@testable import CausewayWorker
+
+@Suite("What a worker's memory is divided into")
+struct MemoryBudgetTests {
+    private func budget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {
+        try MemoryBudget(totalBytes: mebibytes << 20, laneCount: lanes, connectionsMax: connections)
+    }
+
+    private func sum(_ budget: MemoryBudget) -> Int64 {
+        MemoryBudget.programBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
+            + budget.producerQueueBytes + budget.laneCount
+            * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.laneBytes)
+    }
+
+    @Test("The parts are the whole", arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64], [1, 2, 4])
+    func parts(mebibytes: Int64, lanes: Int) throws {
+        let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
+        #expect(sum(budget) <= mebibytes << 20)
+        #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
+    }
+
+    @Test("A lane holds as many records as fit, and no more than it is told to")
+    func records() throws {
+        let large = try budget(1_024, lanes: 1, connections: 4)
+        #expect(large.recordsMax(configured: 131_072) == 131_072)
+        let small = try budget(256, lanes: 2, connections: 8)
+        let records = small.recordsMax(configured: 131_072)
+        #expect((1_000..<131_072).contains(records))
+        #expect(Int64(records * Delivery.bytesPerRecord + small.blockBytesMax) <= small.laneBytes)
+    }
+
+    @Test("Too little is said, with what to change")
+    func tooLittle() {
+        let error = #expect(throws: MemoryBudgetError.self) { try budget(64, lanes: 16, connections: 64) }
+        #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
+        #expect(error?.description.contains("16 lanes") == true)
+    }
+
+    @Test("The configuration goes before the control group, and that before the default")
+    func sources() throws {
+        var configuration = WorkerConfiguration()
+        let without = MemoryShare(
+            groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere")
+        )
+        #expect(try MemoryBudget(configuration, laneCount: 1, share: without).totalBytes == MemoryBudget.bytesDefault)
+        let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": "1000000000"])
+        let limited = try MemoryBudget(configuration, laneCount: 1, share: groups.share)
+        #expect(limited.totalBytes == 850_000_000)
+        configuration.worker.memoryMebibytes = 300
+        #expect(try MemoryBudget(configuration, laneCount: 1, share: groups.share).totalBytes == 300 << 20)
+    }
+}
+
+@Suite("The limit of the process's memory")
+struct MemoryShareTests {
+    @Test("The smallest on the way up counts, of version 2 and of version 1")
+    func smallest() throws {
+        let member = "12:cpu,memory:/old/pod\n0::/pods/worker\n"
+        #expect(
+            try MemoryGroups(
+                member: member,
+                files: [
+                    "unified/memory.max": "max", "unified/pods/memory.max": "700",
+                    "unified/pods/worker/memory.max": "900",
+                ]
+            )
+            .share.limitBytes == 700
+        )
+        #expect(
+            try MemoryGroups(
+                member: member,
+                files: [
+                    "memory/old/memory.limit_in_bytes": "800",
+                    "memory/old/pod/memory.limit_in_bytes": "9223372036854771712",
+                ]
+            )
+            .share.limitBytes == 800
+        )
+        // A container sees its own group as the root.
+        #expect(
+            try MemoryGroups(member: member, files: ["memory/memory.limit_in_bytes": "600"]).share.limitBytes == 600
+        )
+    }
+
+    @Test("What is no limit is none", arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
+    func none(text: String) throws {
+        let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
+        #expect(groups.share.limitBytes == nil)
+    }
+}
+
+/// Control groups made of files.
+private final class MemoryGroups {
+    let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+
+    init(member: String, files: [String: String]) throws {
+        for (path, text) in files {
+            let file = url.appendingPathComponent(path)
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try "\(text)\n".write(to: file, atomically: true, encoding: .utf8)
+        }
+        try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    var share: MemoryShare {
+        MemoryShare(
+            groups: ControlGroups(
+                unified: url.appendingPathComponent("unified").path,
+                memory: url.appendingPathComponent("memory").path,
+                membership: url.appendingPathComponent("self").path
+            )
+        )
+    }
+}
+
+@Suite("The bytes of a lane's inbox")
+struct InboxBytesTests {
+    @Test("Full of bytes, it has room again for what the lane takes")
+    func bytes() {
+        var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
+        for _ in 0..<4 {
+            #expect(inbox.hasRoom(for: 250, left: 0))
+            inbox.append(250)
+        }
+        #expect(!inbox.hasRoom(for: 1, left: 4))
+        #expect(!inbox.isUpToHalf(left: 3))
+        #expect(inbox.hasRoom(for: 250, left: 3))
+        #expect(inbox.isUpToHalf(left: 2))
+    }
+
+    @Test("One record alone always has room, and no more than the ring has places")
+    func ends() {
+        var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
+        #expect(inbox.hasRoom(for: 5_000, left: 0))
+        inbox.append(5_000)
+        #expect(!inbox.hasRoom(for: 1, left: 1))
+        #expect(inbox.hasRoom(for: 1, left: 0))
+        inbox.append(1)
+        inbox.append(1)
+        #expect(!inbox.hasRoom(for: 1, left: 2))
+    }
+}
