@@ -93,7 +93,8 @@ extension Consumer {
     /// What a commit's metadata claims of offsets is bounded by the log. Where there is no metadata nobody is asked.
     private func learnLogEnds() {
         let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
-        guard !claimed.isEmpty else { return }
+        // While it closes nothing is read.
+        guard !claimed.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
             let ends = try logEnds(of: claimed, timeoutMilliseconds: Self.logEndLimitMilliseconds)
             for (partition, end) in ends { committedOffsets[partition]?.logEnd = end }

@@ -91,6 +91,19 @@ class Health:
             return f"{worker.name} has no /statusz"
         return ""
 
+    def check_ready_with_share(self, worker, seconds):
+        """The worker is ready with partitions, and not before: while the group waits for a dead member nobody reads what that one had.
+        Returns how long it took."""
+        def is_ready():
+            status, text = get(worker, "/readyz")
+            if status == 200 and "[+] group: reads " not in text:
+                raise Failure(f"{worker.name} is ready without partitions: {text.strip()}")
+            return status == 200
+
+        if not self._stage.has_http:
+            return 0
+        return wait_until(is_ready, seconds, f"{worker.name} to be ready")
+
     def check_silent(self, what, worker):
         """A stopped process answers nothing: whoever asks knows."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")

@@ -13,6 +13,8 @@ from stage import DRAIN_SECONDS, PARTITIONS, SESSION_SECONDS
 WORKERS = 3
 END_SECONDS = 10
 """How long a worker may take to end that has little to drain."""
+SERVED_SECONDS = 12
+"""From a worker's death to results of every partition, by the worker's defaults."""
 SHARE_SECONDS = 60
 """A join takes this broker some 3 to 6 s, and a cooperative group takes two."""
 
@@ -132,6 +134,24 @@ def failures(scene):
     scene.run_for(3)
 
 
+def replaced(scene):
+    """One is killed and another comes in its place at once: what it had is served within 12 s, and nobody is ready before it reads."""
+    one, two, three = begin(scene)
+    scene.run_for(3)
+    killed = time.monotonic()
+    one.process.kill()
+    four = scene.stage.worker(4)
+    ready = scene.health.check_ready_with_share(four, SHARE_SECONDS)
+    scene.figures["its successor is ready after"] = f"{ready:.1f} s"
+    scene.flowing_again()
+    served = time.monotonic() - killed
+    scene.figures["killed: all is served after"] = f"{served:.1f} s"
+    if served > SERVED_SECONDS:
+        raise Failure(f"what a killed worker had was served after {served:.1f} s, {SERVED_SECONDS} are promised")
+    scene.health.check_shared("another came in its place", [two, three, four])
+    scene.run_for(3)
+
+
 def ending(scene):
     """All are told to stop at once, one before it was assigned anything: partitions that come too late keep nobody from ending."""
     workers = begin(scene)
@@ -212,6 +232,7 @@ ALL = {
     "rolling": Scenario(rolling, 0, 0, 0, wait_seconds=15),
     "joining": Scenario(joining, 0, 0, 0, wait_seconds=15),
     "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
+    "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
     "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
     # What is caught up with and revoked before it is settled is read again: most of a backlog.
