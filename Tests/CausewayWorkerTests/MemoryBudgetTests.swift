@@ -69,7 +69,7 @@ struct MemoryShareTests {
                     "unified/pods/worker/memory.max": "900",
                 ]
             )
-            .share.limitBytes == 700
+            .limitBytes == 700
         )
         #expect(
             try MemoryGroups(
@@ -79,18 +79,18 @@ struct MemoryShareTests {
                     "memory/old/pod/memory.limit_in_bytes": "9223372036854771712",
                 ]
             )
-            .share.limitBytes == 800
+            .limitBytes == 800
         )
         // A container sees its own group as the root.
         #expect(
-            try MemoryGroups(member: member, files: ["memory/memory.limit_in_bytes": "600"]).share.limitBytes == 600
+            try MemoryGroups(member: member, files: ["memory/memory.limit_in_bytes": "600"]).limitBytes == 600
         )
     }
 
     @Test("What is no limit is none", arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
     func none(text: String) throws {
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
-        #expect(groups.share.limitBytes == nil)
+        #expect(groups.limitBytes == nil)
     }
 }
 
@@ -112,6 +112,9 @@ private final class MemoryGroups {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
+    /// Read while the files are there.
+    var limitBytes: Int64? { share.limitBytes }
+
     var share: MemoryShare {
         MemoryShare(
             groups: ControlGroups(
@@ -125,28 +128,35 @@ private final class MemoryGroups {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxBytesTests {
+    /// Whether a record of so many bytes finds room while the lane has so many entries left to take; it is dealt then.
+    private func deal(_ bytes: Int, left: Int, to inbox: inout InboxBytes) -> Bool {
+        guard inbox.hasRoom(for: bytes, left: left) else { return false }
+        inbox.append(bytes)
+        return true
+    }
+
     @Test("Full of bytes, it has room again for what the lane takes")
     func bytes() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
-        for _ in 0..<4 {
-            #expect(inbox.hasRoom(for: 250, left: 0))
-            inbox.append(250)
-        }
-        #expect(!inbox.hasRoom(for: 1, left: 4))
-        #expect(!inbox.isUpToHalf(left: 3))
-        #expect(inbox.hasRoom(for: 250, left: 3))
-        #expect(inbox.isUpToHalf(left: 2))
+        let dealt = (0..<5).map { deal(250, left: $0, to: &inbox) }
+        #expect(dealt == [true, true, true, true, false])
+        let isHalf = (isUpToHalf(inbox, left: 3), isUpToHalf(inbox, left: 2))
+        #expect(isHalf == (false, true))
+        let again = (deal(250, left: 3, to: &inbox), deal(1, left: 4, to: &inbox))
+        #expect(again == (true, false))
+    }
+
+    private func isUpToHalf(_ inbox: InboxBytes, left: Int) -> Bool {
+        var inbox = inbox
+        return inbox.isUpToHalf(left: left)
     }
 
     @Test("One record alone always has room, and no more than the ring has places")
     func ends() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
-        #expect(inbox.hasRoom(for: 5_000, left: 0))
-        inbox.append(5_000)
-        #expect(!inbox.hasRoom(for: 1, left: 1))
-        #expect(inbox.hasRoom(for: 1, left: 0))
-        inbox.append(1)
-        inbox.append(1)
-        #expect(!inbox.hasRoom(for: 1, left: 2))
+        let large = [deal(5_000, left: 0, to: &inbox), deal(1, left: 1, to: &inbox), deal(1, left: 0, to: &inbox)]
+        #expect(large == [true, false, true])
+        let places = [deal(1, left: 1, to: &inbox), deal(1, left: 2, to: &inbox)]
+        #expect(places == [true, false])
     }
 }

@@ -48,8 +48,10 @@ package enum CapacityPage {
 
             - **The busy share.** At 50 % a fleet takes twice its peak, or catches up with an hour's pause in an hour. \
             `causeway_lane_busy_ratio` is the number to scale by.
-            - **How often a worker is woken.** Most of what a small load costs is waking up; the costs here are of \
-            \(Numeral.grouped(plan.costs.measuredPushesPerSecond)) pushes a second on one worker, in the season that README.md shows. Batches are larger at higher rates, and a push costs less.
+            - **How often a worker is woken.** Most of what a small load costs is waking up, which the plan counts for each worker; \
+            at full load batches are large, and a push with its command costs a fifth of what it costs in the season that README.md shows.
+            - **Memory.** With the limit above a lane holds \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands of the usual size at a time. More memory has a \
+            longer backlog merged before it is sent; less is bounded as well, and costs more pushes.
             - **The round trip to Apple.** It decides the pushes in flight, not the CPU.
             - **Compression in Kafka.** Commands of one kind compress well (`kafka.producer: {compression.type: zstd}`).
 

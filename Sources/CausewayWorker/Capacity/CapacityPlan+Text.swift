@@ -42,8 +42,8 @@ extension CapacityPlan {
                     + "\(demand.busyPercent) %, and one pod more"
             ),
             (
-                "memory a pod", "\(costs.workerMebibytes * max(1, demand.coresPerPod / 2)) MiB",
-                "request; limit twice that"
+                "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
+                "request and limit: the worker bounds itself by it (worker.memoryMebibytes)"
             ),
             ("lanes", Numeral.grouped(lanes), "one a core"),
             (
@@ -99,8 +99,8 @@ extension CapacityPlan {
             notes.append("More than one Redis node is a Redis Cluster; every key of an activity is in one slot.")
         }
         notes.append(
-            "The CPU costs are of \(Numeral.grouped(costs.measuredPushesPerSecond)) pushes a second on one worker; a larger load is "
-                + "computed from them, not measured. make demo measures them on your machines."
+            "CPU costs were measured on one worker and one kind of machine. causeway-lab backlog measures those of full load on "
+                + "yours, make demo what being woken costs."
         )
         return notes
     }

@@ -23,6 +23,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// With the busy share, and one more in case one is lost.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
+    /// The limit of a pod's memory, by which the worker bounds itself.
+    package private(set) var podMebibytes: Int64 = 0
     package private(set) var partitions: Int64 = 0
 
     /// On their way to APNs or back, by Little's law.
@@ -55,15 +57,17 @@ package struct CapacityPlan: Sendable, Equatable {
         pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
         planPods()
         planConnections()
+        planMemory()
         planRedis()
         planKafka()
     }
 
     private mutating func planPods() {
         let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
-        coresHundredths = Self.up(nanoseconds, 10_000_000)
-        let needed = Self.up(coresHundredths, demand.busyPercent * demand.coresPerPod)
-        pods = max(Self.podsMin, needed + 1)
+        let working = Self.up(nanoseconds, 10_000_000)
+        let perPod = max(1, demand.busyPercent * demand.coresPerPod - costs.wakingHundredths)
+        pods = max(Self.podsMin, Self.up(working, perPod) + 1)
+        coresHundredths = working + pods * costs.wakingHundredths
         lanes = pods * demand.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
         let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
@@ -78,6 +82,13 @@ package struct CapacityPlan: Sendable, Equatable {
         connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
         connections = lanes * demand.pools * connectionsPerPool
         apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
+    }
+
+    private mutating func planMemory() {
+        podMebibytes = MemoryBudget.plannedMebibytes(
+            lanes: Int(demand.coresPerPod),
+            connectionsMax: Int(demand.coresPerPod * demand.pools * connectionsPerPool)
+        )
     }
 
     private mutating func planRedis() {

@@ -1,23 +1,20 @@
 import Observability
 
 /// What a plan rests on: each number with where it comes from. Measured on two shared cores of an AMD EPYC (family 25), Debian 12,
-/// Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0, Redis 7.0, unless it says otherwise. On your machines `make demo` measures the first
-/// two again.
+/// Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0, Redis 7.0, unless it says otherwise. On your machines `causeway-lab backlog` measures the
+/// first two again, and `make demo` the third.
 package struct MeasuredCosts: Sendable, Equatable {
-    /// CPU of the whole worker process for a command that is merged away or settled without a push.
-    ///
-    /// The season of `make demo` (718,800 commands, 162,090 pushes, one worker) took 8.71 s: 12.1 µs for each command, or 53.7 µs for
-    /// each push, if all of it is put on one of the two. It is the run that README.md shows; quieter machines have taken 7.4 s. It is
-    /// split between them in the ratio of the stages' own measured costs (Design.md, "What it costs": 2.5 µs for a command, 8 µs for a
-    /// push). At full load both cost less: `causeway-lab backlog` took 4.2 to
-    /// 5.0 µs for a command that is merged away, and 19.2 µs for one that is pushed, its own cost and the process's start included.
-    package var nanosecondsPerCommand: Int64 = 7_000
-    /// CPU of the whole worker process for a push, beyond its command's: two Redis calls, one HTTP/2 request over TLS, its answer.
-    package var nanosecondsPerPush: Int64 = 22_600
-    /// The rate at which the two were measured. Larger rates come in larger batches, which cost less a push.
-    package var measuredPushesPerSecond: Int64 = 2_650
-    /// Resident memory of a worker at work: 78 MiB at the season's peak, with room for 131,072 records a lane.
-    package var workerMebibytes: Int64 = 128
+    /// CPU of the whole worker process for a command that is merged away or settled without a push, at full load: a backlog of 1,000,000
+    /// commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, its 20,000 pushes and the process's start included.
+    /// There one score goes to many activities and is decoded once; a state of its own for each adds half as much.
+    package var nanosecondsPerCommand: Int64 = 1_500
+    /// CPU of the whole worker process for a push, beyond its command's, at full load (two Redis calls, one HTTP/2 request over TLS, its
+    /// answer, its result): with 75,000 to 100,000 pushes a second from one worker, a push and its command took 9.4 to 12 µs. The upper.
+    package var nanosecondsPerPush: Int64 = 10_500
+    /// What a worker costs beside that, in hundredths of a core, because it is woken for a few records at a time: the season of `make
+    /// demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second on one worker of two lanes) took 8.71 s, quieter machines
+    /// 7.4 s, of which the two costs above are 2.78. At full load batches are large, and it works without being woken.
+    package var wakingHundredths: Int64 = 10
 
     /// Redis, script calls of one server, admissions and settlements in turn: 80,000 to 107,000 a second on a slow day of the machine
     /// above, each a command of its own as in a cluster; 180,000 in batches.
@@ -51,10 +48,17 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Each number as one line: what it is, how much, and where it comes from.
     var lines: [(text: String, source: String)] {
         [
-            ("\(micros(nanosecondsPerCommand)) µs of CPU a command", "season of make demo: 8.71 s, split by stages"),
             (
-                "\(micros(nanosecondsPerPush)) µs of CPU a push, beyond its command",
-                "season of make demo: 8.71 s, split by stages"
+                "\(micros(nanosecondsPerCommand)) µs of CPU a command at full load",
+                "1,000,000 merged into 20,000: 1.04 s, pushes included"
+            ),
+            (
+                "\(micros(nanosecondsPerPush)) µs of CPU a push at full load, beyond its command",
+                "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
+            ),
+            (
+                "\(Exposition.number(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
+                "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
                 "\(Numeral.grouped(redisCallsPerSecond)) script calls a second a Redis core",

@@ -55,25 +55,29 @@ struct MemoryBudget: Equatable {
         }
     }
 
-    /// From the configuration, or from the control group's limit.
-    init(_ configuration: WorkerConfiguration, laneCount: Int, share: MemoryShare = MemoryShare())
-        throws(MemoryBudgetError)
-    {
+    /// From the configuration, or from the control group's limit. Where there is neither, the default, or what so many lanes and
+    /// connections are planned with.
+    init(
+        _ configuration: WorkerConfiguration,
+        laneCount: Int,
+        share: MemoryShare = MemoryShare()
+    ) throws(MemoryBudgetError) {
+        let connectionsMax =
+            laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
+            * configuration.apns.connectionsPerPool
         let given = Int64(configuration.worker.memoryMebibytes) << 20
         let ofGroup = share.limitBytes.map { $0 / 100 * Self.groupPercent }
         try self.init(
-            totalBytes: given > 0 ? given : ofGroup ?? Self.bytesDefault,
+            totalBytes: given > 0
+                ? given
+                : ofGroup
+                    ?? max(
+                        Self.bytesDefault,
+                        Self.plannedMebibytes(lanes: laneCount, connectionsMax: connectionsMax) << 20
+                    ),
             laneCount: laneCount,
-            connectionsMax: Self.connectionsMax(
-                lanes: laneCount,
-                pools: configuration.apps.reduce(0) { $0 + $1.environments.count },
-                connectionsPerPool: configuration.apns.connectionsPerPool
-            )
+            connectionsMax: connectionsMax
         )
-    }
-
-    static func connectionsMax(lanes: Int, pools: Int, connectionsPerPool: Int) -> Int {
-        lanes * pools * connectionsPerPool
     }
 
     // MARK: - What a lane makes of its bytes
@@ -113,6 +117,29 @@ struct MemoryBudget: Equatable {
                 )
             ),
         ]
+    }
+}
+
+extension MemoryBudget {
+    /// What a planned lane has room for: a backlog of so many activities is merged before it is sent.
+    static let plannedRecordsPerLane = 65_536
+    /// Of a command of the usual size: its texts, a token and a body, in blocks of powers of two.
+    private static let blockBytesPerRecord = 1_024
+    private static let plannedStepMebibytes: Int64 = 64
+
+    /// The least limit of a control group with which each lane has that room.
+    static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
+        var mebibytes = plannedStepMebibytes
+        while true {
+            let total = (mebibytes << 20) / 100 * groupPercent
+            if let budget = try? MemoryBudget(totalBytes: total, laneCount: lanes, connectionsMax: connectionsMax),
+                budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
+                budget.blockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
+            {
+                return mebibytes
+            }
+            mebibytes += plannedStepMebibytes
+        }
     }
 }
 
