@@ -24,11 +24,21 @@ import Testing
         (.connections, [56, 27930, 38504]),
     ]
 
+    /// Seeds that break a law on main, each with its cause. They fail this suite as soon as they keep the laws.
+    ///
+    /// `pace` 390: a held start is set free by a registration and waits for its device's budget; the registration's partition moves, and
+    /// its next owner finds the registration stale, since a newer token is known. Nothing sets the start free before the next token.
+    static let knownGaps: [Swarm.Kind: Set<UInt64>] = [.pace: [390]]
+
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
     func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
+            if Self.knownGaps[kind, default: []].contains(seed) {
+                withKnownIssue { #expect(violations == []) }
+                continue
+            }
             guard violations.isEmpty else {
                 Issue.record("seed \(seed): \(violations.prefix(3).joined(separator: "; "))")
                 return
