@@ -97,6 +97,11 @@ public final class Pool {
     /// Why the pool takes only probes, or nil.
     public var openBreaker: BreakerCause? { breaker.cause }
 
+    /// Whether pushes go, and one was accepted since a device token was last called unknown, or another topic's: only then does such an
+    /// answer concern a single token.
+    public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
+    private var acceptedSinceSuspect = false
+
     /// Opens the first connection; the others follow at the configured distance.
     public func start() {
         precondition(phase == .created, "a pool starts once")
@@ -223,7 +228,9 @@ public final class Pool {
         )
         statistics.answered += 1
         if answer.disposition != .accepted { heed(answer.reason, on: connection) }
+        if answer.disposition == .accepted { acceptedSinceSuspect = true }
         handler.pushAnswered(answer)
+        if sample == .suspect { acceptedSinceSuspect = false }
         if transition != .none { breakerChanged(transition) }
     }
 

@@ -206,6 +206,8 @@ enum CallBits {
 /// What a settlement says, as the script reads it.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
+    /// Of the version nothing is said: it retires a token, and the command waits for the next.
+    case retires
 
     init(_ settlement: Settlement) {
         switch settlement {

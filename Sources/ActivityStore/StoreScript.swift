@@ -50,6 +50,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("LIMITED", Int64(StoredRecord.Flag.limited)),
         ("CLAIMED", Int64(StoredRecord.Flag.claimed)),
         ("STARTED", Int64(StoredRecord.Flag.started)),
+        ("RETIRED", Int64(StoredRecord.Flag.retired)),
+        ("RETIRED_BYTES", Int64(StoredRecord.retiredBytes)),
         // States of the newest version.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),

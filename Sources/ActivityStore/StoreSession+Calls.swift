@@ -22,6 +22,9 @@ extension StoreSession {
             if !batch.takes(pace) { flush(on: connection) }
             batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
+        case .retire(let version, let retirement):
+            batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
+            collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .admitStart, .hold, .register, .unregister:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
@@ -68,9 +71,9 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
                 $0.argument(version)
             }
-        case .register(let registration, let frequentUpdates, let shows):
+        case .register(let registration, let frequentUpdates, let shows, let isCarried):
             let bytes = 128 + TokenText.bytesMax
-            write(.register, call.tag, key, argumentCount: 5, argumentBytes: bytes, on: connection) {
+            write(.register, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
                 $0.argument(letter: UInt8(ascii: "r"))
                 $0.emptyArgument()
                 $0.argument(registration)
@@ -80,6 +83,7 @@ extension StoreSession {
                 case false?: $0.argument(letter: UInt8(ascii: "0"))
                 case nil: $0.emptyArgument()
                 }
+                $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
             }
         case .unregister(let atMilliseconds):
             write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
@@ -113,14 +117,15 @@ extension StoreSession {
                 $0.emptyArgument()
                 $0.argument(start.activity)
             }
-        case .registerDevice(let type, let registration, let after):
+        case .registerDevice(let type, let registration, let after, let isCarried):
             let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0)
-            write(.register, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
+            write(.register, call.tag, key, argumentCount: 7, argumentBytes: bytes, on: connection) {
                 $0.argument(letter: UInt8(ascii: "r"))
                 $0.argument(attributesType: type)
                 $0.deviceArguments(registration)
                 if let after { $0.textArgument(after.version) } else { $0.emptyArgument() }
                 if let after { $0.argument(after.activity) } else { $0.emptyArgument() }
+                $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
             }
         case .settleStart(let start, let settlement, let retirement):
             let count = retirement == nil ? 3 : 6
@@ -185,8 +190,10 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)
-        case .register(let registration, _, let shows):
+        case .register(let registration, _, let shows, _):
             kind == .activity && registration.isWithinBounds && (shows?.isStorable ?? true)
+        case .retire(let version, let retirement):
+            kind == .activity && version.isStorable && retirement.isWithinBounds
         case .settle(let version, _, _, let retirement, let alert):
             kind == .activity && version.isStorable && (alert?.isStorable ?? true)
                 && (retirement?.isWithinBounds ?? true)
@@ -194,7 +201,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
-        case .registerDevice(let type, let registration, let after):
+        case .registerDevice(let type, let registration, let after, _):
             kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
                 && (after?.isWithinBounds ?? true)
         case .settleStart(let start, _, let retirement):

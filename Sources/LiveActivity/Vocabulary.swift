@@ -58,7 +58,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case duplicate
     /// A newer version was admitted before this one was sent.
     case superseded
-    /// There is no update token yet; the newest state waits for one.
+    /// There is no update token, or APNs calls it dead; the newest state waits for the next one.
     case held
     /// The activity has ended.
     case ended
@@ -66,9 +66,9 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case expired
     /// The command or its payload is wrong.
     case invalid
-    /// The token is dead.
+    /// A start's push-to-start token is dead.
     case unregistered
-    /// Retries are used up, or APNs refuses it for a reason that no retry mends.
+    /// APNs refuses this very push for a reason that no retry removes.
     case failed
     /// A start was sent and its answer was lost.
     case unknown

@@ -97,6 +97,27 @@ import Testing
         #expect(fixture.recorder.notices.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
+    /// A bad token among good ones is one; where none is accepted the environment is wrong.
+    @Test func aRefusedTokenIsJudgedByTheOthers() throws {
+        let fixture = try Fixture()
+        #expect(!fixture.pool.acceptsTokens)
+        fixture.warmUp()
+        var judged: [Bool] = []
+        fixture.recorder.onAnswer = { [unowned fixture] _ in judged.append(fixture.pool.acceptsTokens) }
+        func send(_ tag: UInt64) {
+            #expect(fixture.submit(tag))
+            fixture.turn(until: { fixture.pool.inFlight == 0 })
+        }
+        fixture.server.respond = { _ in .status(400, reason: "BadDeviceToken") }
+        for tag in 100..<103 { send(UInt64(tag)) }
+        fixture.server.respond = { _ in .accepted }
+        send(103)
+        fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
+        for tag in 104..<106 { send(UInt64(tag)) }
+        #expect(judged == [true, false, false, true, true, false])
+        fixture.recorder.onAnswer = nil
+    }
+
     @Test func backoffDoublesUpToItsLimit() {
         var generator = Fixed(value: .max)
         var backoff = Backoff(baseMilliseconds: 200, maxMilliseconds: 30_000)

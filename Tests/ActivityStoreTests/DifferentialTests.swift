@@ -243,6 +243,7 @@ extension ActivityState {
         fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
         if !rest.isEmpty { fields["t"] = Array(rest) }
         if let answeredAlert { fields["e"] = bytes(answeredAlert) }
+        if retired != nil { fields["d"] = [1] }
         if let held { fields["h"] = text(held.version) + held.command }
         if let pace, let limitedAt = pace.limitedAtMilliseconds {
             fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
@@ -263,6 +264,7 @@ extension ActivityState {
         if pace?.limitedAtMilliseconds != nil { kind += 16 }
         if start?.claim != nil { kind += 32 }
         if start != nil { kind += 64 }
+        if retired != nil { kind += 128 }
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.endSeconds ?? 0, 4)
@@ -286,6 +288,9 @@ extension DeviceState {
         if let given = givenBackMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
         for (type, slot) in slots {
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
+            if let retired = slot.retired {
+                fields["d:\(type)"] = Array(encoded(retired.token, retired.environment))
+            }
             if slot.held.isEmpty { continue }
             fields["w:\(type)"] = slot.held.flatMap { start in
                 let activity = start.activity

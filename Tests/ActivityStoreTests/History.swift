@@ -144,7 +144,8 @@ struct History {
             return .register(
                 token(),
                 frequentUpdates: pick([true, false, nil]),
-                shows: below(2) == 0 ? version() : nil
+                shows: below(2) == 0 ? version() : nil,
+                isCarried: below(3) == 0
             )
         case 17: return .unregister(atMilliseconds: time())
         default: return settlement()
@@ -161,7 +162,7 @@ struct History {
         case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
         case 10..<13:
             let after = below(3) == 0 ? nil : heldStart(type)
-            return .registerDevice(attributesType: type, token(), after: after)
+            return .registerDevice(attributesType: type, token(), after: after, isCarried: below(3) == 0)
         case 13..<15: return .unregister(atMilliseconds: time())
         default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())
         }
@@ -188,6 +189,7 @@ struct History {
 
     private mutating func settlement() -> Operation {
         let version = version()
+        if below(6) == 0, let retirement = retirement() { return .retire(version: version, retirement) }
         let outcomes: [Settlement?] = [.accepted, .notShown, .unknown, nil]
         guard let outcome = pick(outcomes) else { return .limit(version: version, pace: pick(paces)) }
         let alert = below(3) == 0 ? below(2) == 0 ? version : self.version() : nil

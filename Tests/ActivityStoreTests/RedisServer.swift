@@ -160,6 +160,11 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
     take("t", count & ~StoredRecord.answeredAlertFollows)
     if count & StoredRecord.answeredAlertFollows != 0 { take("e", StoredVersion.bytes) }
+    if kind & StoredRecord.Flag.retired != 0 {
+        take("d", StoredRecord.retiredBytes)
+        // What it is of, the replies tell.
+        parts["d"] = [1]
+    }
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
     if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
     take("h", rest.count)

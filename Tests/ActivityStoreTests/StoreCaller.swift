@@ -167,12 +167,18 @@ extension Operation {
         registration: OwnedToken,
         frequentUpdates: Bool? = false,
         shows: Version?,
-        after: HeldStart<[UInt8]>? = nil
+        after: HeldStart<[UInt8]>? = nil,
+        isCarried: Bool = false
     ) -> Self {
         guard let attributesType else {
-            return .register(registration, frequentUpdates: frequentUpdates, shows: shows)
+            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, isCarried: isCarried)
         }
-        return .registerDevice(attributesType: Array(attributesType.utf8), registration, after: after)
+        return .registerDevice(
+            attributesType: Array(attributesType.utf8),
+            registration,
+            after: after,
+            isCarried: isCarried
+        )
     }
 
     static func address(

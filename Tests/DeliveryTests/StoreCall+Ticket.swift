@@ -18,21 +18,22 @@ extension StoreCall {
         switch operation {
         case .admit(let admission): admission.registration
         case .address(_, _, let registration): registration
-        case .register(let registration, _, _): registration
-        case .registerDevice(_, let registration, _): registration
+        case .register(let registration, _, _, _): registration
+        case .registerDevice(_, let registration, _, _): registration
         default: nil
         }
     }
 
     /// Of the registration of a device's token: the start that came back last.
     var after: HeldStart<Bytes>? {
-        if case .registerDevice(_, _, let after) = operation { after } else { nil }
+        if case .registerDevice(_, _, let after, _) = operation { after } else { nil }
     }
 
     /// The token that a settlement retires, if it does.
     var retirement: TokenRetirement<Bytes>? {
         switch operation {
         case .settle(_, _, _, let retirement, _): retirement
+        case .retire(_, let retirement): retirement
         case .settleStart(_, _, let retirement): retirement
         default: nil
         }

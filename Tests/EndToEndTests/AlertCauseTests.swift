@@ -173,7 +173,7 @@ struct AlertCauseTests {
                 let dead = try run.awaitState("dead tokens") {
                     $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == Double(30 * (wave + 1))
                         && $0.sum("causeway_invalidations_total", ["app": "ride"]) == Double(30 * (wave + 1))
-                        && $0.sum("causeway_outcomes_total", ["outcome": "unregistered"]) == Double(30 * (wave + 1))
+                        && $0.sum("causeway_outcomes_total", ["outcome": "held"]) == Double(30 * (wave + 1))
                 }
                 history.add(dead, minutes: 10)
             }

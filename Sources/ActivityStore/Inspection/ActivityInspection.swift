@@ -104,8 +104,11 @@ public struct ActivityInspection: Sendable, Equatable {
         return letter
     }
 
-    /// Takes what is written of a 429 and of a start.
+    /// Takes what is written of a token that died, of a 429 and of a start.
     private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
+        if kind & StoredRecord.Flag.retired != 0 {
+            _ = try record.part("retired", count: StoredRecord.retiredBytes)
+        }
         if kind & StoredRecord.Flag.limited != 0 {
             record = record.named("limit")
             doublings = Int64(try record.byte())

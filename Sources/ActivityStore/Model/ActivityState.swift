@@ -42,6 +42,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var digest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
+    /// The last token that APNs has declared dead.
+    public internal(set) var retired: RetiredToken?
     public internal(set) var held: Held?
     /// The version of the newest command whose alert APNs has accepted.
     public internal(set) var answeredAlert: Version?
@@ -54,7 +56,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         var lifetime = Lifetime.unchanged
-        if let registration = call.registration, takes(registration) {
+        if let registration = call.registration, token?.isSame(as: registration) != true,
+            retired?.isSame(as: registration) != true, takes(registration)
+        {
             lifetime = .renewed
             bear(at: now)
         }
@@ -203,8 +207,17 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         _ registration: TokenRegistration<[UInt8]>,
         frequentUpdates: Bool?,
         shows: Version?,
+        isCarried: Bool,
         now: Int64
     ) -> (StoreReply<[UInt8]>, Lifetime) {
+        var registration = registration
+        if isCarried {
+            if let token, token.isSame(as: registration) {
+                registration = token
+            } else if let retired, retired.isSame(as: registration) {
+                return (StoreReply(.stale), .unchanged)
+            }
+        }
         guard takes(registration) else { return (StoreReply(.stale), .unchanged) }
         bear(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
@@ -242,6 +255,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = true
             return (reply, .renewed)
+        case .retire(_, let retirement):
+            var reply = StoreReply<[UInt8]>(.settled)
+            reply.retiredToken = retire(by: retirement)
+            return (reply, reply.retiredToken ? .renewed : .unchanged)
         default:
             preconditionFailure("no settlement")
         }
@@ -262,6 +279,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// The time of registration is raised by one, so that the same registration, delivered again, is stale.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
+        retired = RetiredToken(token)
         self.token = nil
         registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
         return true
@@ -312,7 +330,24 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 }
 
+/// A token that APNs has declared dead, and that counts again only by a registration.
+public struct RetiredToken: Hashable, Sendable {
+    public let token: [UInt8]
+    public let environment: DeviceEnvironment
+
+    init(_ registration: TokenRegistration<[UInt8]>) {
+        (token, environment) = (registration.token, registration.environment)
+    }
+
+    func isSame(as registration: TokenRegistration<[UInt8]>) -> Bool {
+        token == registration.token && environment == registration.environment
+    }
+}
+
 extension TokenRegistration<[UInt8]> {
+    /// The same token, whenever it was registered.
+    func isSame(as other: Self) -> Bool { token == other.token && environment == other.environment }
+
     func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         token == retirement.token && environment == retirement.environment
             && retirement.invalidAtMilliseconds.map { registeredAtMilliseconds < $0 } ?? true

@@ -5,6 +5,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct Slot: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
+        /// The last token that APNs has declared dead.
+        public internal(set) var retired: RetiredToken?
         /// Oldest version first, one an activity.
         public internal(set) var held: [Start] = []
     }
@@ -47,8 +49,17 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func register(
         _ type: String,
         _ registration: TokenRegistration<[UInt8]>,
-        after: HeldStart<[UInt8]>?
+        after: HeldStart<[UInt8]>?,
+        isCarried: Bool
     ) -> (StoreReply<[UInt8]>, Lifetime) {
+        var registration = registration
+        if isCarried {
+            if let token = slots[type]?.token, token.isSame(as: registration) {
+                registration = token
+            } else if let retired = slots[type]?.retired, retired.isSame(as: registration) {
+                return (StoreReply(.stale), .unchanged)
+            }
+        }
         guard takes(type, registration) else { return (StoreReply(.stale), .unchanged) }
         var reply = StoreReply<[UInt8]>(.registered)
         reply.heldCommand = next(slots[type]?.held ?? [], after: after)?.command
@@ -83,7 +94,11 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         -> (StoreReply<[UInt8]>, Lifetime)
     {
         var lifetime = Lifetime.unchanged
-        if let registration, takes(type, registration) { lifetime = .renewed }
+        if let registration, slots[type]?.token?.isSame(as: registration) != true,
+            slots[type]?.retired?.isSame(as: registration) != true, takes(type, registration)
+        {
+            lifetime = .renewed
+        }
         guard let token = slots[type]?.token else { return (StoreReply(.noToken), lifetime) }
         if bucket.left(fullAt: fullAtMilliseconds, now: now) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
@@ -121,6 +136,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         guard var slot = slots[type] else { return (reply, .unchanged) }
         slot.held.removeAll { $0.version == start.version && $0.activity == start.activity }
         if let retirement, let token = slot.token, token.isRetired(by: retirement) {
+            slot.retired = RetiredToken(token)
             slot.token = nil
             slot.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.retiredToken = true

@@ -22,8 +22,14 @@ extension StoreCall.Operation {
         case .admitStart(let version, let claim): .admitStart(version: version, claim: claim)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows):
-            .register(registration.map(transform), frequentUpdates: frequentUpdates, shows: shows)
+        case .register(let registration, let frequentUpdates, let shows, let isCarried):
+            .register(
+                registration.map(transform),
+                frequentUpdates: frequentUpdates,
+                shows: shows,
+                isCarried: isCarried
+            )
+        case .retire(let version, let retirement): .retire(version: version, retirement.map(transform))
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
         case .limit(let version, let pace): .limit(version: version, pace: pace)
@@ -34,11 +40,12 @@ extension StoreCall.Operation {
                 registration: registration?.map(transform)
             )
         case .holdStart(let start, let command): .holdStart(start.map(transform), command: transform(command))
-        case .registerDevice(let type, let registration, let after):
+        case .registerDevice(let type, let registration, let after, let isCarried):
             .registerDevice(
                 attributesType: transform(type),
                 registration.map(transform),
-                after: after?.map(transform)
+                after: after?.map(transform),
+                isCarried: isCarried
             )
         case .settleStart(let start, let settlement, let retirement):
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))

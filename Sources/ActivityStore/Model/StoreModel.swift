@@ -52,15 +52,16 @@ public struct StoreModel: Sendable {
         case .admitStart(let version, let claim): (reply, lifetime) = activity.start(version, claim: claim, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows):
+        case .register(let registration, let frequentUpdates, let shows, let isCarried):
             (reply, lifetime) = activity.register(
                 registration,
                 frequentUpdates: frequentUpdates,
                 shows: shows,
+                isCarried: isCarried,
                 now: now
             )
         case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
-        case .settle, .limit:
+        case .settle, .limit, .retire:
             // A settlement never makes an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, lifetime) = activity.settle(operation, now: now)
@@ -85,13 +86,13 @@ public struct StoreModel: Sendable {
             (reply, lifetime) = device.address(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
             (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
-        case .registerDevice(let type, let registration, let after):
-            (reply, lifetime) = device.register(text(type), registration, after: after)
+        case .registerDevice(let type, let registration, let after, let isCarried):
+            (reply, lifetime) = device.register(text(type), registration, after: after, isCarried: isCarried)
         case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .settle, .limit:
+        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit:
             preconditionFailure("an operation on an activity")
         }
         if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }

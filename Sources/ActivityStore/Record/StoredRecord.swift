@@ -24,6 +24,7 @@
 /// | bytes | meaning |
 /// | --- | --- |
 /// | the answered alert | version of the newest command whose alert APNs has accepted (13): no older alert rings after it. Values of earlier builds have none |
+/// | the last token that died | its fingerprint (12) |
 /// | the last 429 | how often the spacing was doubled when APNs last limited the token (1), and when that was (6, server milliseconds) |
 /// | the start | version of the newest start that was given a send verdict (13); until it is accepted, also `a`, or `s` once it is settled (1), the timestamp that it was assigned (5) and the claim of the record that it was given to (8) |
 /// | what is held | version of the held command, in digits (30), and the command; there is one in the states `h` to `l`, `x` and `y` |
@@ -43,6 +44,8 @@ enum StoredRecord {
     /// Of timestamps in seconds, and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
+    /// Of a dead token's fingerprint.
+    static let retiredBytes = 12
 
     /// Bits of byte 14.
     enum StateBit {
@@ -61,6 +64,8 @@ enum StoredRecord {
         static let claimed: UInt8 = 32
         /// A start is there.
         static let started: UInt8 = 64
+        /// The fingerprint of the last token that APNs has declared dead is there.
+        static let retired: UInt8 = 128
     }
 }
 

@@ -39,8 +39,9 @@
 -- draw moves that time by one interval, and the time may not lie more than a full bucket's intervals ahead. A version draws once,
 -- however often it is repeated; one that was demoted may draw when it is admitted again.
 --
--- Devices. A device's hash holds `t u w`, each followed by `:` and the attributes type, and for all of them `s`: when the bucket of
--- starts will be full, and behind it, once something was refunded, how many milliseconds were ever refunded.
+-- Devices. A device's hash holds `t u w d`, each followed by `:` and the attributes type (`d`: the last token that APNs has declared
+-- dead), and for all of them `s`: when the bucket of starts will be full, and behind it, once something was refunded, how many
+-- milliseconds were ever refunded.
 --
 -- States of the newest version. An upper-case letter says that the version is an end: then only a start opens the activity again. A
 -- newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at `x` or `y`, and keeps it until
@@ -225,18 +226,22 @@ if #operation > 1 then
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
       letter = nil
-      local answeredLength = 0
+      local answeredLength, retired = 0, ''
       if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
       local answeredAt = @TOKEN@ + length
-      local limitAt, startAt, heldAt = answeredAt + answeredLength, nil, nil
+      local answeredEnd = answeredAt + answeredLength
+      local limitAt, startAt, heldAt = answeredEnd, nil, nil
+      if kind >= @RETIRED@ then
+        kind, limitAt = kind - @RETIRED@, answeredEnd + @RETIRED_BYTES@
+        retired = sub(value, answeredEnd, limitAt - 1)
+      end
       if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + answeredLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
         if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
         local held = size + 1 - heldAt
         local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
-        if kind >= 2 * @STARTED@ or kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@
-          or (holds and held <= 30) or (not holds and held ~= 0)
+        if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
         then
           reply = MALFORMED
           break
@@ -259,7 +264,7 @@ if #operation > 1 then
       -- outcomes, in any order: a start that one worker has in flight may be settled as unknown by another. One 429 counts once,
       -- however often it is recorded: only if there was a send verdict since the last that counted, unless the clock was set back. A
       -- retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring
-      -- the dead token back.
+      -- the dead token back, and its fingerprint is kept, so that no command that tells it again does.
       if settles then
         reply = 0
         if isNew then break end
@@ -304,11 +309,13 @@ if #operation > 1 then
         if limit or begun or frees or rings or reply == 1 then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
           if reply == 1 then
+            retired = sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@)
             token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
           else
             token = sub(value, @TOKEN@, answeredAt - 1)
           end
-          local answered = rings and alert or sub(value, answeredAt, limitAt - 1)
+          local answered = rings and alert or sub(value, answeredAt, answeredEnd - 1)
+          if retired ~= '' then kind = kind + @RETIRED@ end
           if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
           if begun and #begun == 13 then kind = kind - @CLAIMED@ end
           if not startAt then startAt, heldAt = limitAt, limitAt end
@@ -319,7 +326,7 @@ if #operation > 1 then
           if hasDrawn then letter = letter + @HAS_DRAWN@ end
           value = pack('<I4I2BI6BI6', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), kind, shown, letter, sent)
             .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
-            .. token .. answered .. limit .. begun .. (frees and '' or sub(value, heldAt))
+            .. token .. answered .. retired .. limit .. begun .. (frees and '' or sub(value, heldAt))
           written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           if written.err then reply = written end
         elseif letter ~= state or shown ~= digestBefore then
@@ -332,17 +339,21 @@ if #operation > 1 then
         break
       end
 
-      -- Updates and ends.
+      -- Updates and ends. A token that comes with one counts as registered when it was first told.
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
       if isEnd then request = request - @END@ end
-      if token and tokenAt >= read('<I6', value, @REGISTERED_AT@) then
+      if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
+        and (form ~= kind % @FREQUENT@ or sub(value, @TOKEN@, answeredAt - 1) ~= token)
+        and (retired == '' or sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@) ~= retired)
+      then
         registers, whole = true, true
-        value = sub(value, 1, 4)
-          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0), kind - kind % @FREQUENT@ + form)
-          .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
         kind = kind - kind % @FREQUENT@ + form
-        limitAt = limitAt + #token - length
-        if heldAt then heldAt = heldAt + #token - length end
+        value = sub(value, 1, 4)
+          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0), retired ~= '' and kind + @RETIRED@ or kind)
+          .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
+        local grown = #token - length
+        answeredEnd, limitAt = answeredEnd + grown, limitAt + grown
+        if heldAt then heldAt = heldAt + grown end
       end
       local isLimited, isFrequent = false, false
       if kind >= @LIMITED@ then
@@ -471,7 +482,7 @@ if #operation > 1 then
           end
         end
         reply = assigned * 65536 + priority * 16384 + left
-        answer = heldAt and sub(value, 1, limitAt - 1) or value
+        answer = heldAt and sub(value, 1, answeredEnd - 1) or value
         last = assigned
       elseif letter then
         whole = true
@@ -565,19 +576,24 @@ if operation == 's' or ARGV[2] == '' then
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = taken(stateByte)
   local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
-  local answeredLength = 0
+  local answeredLength, retired = 0, ''
   if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
   local answeredAt = @TOKEN@ + length
-  local limitAt = answeredAt + answeredLength
+  local answeredEnd = answeredAt + answeredLength
+  local limitAt = answeredEnd
+  if kind >= @RETIRED@ then
+    limitAt, kind = answeredEnd + @RETIRED_BYTES@, kind - @RETIRED@
+    retired = sub(value, answeredEnd, limitAt - 1)
+  end
   local startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
   local heldAt = startAt
   if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
-  local token, answered, limit = sub(value, @TOKEN@, answeredAt - 1), sub(value, answeredAt, limitAt - 1), sub(value, limitAt, startAt - 1)
+  local token, answered = sub(value, @TOKEN@, answeredAt - 1), sub(value, answeredAt, answeredEnd - 1)
+  local limit = sub(value, limitAt, startAt - 1)
   local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
   local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
   local behind = #value + 1 - heldAt
-  if kind >= 2 * @STARTED@ or kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@
-    or (holds and behind <= 30) or (not holds and behind ~= 0)
+  if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and behind <= 30) or (not holds and behind ~= 0)
   then
     return MALFORMED
   end
@@ -585,8 +601,9 @@ if operation == 's' or ARGV[2] == '' then
   -- All of it; `middle` is the record's bytes 8 to 44.
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
+      + (retired ~= '' and @RETIRED@ or 0)
     local value = pack('<I4I2B', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), flags) .. middle
-      .. pack('<I6', registeredAt) .. token .. answered .. limit .. start .. held
+      .. pack('<I6', registeredAt) .. token .. answered .. retired .. limit .. start .. held
     call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
@@ -630,6 +647,15 @@ if operation == 's' or ARGV[2] == '' then
 
   if operation == 'r' then
     local at, formThen = read('<I6B', ARGV[3])
+    local told = sub(ARGV[3], 8)
+    if ARGV[6] == '1' then
+      -- It came with a command: it counts from when it was first told.
+      if form == formThen and token == told then
+        at = registeredAt
+      elseif retired ~= '' and sub(redis.sha1hex(told .. char(formThen)), 1, @RETIRED_BYTES@) == retired then
+        return 'stale'
+      end
+    end
     if at < registeredAt then return 'stale' end
     local reply, letter = 'registered', state
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
@@ -643,7 +669,7 @@ if operation == 's' or ARGV[2] == '' then
       local _, seconds = serverTime()
       lifeEnd = seconds + UPDATES_SECONDS
     end
-    form, token, registeredAt = formThen, sub(ARGV[3], 8), at
+    form, token, registeredAt = formThen, told, at
     if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and @FREQUENT@ or 0 end
     store(sub(value, @DIGEST@, @STATE@ - 1) .. char(letter + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
     return reply
@@ -685,8 +711,17 @@ if operation == 'h' then
 end
 
 if operation == 'r' then
-  local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
-  if sub(ARGV[3], 1, 13) < sub(t or '', 1, 13) then return 'stale' end
+  local t, w, u, d = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix))
+  local registration = ARGV[3]
+  if ARGV[7] == '1' then
+    local told = sub(registration, 14) .. ARGV[4]
+    if told == sub(t or '', 14) .. (u or '') then
+      registration = t
+    elseif told == d then
+      return 'stale'
+    end
+  end
+  if sub(registration, 1, 13) < sub(t or '', 1, 13) then return 'stale' end
   -- What comes after a start that is over, too: then it is the first that is not older.
   local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not given do
@@ -703,17 +738,20 @@ if operation == 'r' then
     end
   end
   if not isAfter then given = later end
-  write({'t' .. suffix, ARGV[3], 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
+  write({'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
   return 'registered' .. (given or '')
 end
 
 if operation == 'a' then
-  local t, u, s = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's'))
+  local t, u, s, d = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''
   local changes = {}
   if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
-    t, u = ARGV[4], ARGV[5]
-    changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
+    local told = sub(ARGV[4], 14) .. ARGV[5]
+    if told ~= sub(t, 14) .. (u or '') and told ~= d then
+      t, u = ARGV[4], ARGV[5]
+      changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
+    end
   end
   local reply = 'noToken'
   if #t > 13 then

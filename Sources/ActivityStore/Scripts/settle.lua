@@ -11,7 +11,7 @@
 -- since then have moved it nearer.
 --
 -- A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring the
--- dead token back. For the fields see admit.lua.
+-- dead token back, and the token itself is kept, so that no start that tells it again does. For the fields see admit.lua.
 
 local key, what = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call
@@ -47,8 +47,11 @@ if count > 0 then changes[2] = table.concat(left) end
 if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
   local registered = sub(t, 1, 13)
   if ARGV[6] == '' or registered < ARGV[6] then
-    changes[count + 1], changes[count + 2], changes[count + 3], changes[count + 4] =
-      't' .. suffix, string.format('%013.0f', math.min(registered + 1, @TIME_MAX@)), 'u' .. suffix, ''
+    for field, value in pairs({
+      t = string.format('%013.0f', math.min(registered + 1, @TIME_MAX@)), u = '', d = ARGV[4] .. ARGV[5],
+    }) do
+      changes[count + 1], changes[count + 2], count = field .. suffix, value, count + 2
+    end
     retired = 1
   end
 end

@@ -60,7 +60,7 @@ private final class LanePoolAnswers: PushHandler {
                 answeredMilliseconds: answer.answeredAtMilliseconds,
                 connection: answer.connection,
                 retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-                isBreakerOpen: owner?.pool.openBreaker != nil
+                acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
             ),
             now: lane.now
         )

@@ -7,6 +7,7 @@
 ///
 ///     addressing ─► holding ◄─► admitting        no token
 ///     admitting ─► registering                   overtaken elsewhere, with a token of its own
+///     inFlight ─► retiring ─► holding            the token is dead
 ///     inFlight ─► limiting                       APNs limits the token
 ///     inFlight ─► backingOff ─► ready            goes again at once, elsewhere; a start ─► admitting
 ///     inFlight, limiting ─► awaitingService      APNs could not take it; a start ─► eligible or admitting
@@ -41,8 +42,10 @@ enum ActivityPhase: UInt8 {
     /// Admitted with a timestamp and a token; waits for a free stream. → `inFlight`; `awaitingService`, for a retry that the pool does
     /// not permit.
     case ready
-    /// With APNs. → `ready`, when no stream took it; `limiting`, `backingOff` or `awaitingService`, by APNs' answer.
+    /// With APNs. → `ready`, when no stream took it; `retiring`, `limiting`, `backingOff` or `awaitingService`, by APNs' answer.
     case inFlight
+    /// APNs calls the token dead: Redis is being told, and the invalidation produced. → `holding`, when both are acknowledged.
+    case retiring
     /// APNs limits the token, and Redis is being told. → `awaitingService`.
     case limiting
     /// The push was not processed and goes again by itself: the timer is set. → `ready`; `admitting`, for a start; `awakened` or `resting`,
@@ -77,8 +80,8 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private static var withCredit: UInt16 {
-        addressing.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask | limiting.mask
-            | backingOff.mask
+        addressing.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask | retiring.mask
+            | limiting.mask | backingOff.mask
     }
 
     @inline(__always)
@@ -95,7 +98,8 @@ enum ActivityPhase: UInt8 {
         case .admitting: idle | ready | holding | Self.registering.mask
         case .holding: idle | addressing | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
-        case .inFlight: idle | ready | Self.limiting.mask | Self.backingOff.mask | awaitingService
+        case .retiring: holding
+        case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService
         case .limiting: idle | awaitingService
         case .backingOff: idle | ready | admitting | awakened | resting
         case .awaitingService: idle | admitting | eligible | awakened | resting

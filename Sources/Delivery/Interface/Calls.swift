@@ -46,7 +46,7 @@ public struct PushResult {
         case limited
         /// The token is dead.
         case tokenDead
-        /// APNs does not know the token, or the environment is wrong: retire the token only while the pool's breaker is closed.
+        /// APNs does not know the token, or the environment is wrong: the token is retired only where APNs accepts others.
         case tokenSuspect
         /// The token is another topic's, or the topic is wrong: the token is kept.
         case topicSuspect
@@ -78,8 +78,9 @@ public struct PushResult {
     public var connection: UInt32
     /// Whether another attempt is within the pool's retry budget.
     public var retryPermitted: Bool
-    /// Whether the pool has stopped sending: then its answers reflect the configuration or APNs, not single pushes.
-    public var isBreakerOpen: Bool
+    /// Whether the pool sends, and APNs has accepted another token since it last called one unknown: else a refused token reflects the
+    /// configuration and not itself.
+    public var acceptsOtherTokens: Bool
 
     public init(
         disposition: Disposition,
@@ -90,9 +91,9 @@ public struct PushResult {
         answeredMilliseconds: Int64,
         connection: UInt32 = 0,
         retryPermitted: Bool = true,
-        isBreakerOpen: Bool = false
+        acceptsOtherTokens: Bool = true
     ) {
-        self.isBreakerOpen = isBreakerOpen
+        self.acceptsOtherTokens = acceptsOtherTokens
         self.connection = connection
         self.retryPermitted = retryPermitted
         self.disposition = disposition

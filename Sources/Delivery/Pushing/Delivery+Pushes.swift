@@ -72,11 +72,11 @@ extension Delivery {
             activities[activity].forgetServiceFaults()
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
-            tokenRefused(record, result, now: now)
-        // A burst of refused tokens is usually a wrong environment or topic, which must not retire or fail them all.
-        case .tokenSuspect where !result.isBreakerOpen:
-            tokenRefused(record, result, now: now)
-        case .topicSuspect where !result.isBreakerOpen:
+            tokenRefused(record, of: activity, result, now: now)
+        // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no command fails.
+        case .tokenSuspect where result.acceptsOtherTokens:
+            tokenRefused(record, of: activity, result, now: now)
+        case .topicSuspect where result.acceptsOtherTokens:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .rejected:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
@@ -97,15 +97,6 @@ extension Delivery {
     mutating func limited(_ record: UInt32, now: Moment) {
         // The pool decides when the push is to go.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
-    }
-
-    /// A dead token is retired, unless it was registered after the time from which APNs calls it dead.
-    private mutating func tokenRefused(_ record: UInt32, _ result: PushResult, now: Moment) {
-        guard records[record].noteRefusedToken(result, now: now) else {
-            return finishCurrent(record, .failed, settlement: .notShown, now: now)
-        }
-        produce(.invalidation, record)
-        finishCurrent(record, .unregistered, settlement: .notShown, now: now)
     }
 }
 

@@ -116,6 +116,11 @@ struct Records: ~Copyable {
         else { return }
         self[leaving].suppliesToken = false
         self[leaving].isTiedToAnother = true
+        if to.suppliesToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
+            // Told twice, it counts from when it was first told.
+            self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
+            return
+        }
         if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
         self[staying].suppliesToken = true
         setToken(of: staying, from.tokenBytes)

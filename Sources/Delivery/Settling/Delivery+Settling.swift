@@ -69,7 +69,12 @@ extension Delivery {
     mutating func acknowledge(_ record: UInt32) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()
-        if slot.pointee.isAcknowledged, slot.pointee.stage.awaitsAcknowledgements { acknowledged(record) }
+        guard slot.pointee.isAcknowledged else { return }
+        if slot.pointee.stage.awaitsAcknowledgements {
+            acknowledged(record)
+        } else if slot.pointee.tokenRefusal != .none {
+            holdForNextToken(record)
+        }
     }
 
     /// The last outstanding call or production of a finished or dropped record was acknowledged: begins its next follow-up, or ends it.

@@ -121,7 +121,7 @@ extension Delivery {
         pools.appendReady(record, to: pool, now: now)
     }
 
-    private mutating func hold(_ record: UInt32, of activity: UInt32) {
+    mutating func hold(_ record: UInt32, of activity: UInt32) {
         // An earlier attempt may have raised the timestamp. A held command must come back as its own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)

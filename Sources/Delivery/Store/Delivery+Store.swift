@@ -85,7 +85,7 @@ extension Delivery {
         case .register: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
-        case .settle, .settleDevice, .refundStart: break
+        case .settle, .settleDevice, .refundStart, .retire: break
         }
     }
 
@@ -103,7 +103,7 @@ extension Delivery {
         case .register: registered(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
-        case .settle, .settleDevice, .refundStart: break
+        case .settle, .settleDevice, .refundStart, .retire: break
         }
     }
 

@@ -37,7 +37,7 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .unregisterActivity: return activity()
+        case .admit, .settle, .limit, .retire, .unregisterActivity: return activity()
         case .address, .settleDevice, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
@@ -84,6 +84,9 @@ extension Delivery {
             // A held start that was never admitted is over as well.
             let settlement = slot.pointee.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
+        case .retire:
+            guard let retirement = slot.pointee.retirement else { preconditionFailure("nothing to retire") }
+            return .retire(version: slot.pointee.version, retirement)
         case .limit: return .limit(version: slot.pointee.version, pace: policies[slot.pointee.policy].pace)
         case .refundStart:
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
@@ -116,14 +119,17 @@ extension Delivery {
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
+        let isCarried = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
-            return .register(registration, frequentUpdates: slot.pointee.frequentUpdates, shows: slot.pointee.shows)
+            let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shows)
+            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, isCarried: isCarried)
         }
         let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
         return .registerDevice(
             attributesType: slot.pointee.bytes(slot.pointee.attributesType),
             registration,
-            after: followsHeldStart ? slot.pointee.heldStart : nil
+            after: followsHeldStart ? slot.pointee.heldStart : nil,
+            isCarried: isCarried
         )
     }
 

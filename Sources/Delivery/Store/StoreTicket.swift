@@ -20,11 +20,13 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case limit
         /// A start that drew on its device's budget and was not sent refunds the draw.
         case refundStart
+        /// APNs calls the activity's token dead. The command itself is held for the next one.
+        case retire
 
         /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.
         var isAwaited: Bool {
             switch self {
-            case .address, .admit, .hold, .register, .limit: true
+            case .address, .admit, .hold, .register, .limit, .retire: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart: false
             }
         }

@@ -157,7 +157,7 @@ extension Delivery {
             guard isOvertaken(activity) else { return }
             replaceRetry(of: activity, now: now)
         case .awakened, .parked, .eligible, .addressing, .admitting, .registering, .holding, .ready, .inFlight,
-            .limiting:
+            .retiring, .limiting:
             return
         }
     }

@@ -35,8 +35,11 @@ public struct StoreCall<Bytes> {
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
         ///
         /// `frequentUpdates` nil leaves the setting as it was. `shows` is the version that the app displays already: a held command
-        /// comes back only if it is newer.
-        case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?)
+        /// comes back only if it is newer. `isCarried`: the token came with a command. It counts as registered when it was first told, and
+        /// is `stale` if it is the last that was retired.
+        case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?, isCarried: Bool)
+        /// Retires the token: `settled`. The version, which was sent to it, is as it was, and can be held.
+        case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token: `settled`. The digest is of what is shown now, if accepted.
         ///
         /// `alert` is the version of the command whose alert APNs accepted with this one; nil: it had none, or a start's.
@@ -69,7 +72,8 @@ public struct StoreCall<Bytes> {
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
-            after: HeldStart<Bytes>?
+            after: HeldStart<Bytes>?,
+            isCarried: Bool
         )
         /// Removes a held start that is over, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
@@ -128,7 +132,8 @@ public struct StateAdmission<Bytes> {
     /// Is older than the system lets an activity live: expired, if the store knows no version of the activity.
     public var isOld: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. It counts as registered, and says nothing of frequent updates.
+    /// An update token that came with the command. It counts as registered when it was first told, unless it is the last that was
+    /// retired, and says nothing of frequent updates.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable

@@ -253,7 +253,7 @@ final class CoreHarness {
         reason: String = "",
         invalidAt: Int64 = -1,
         connection: UInt32 = 0,
-        isBreakerOpen: Bool = false
+        acceptsOtherTokens: Bool = true
     ) {
         guard let record = pushes.first else {
             Issue.record("no push waits for an answer")
@@ -272,7 +272,7 @@ final class CoreHarness {
                         sentMilliseconds: disposition == .retryNow ? -1 : sentMilliseconds[record] ?? -1,
                         answeredMilliseconds: now.wallMilliseconds,
                         connection: connection,
-                        isBreakerOpen: isBreakerOpen
+                        acceptsOtherTokens: acceptsOtherTokens
                     ),
                     now: now
                 )
@@ -323,6 +323,7 @@ final class CoreHarness {
                 settledAlerts.append(alert)
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .limit: settlements.append("\(view.name) limited")
+            case .retire: settlements.append("\(view.name) retires")
             case .refundStart: settlements.append("\(view.name) refunded")
             default: break
             }
@@ -383,7 +384,7 @@ extension StoreCall {
     /// A settlement, or what only keeps records up to date.
     fileprivate var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .limit, .refundStart: true
+        case .settle, .settleStart, .limit, .refundStart, .retire: true
         case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .unregister: false
         }
     }

@@ -165,14 +165,14 @@ import Testing
         #expect(core.outcomes == ["e1 accepted"])
     }
 
-    /// What a probe of an open breaker was refused for is not its own fault: another may go.
+    /// What a probe of an open breaker was refused for is not its own fault, and a pool that accepts no token has the wrong environment.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
     func aProbeThatIsRefusedWaitsLikeAnyOther(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(disposition, status: 400, reason: "BadDeviceToken", isBreakerOpen: true)
+        core.answer(disposition, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
         #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
         core.elapse(1_010)
         core.carry()

@@ -180,7 +180,6 @@ import Testing
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
         core.push()
         core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.startMilliseconds + 1)
-        #expect(core.outcomes == ["u1 unregistered"])
         #expect(
             core.invalidations == [
                 SeenInvalidation(
@@ -194,26 +193,103 @@ import Testing
             ]
         )
         #expect(try core.called.retirement?.invalidAtMilliseconds == Self.startMilliseconds + 1)
-        core.report(.acknowledged, on: .result)
-        core.acknowledgeSettlements()
-        #expect(core.committableOffset == 0, "the invalidation is not acknowledged")
-        core.report(.acknowledged, on: .invalidation)
-        #expect(core.committableOffset == 1)
+        #expect(try core.called.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
+    /// Its record has room for one token: the dead one stays until nothing needs it.
+    @Test(arguments: [false, true]) func whatADeadTokenWasRefusedWithIsHeldForTheNext(isToldFirst: Bool) throws {
+        let core = CoreHarness()
+        core.receive(.end(1))
+        core.reply(.send, number: CoreHarness.startSeconds + 9)
+        core.push()
+        core.answer(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
+        if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeProductions() }
+        #expect(core.waiting == [] && core.outcomes == [])
+        core.acknowledgeAll()
+        #expect(core.settlements == ["e1 retires"])
+        #expect(core.waiting == ["hold e1"])
+        let body = String(decoding: try core.calledView.body, as: UTF8.self)
+        #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#), "as its own version")
+        core.reply(.held)
+        #expect(core.outcomes == ["e1 held"])
+        #expect(core.results.first?.status == 410)
+        #expect(core.results.first?.reason == "ExpiredToken")
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func anAlertThatADeadTokenWasRefusedWithIsHeldToo() throws {
+        let core = CoreHarness()
+        core.receive(CommandText.update(1, alert: true))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.acknowledgeAll()
+        guard case .hold(_, let command, carriesAlert: true) = try core.called.operation else {
+            Issue.record("\(try core.called)")
+            return
+        }
+        #expect(String(decoding: command, as: UTF8.self).contains("alert"))
+    }
+
+    @Test func whatATokenThatCameMeanwhileIsToTakeGoesToIt() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.acknowledgeAll()
+        core.reply(.retry)
+        #expect(core.waiting == ["admit u1"])
+        core.reply(.send, token: "ffeeddccbbaa9988")
+        #expect(core.push()?.token == "ffeeddccbbaa9988")
+        core.answer(.accepted, status: 200)
+        #expect(core.outcomes == ["u1 accepted"])
+        core.acknowledgeAll()
+        #expect(core.settlements == ["u1 retires", "u1 accepted"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aDeadTokenIsRetiredPastRevocation() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.beginRevoking(core.commands)
+        #expect(!core.isDrained(core.commands))
+        core.acknowledgeAll()
+        core.reply(.held)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands))
+        #expect(core.outcomes == ["u1 held"])
+    }
+
+    @Test func aRetirementThatRedisRefusesStopsNothing() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.acknowledgeProductions()
+        core.refuse("NOPERM")
+        #expect(core.waiting == ["hold u1"])
+    }
+
+    /// APNs may not know the token yet, or another one comes.
     @Test(arguments: [0, 1])
-    func aTokenThatWasRegisteredSinceItDiedIsKept(milliseconds: Int64) throws {
+    func aTokenThatWasRegisteredSinceItDiedIsKeptAndThePushWaits(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
         core.push()
         core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
-        #expect(core.outcomes == ["u1 failed"])
+        #expect(core.outcomes == [] && core.settlements == [])
         #expect(core.invalidations.isEmpty)
-        guard case .settle(_, _, _, retirement: nil, _) = try core.called.operation else {
-            Issue.record("a settlement that retires nothing was expected")
-            return
-        }
+        core.elapse(1_010)
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted"])
     }
 
     @Test func aTokenThatIsDeadWithoutATimeIsInvalidatedAsOfNow() throws {
@@ -222,11 +298,28 @@ import Testing
         core.reply(.send)
         core.push()
         core.elapse(30)
-        core.answer(.tokenDead, status: 400, reason: "BadDeviceToken")
-        #expect(core.outcomes == ["u1 unregistered"])
+        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken")
         #expect(core.invalidations.map(\.invalidAtMilliseconds) == [Self.startMilliseconds + 30])
         let retirement = try #require(try core.called.retirement)
         #expect(retirement.invalidAtMilliseconds == nil)
+        core.acknowledgeAll()
+        core.reply(.held)
+        #expect(core.outcomes == ["u1 held"])
+    }
+
+    /// A wrong environment: nothing is known against the tokens.
+    @Test func noTokenIsRetiredWhereNoneIsAccepted() {
+        let core = CoreHarness()
+        for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }
+        for _ in 0..<50 {
+            core.reply(.send)
+            core.push()
+            core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
+        }
+        #expect(core.invalidations.isEmpty && core.settlements == [] && core.outcomes == [])
+        core.elapse(601_000)
+        #expect(core.outcomes.allSatisfy { $0.hasSuffix("expired") } && core.outcomes.count == 50)
+        #expect(core.results.first?.reason == "BadDeviceToken")
     }
 
     @Test func aDeadPushToStartTokenNamesItsDevice() {

@@ -16,6 +16,8 @@ final class SimulatedWorker {
         case refusedStream
         /// A 403 that is about the provider token.
         case providerTokenRefused
+        /// A 400 BadDeviceToken, where the pool accepts no other token either.
+        case everyTokenRefused
         /// A 400 with a reason that nobody knows.
         case unknownReason
     }

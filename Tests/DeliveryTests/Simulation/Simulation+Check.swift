@@ -35,7 +35,7 @@ extension Simulation {
 
     /// Nothing was drawn that may end a push for good: no service's fault does.
     private var isCalm: Bool {
-        swarm.tokenRotation == 0 && swarm.connections?.unknownReason ?? 0 == 0
+        swarm.connections?.unknownReason ?? 0 == 0
             && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
@@ -64,6 +64,19 @@ extension Simulation {
             unregisteredTokens[String(decoding: token.token, as: UTF8.self)] != nil
         {
             violations.append("\(activity): admitted to a token that was unregistered")
+        }
+    }
+
+    /// A token that a 410 has retired does not come back by being told again.
+    func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
+        let activity = String(decoding: view.activity, as: UTF8.self)
+        if reply.retiredToken, case .retire(_, let retirement) = call.operation {
+            retiredTokens[activity] = String(decoding: retirement.token, as: UTF8.self)
+        }
+        if reply.verdict == .send, !view.isStart, let token = reply.registration,
+            retiredTokens[activity] == String(decoding: token.token, as: UTF8.self)
+        {
+            violations.append("\(activity): admitted to a token that was retired")
         }
     }
 

@@ -57,7 +57,9 @@ extension Simulation {
         if random.chance(swarm.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
         if random.chance(swarm.lostAnswer) { return .lostAfter }
         if random.chance(swarm.unknownReason) { return .unknownReason }
-        if random.chance(swarm.refusedProviderToken) { return .providerTokenRefused }
+        if random.chance(swarm.refusedProviderToken) {
+            return random.chance(300) ? .everyTokenRefused : .providerTokenRefused
+        }
         return fate()
     }
 
@@ -138,10 +140,10 @@ extension Simulation {
             return
         }
         switch told.disposition {
-        case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect: break
+        case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
-        case .accepted, .tokenDead, .rejected:
+        case .accepted, .rejected:
             violations.append("\(name): sent again after \(told.disposition)")
         }
         if view.avoidedConnection != told.connection {

@@ -16,6 +16,7 @@ extension Simulation {
             wasWiped = true
             store.flushAll()
             unregisteredTokens = [:]
+            retiredTokens = [:]
         }
     }
 

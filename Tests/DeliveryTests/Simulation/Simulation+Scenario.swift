@@ -117,12 +117,12 @@ extension Simulation {
                 (
                     time,
                     { [self] in
-                        var value = value
-                        if suppliesToken, let token = phones[activity]?.token {
-                            value = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
-                        }
                         written[identifier] = value
-                        append(identifier, of: activity, value, at: time)
+                        var record = value
+                        if let token = toldToken(of: activity, isSupplied: suppliesToken) {
+                            record = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
+                        }
+                        append(identifier, of: activity, record, at: time)
                     }
                 )
             )
@@ -131,6 +131,12 @@ extension Simulation {
 
     private func version(of activity: String, at time: Int64, _ sequence: UInt64) -> Version {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
+    }
+
+    /// The token that a command's producer tells: the phone's, or one that it does not know to be dead.
+    private func toldToken(of activity: String, isSupplied: Bool) -> String? {
+        if swarm.staleToken > 0, let token = retiredTokens[activity], random.chance(swarm.staleToken) { return token }
+        return isSupplied ? phones[activity]?.token : nil
     }
 
     private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {

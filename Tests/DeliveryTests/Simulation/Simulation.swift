@@ -50,6 +50,8 @@ final class Simulation {
     var tokensGivenAt: [String: Int64] = [:]
     /// By token: since which registration time Redis knows that it is not to be used.
     var unregisteredTokens: [String: Int64] = [:]
+    /// By activity: the last token that Redis has retired.
+    var retiredTokens: [String: String] = [:]
     /// Activities whose token was taken away and never replaced.
     var forsaken: Set<String> = []
     /// Activities of which a push was given up for good.
@@ -280,6 +282,7 @@ final class Simulation {
         let view = worker.delivery.view(call.ticket.record)
         let reply = call.withBorrowedBytes { store.perform($0) }
         checkUnregistered(call, view, reply)
+        checkRetired(call, view, reply)
         noteVerdict(call, view, reply)
         return reply
     }
@@ -316,6 +319,7 @@ final class Simulation {
             answer(push, worker, .ambiguous, 0)
         case .refusedStream: answer(push, worker, .retryNow, 0)
         case .providerTokenRefused: answer(push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
+        case .everyTokenRefused: answer(push, worker, .tokenSuspect, 400, acceptsOtherTokens: false)
         case .unknownReason: answer(push, worker, .rejected, 400)
         }
     }
@@ -325,14 +329,15 @@ final class Simulation {
         _ worker: SimulatedWorker,
         _ disposition: PushResult.Disposition,
         _ status: UInt16,
-        invalidAt: Int64 = -1
+        invalidAt: Int64 = -1,
+        acceptsOtherTokens: Bool = true
     ) {
         noteAnswer(push, disposition, worker)
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
-        // Only what APNs says of this very push or its token ends it.
-        if disposition == .tokenDead || disposition == .rejected {
+        // Only what APNs says of this very push ends it; what a dead token was refused with waits for the next.
+        if disposition == .rejected {
             givenUp.insert(String(decoding: view.activity, as: UTF8.self))
         }
         worker.delivery.answered(
@@ -344,7 +349,8 @@ final class Simulation {
                 invalidAtMilliseconds: invalidAt,
                 sentMilliseconds: moment.wallMilliseconds,
                 answeredMilliseconds: moment.wallMilliseconds,
-                connection: push.connection
+                connection: push.connection,
+                acceptsOtherTokens: acceptsOtherTokens
             ),
             now: moment
         )

@@ -65,6 +65,8 @@ struct Swarm {
     var suppliedToken = 0
     /// Per mille of silent apps that know their token late: it comes with a command that is sent again, mostly one of the past.
     var lateToken = 0
+    /// Per mille of commands whose producer tells a token that Redis has retired.
+    var staleToken = 0
     /// Per mille of 100 ms steps.
     var tombstone = 0
 
@@ -127,6 +129,7 @@ struct Swarm {
             // From a copy, so that the seeds without late tokens stay the runs that they were.
             var copy = random
             if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
+            staleToken = [0, 500][copy.number(0...1)]
         case .pace:
             if random.chance(300) { drawTokens(&random) }
             drawPace(&random)

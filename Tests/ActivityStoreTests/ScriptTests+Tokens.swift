@@ -1,0 +1,119 @@
+import LiveActivity
+import Testing
+
+@testable import ActivityStore
+
+/// Tokens that come with commands, and tokens that APNs has declared dead.
+extension ScriptTests {
+    private func update(_ timestamp: Int64, bringing token: OwnedToken) -> Operation {
+        command(.update, timestamp, digest: UInt64(timestamp), token: token)
+    }
+
+    private func retire(_ text: String, _ timestamp: Int64, invalidAt: Int64?) -> Operation {
+        .retire(
+            version: version(timestamp),
+            TokenRetirement(token: Array(text.utf8), environment: .production, invalidAtMilliseconds: invalidAt)
+        )
+    }
+
+    private func register(carrying text: String, at: Int64) -> Operation {
+        .register(token(text, at: at), frequentUpdates: nil, shows: nil, isCarried: true)
+    }
+
+    @Test func `A token that is told again counts from when it was first told`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.admit(update(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000))
+        #expect(stage.admit(update(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000))
+        #expect(stage.verdict(register(carrying: "aa", at: 3_000)) == .registered)
+        #expect(stage.settle(retire("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
+    }
+
+    @Test func `A dead token that is told again stays dead, and its next registration counts`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(stage.settle(retire("aa", 100, invalidAt: 1_500)))
+        #expect(stage.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
+        #expect(stage.verdict(register(carrying: "aa", at: 2_500)) == .stale)
+        // Another one counts, and the dead one does not take its place.
+        #expect(stage.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
+        #expect(stage.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
+        #expect(stage.verdict(register(carrying: "aa", at: 4_500)) == .stale)
+        #expect(stage.verdict(register("aa", at: 5_000)) == .registered)
+        #expect(stage.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
+    }
+
+    @Test func `The same digits in another environment are another token`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(stage.settle(retire("aa", 100, invalidAt: nil)))
+        let sandbox = OwnedToken(token: Array("aa".utf8), environment: .sandbox, registeredAtMilliseconds: 2_000)
+        #expect(stage.admit(update(101, bringing: sandbox)).registration == sandbox)
+    }
+
+    @Test func `What was sent to a dead token is held, and the next token brings it back`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(stage.verdict(command(.end, 100)) == .send)
+        #expect(!stage.settle(retire("bb", 100, invalidAt: nil)), "not the one that counts")
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
+        #expect(stage.settle(retire("aa", 100, invalidAt: 2_000)))
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(stage.verdict(command(.update, 101)) == .ended)
+        let registered = stage.admit(register("bb", at: 3_000))
+        #expect(registered.heldCommand == [1])
+        #expect(stage.admit(command(.end, 100)).registration == token("bb", at: 3_000))
+        stage.settle(accepted(100))
+        #expect(stage.verdict(command(.end, 100)) == .duplicate)
+    }
+
+    /// With all that an activity can have behind its token.
+    @Test func `A dead token's fingerprint stands beside a start, a limit and what is held`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(start(100)) == .send)
+        stage.settle(accepted(100))
+        #expect(stage.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(stage.verdict(command(.update, 101, digest: 2)) == .send)
+        stage.settle(.limit(version: version(101), pace: .spaced(0)))
+        #expect(stage.settle(retire("aa", 101, invalidAt: 2_000)))
+        #expect(stage.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
+        #expect(stage.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
+        let inspected = try ActivityInspection(value: stage.server.command("GET", stage.key.text).first ?? [])
+        #expect(inspected.token == nil && inspected.held?.command == [7])
+        #expect(stage.admit(register("bbbb", at: 4_000)).heldCommand == [7])
+        #expect(stage.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000))
+    }
+
+    @Test func `A push-to-start token that a start tells again does not outlive its 410`() throws {
+        let stage = try ScriptStage(.device("phone"))
+        func address(_ text: String, at: Int64) -> Operation {
+            .address(attributesType: "T", registration: token(text, at: at))
+        }
+        #expect(stage.admit(address("aa", at: 1_000)).registration == token("aa", at: 1_000))
+        #expect(stage.admit(address("aa", at: 2_000)).registration == token("aa", at: 1_000))
+        let dead = TokenRetirement(token: Array("aa".utf8), environment: .production, invalidAtMilliseconds: 1_500)
+        #expect(
+            stage.settle(
+                .settlement(
+                    attributesType: "T",
+                    version: version(100),
+                    outcome: .notShown,
+                    digest: 0,
+                    retirement: dead
+                )
+            )
+        )
+        #expect(stage.verdict(address("aa", at: 3_000)) == .noToken)
+        let again = Operation.register(
+            attributesType: "T",
+            registration: token("aa", at: 3_500),
+            shows: nil,
+            isCarried: true
+        )
+        #expect(stage.verdict(again) == .stale)
+        #expect(stage.admit(address("bb", at: 4_000)).registration == token("bb", at: 4_000))
+        #expect(stage.admit(address("aa", at: 5_000)).registration == token("bb", at: 4_000))
+        let registered = Operation.register(attributesType: "T", registration: token("aa", at: 6_000), shows: nil)
+        #expect(stage.verdict(registered) == .registered)
+        #expect(stage.admit(address("aa", at: 7_000)).registration == token("aa", at: 6_000))
+    }
+}
