@@ -79,7 +79,8 @@ struct SecretTests {
             var command = traffic.update
             command["activity"] = "stranger"
             command["id"] = "unknown-token"
-            command["expiration"] = nil
+            // A token that APNs does not know waits for as long as its pool has not accepted another.
+            command["expiration"] = Int(Date().timeIntervalSince1970) + 10
             command["token"] = Self.token
             command["environment"] = "sandbox"
             command["aps"] = (command["aps"] as? JSONObject ?? [:])
