@@ -31,6 +31,10 @@ struct OffsetCommits {
     private var dueMilliseconds: Int64 = 0
     /// The broker takes no metadata of this length (`offset.metadata.max.bytes`): then offsets are committed alone.
     private(set) var leavesOutMetadata = false
+    /// Why the newest answer refuses offsets for now: a rebalance is in progress. They are sent again.
+    private(set) var refusal: KafkaError?
+    /// The newest answer refuses the metadata; the offsets are taken without it.
+    private var refusesMetadata = false
     /// Where commits are answered.
     let replies: OpaquePointer
     private let intervalMilliseconds: Int64
@@ -87,12 +91,20 @@ struct OffsetCommits {
         return nil
     }
 
+    /// Sent again at once, or after a pause, what the newest answer has refused may be taken.
+    var isWorthAnotherTry: Bool { refusal != nil || refusesMetadata }
+
     /// Takes the answer to a commit. What it refuses is sent again with the next one.
+    /// - Returns: an error that does not pass by itself. A rebalance does (`refusal`).
     mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
+        refusal = nil
+        refusesMetadata = false
         var failure: KafkaError?
         let code = rd_kafka_event_error(answer)
-        if code != RD_KAFKA_RESP_ERR_NO_ERROR, code != RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS {
+        if Self.passes(code) {
+            refusal = KafkaError(code)
+        } else if code != RD_KAFKA_RESP_ERR_NO_ERROR {
             failure = KafkaError(code)
         }
         guard let list = rd_kafka_event_topic_partition_list(answer) else { return failure }
@@ -104,12 +116,21 @@ struct OffsetCommits {
             let partition = TopicPartition(topic: topic, partition: element.partition)
             stored[partition]?.isCommitted = false
             // The next commit has it, or the one that the revocation makes.
-            guard refusal != RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS else { continue }
-            if refusal == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE { leavesOutMetadata = true }
+            if Self.passes(refusal) {
+                self.refusal = KafkaError(refusal, partition: partition)
+                continue
+            }
+            if refusal == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE, !leavesOutMetadata {
+                leavesOutMetadata = true
+                refusesMetadata = true
+            }
             failure = KafkaError(refusal, partition: partition)
         }
         return failure
     }
+
+    /// Between the joining of the members and the leader's assignment a coordinator refuses commits with this error.
+    private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
 }
 
 extension Consumer {
@@ -151,21 +172,27 @@ extension Consumer {
     }
 
     /// `rd_kafka_commit` has no time limit, so this asks through a queue of its own, and waits there.
+    ///
+    /// A refusal that passes is asked for again until the deadline: a coordinator that shares the partitions among its members takes no
+    /// commit before the leader has answered, and a member that leaves meanwhile has no later commit.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
-        for _ in 0..<Self.commitAttempts {
-            let sentWithMetadata = !commits.leavesOutMetadata
+        while true {
             if let error = commits.send(handle, topics: topics) { return error }
             guard commits.isUnderWay else { return failure }
             failure = awaitCommitReplies(until: deadline)
-            // A broker that refuses the metadata takes the offsets without it.
-            guard failure != nil, sentWithMetadata, commits.leavesOutMetadata else { return failure }
+            guard commits.isWorthAnotherTry, !deadline.hasPassed else { return failure ?? commits.refusal }
+            if commits.refusal != nil { pauseBeforeNextCommit(until: deadline) }
         }
-        return failure
     }
 
-    /// With the metadata, and without.
-    private static var commitAttempts: Int { 2 }
+    /// No event tells that the coordinator takes commits again. Answers that come meanwhile end the pause.
+    private func pauseBeforeNextCommit(until deadline: Deadline) {
+        let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
+        if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = take(answer) }
+    }
+
+    private static var commitPauseMilliseconds: Int32 { 50 }
 
     private func takeCommitReplies() -> KafkaError? {
         var failure: KafkaError?

@@ -30,6 +30,26 @@ import Testing
         producer.close()
     }
 
+    /// A coordinator refuses commits while its group's leader shares the partitions. A member that leaves has no later commit.
+    @Test func aCommitThatIsRefusedDuringARebalanceIsMadeAgainBeforeAMemberLeaves() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 10)
+        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await first.run { $0.received.count == 10 })
+        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
+        let rebalanceInProgress: Int32 = 27
+        broker.fail(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
+        #expect(first.close() == .closed)
+
+        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await second.run { $0.received.count == 3 })
+        #expect(second.received.numbers == [7, 8, 9])
+        #expect(second.close() == .closed)
+        producer.close()
+    }
+
     @Test func offsetZeroCanBeStored() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
