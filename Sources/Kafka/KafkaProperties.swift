@@ -17,7 +17,7 @@ public enum KafkaProperties {
     /// The price of a short session: a worker that is cut off or does not run for so long loses its partitions, and what it had not
     /// settled is read again by another. Brokers refuse less than their `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionMilliseconds = 8_000
-    /// How soon the others hear that the group shares anew; several fit a session, so that one that is late costs nothing.
+    /// How soon the members learn of a rebalance. Several heartbeats fit a session, so that a late one costs nothing.
     public static let heartbeatMilliseconds = 1_000
 
     /// Set for every client.

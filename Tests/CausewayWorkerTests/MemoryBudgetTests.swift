@@ -41,7 +41,7 @@ struct MemoryBudgetTests {
         #expect(error?.description.contains("16 lanes") == true)
     }
 
-    @Test("The configuration goes before the control group, and that before the default")
+    @Test("The configuration overrides the control group, and the control group the default")
     func sources() throws {
         var configuration = WorkerConfiguration()
         let without = MemoryShare(

@@ -24,9 +24,9 @@ import Testing
         (.connections, [56, 27930, 38504]),
     ]
 
-    /// Seeds that break a law on main, each with its cause. They fail this suite as soon as they keep the laws.
+    /// Seeds that break a law: gaps that are known and open. They fail this suite as soon as they keep the laws.
     ///
-    /// `pace` 390: a held start is set free by a registration and waits for its device's budget; the registration's partition moves, and
+    /// `pace` 390, by its trace (the cause is not proven): a held start is set free by a registration and waits for its device's budget; the registration's partition moves, and
     /// its next owner finds the registration stale, since a newer token is known. Nothing sets the start free before the next token.
     static let knownGaps: [Swarm.Kind: Set<UInt64>] = [.pace: [390]]
 

@@ -43,7 +43,7 @@ struct ReadinessTests {
                 let page = try Page("/readyz", port: run.stage.httpPort)
                 return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
             }
-            #expect(try run.status(of: "/livez") == 200, "a restart would mend nothing")
+            #expect(try run.status(of: "/livez") == 200, "a restart would not help")
             try run.stage.stopWorker(graceMilliseconds: 90_000)
         }
     }

@@ -1,5 +1,5 @@
-/// Until when a worker that was told to stop does what. All of it ends within the drain time, counted from the signal, whoever does not
-/// answer: what Kubernetes kills could not have left its group.
+/// The deadlines of a worker that was told to stop. All steps end within the drain time, counted from the signal, even if Kafka, Redis or
+/// APNs does not answer: a worker that Kubernetes kills has not left its group.
 struct StopSchedule: Equatable {
     /// The end of the drain time is for leaving the group and closing both clients: a quarter of it, and no more than this.
     static let closingMillisecondsMax: Int64 = 5_000

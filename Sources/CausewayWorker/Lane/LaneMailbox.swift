@@ -43,7 +43,7 @@ struct LaneOrder: BitwiseCopyable {
     var assignment: UInt32 = 0
     /// With `highWatermark`: the offset that the next record of the partition will get.
     var offset: Int64 = -1
-    /// With `assign`: what the group has committed; whoever pops the order takes it.
+    /// With `assign`: what the group has committed; the thread that pops the order takes it.
     var committed: Unmanaged<Handover<CommittedOffset>>?
 }
 
@@ -52,7 +52,7 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// What is to be committed; nil: nothing was received yet. Whoever pops the report takes it.
+    /// What is to be committed; nil: nothing was received yet. The thread that pops the report takes it.
     var progress: Unmanaged<Handover<PartitionProgress>>?
     /// Nothing of the partition is outstanding, and nothing will be begun.
     var isDrained: Bool

@@ -46,7 +46,7 @@ extension LogKindCatalog {
             "offset-gone",
             .critical,
             "a committed offset is gone: the partition stands still",
-            "Records were deleted by retention before they were read, or the topic was made anew. Nothing is passed over in silence.",
+            "Records were deleted by retention before they were read, or the topic was deleted and created again. Nothing is passed over in silence.",
             "Decide where to go on, and set the group's offset with Kafka's own tools while the workers are stopped."
         ),
         line(
@@ -80,7 +80,7 @@ extension LogKindCatalog {
             "kafka-fatal",
             .critical,
             "the Kafka client cannot go on",
-            "The worker ends and is started anew; nothing is lost.",
+            "The worker ends and is restarted; nothing is lost.",
             "Read `error`. A fenced instance: two workers have the same group.instance.id."
         ),
         line(
