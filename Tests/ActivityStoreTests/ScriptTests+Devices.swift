@@ -34,6 +34,26 @@ extension ScriptTests {
         #expect(stage.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
+    /// The registration that set a start free may be read again by another worker, after a newer token has come and is settled.
+    @Test func `A stale registration brings what is held for the token that is known`() throws {
+        let stage = try ScriptStage(.device("phone"))
+        let type = "GameAttributes"
+        func register(_ text: String, at milliseconds: Int64) -> OwnedReply {
+            stage.admit(.register(attributesType: type, registration: token(text, at: milliseconds), shows: nil))
+        }
+        #expect(stage.verdict(.hold(attributesType: type, version: version(100), command: [1])) == .held)
+        #expect(register("aa", at: 200).heldCommand == [1])
+        #expect(register("bb", at: 300).heldCommand == [1])
+        #expect(register("aa", at: 200).heldCommand == [1])
+        #expect(stage.admit(.address(attributesType: type, registration: nil)).registration == token("bb", at: 300))
+        stage.settle(Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0))
+        #expect(register("aa", at: 200).verdict == .stale)
+        // Switched off: there is no token that the start could go to.
+        #expect(stage.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
+        #expect(stage.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
+        #expect(register("bb", at: 300).verdict == .stale)
+    }
+
     @Test func `Starts of several activities are held, and come back one after the other, oldest first`() throws {
         let stage = try ScriptStage(.device("phone"))
         let type = "GameAttributes"

@@ -60,10 +60,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
                 return (StoreReply(.stale), .unchanged)
             }
         }
-        guard takes(type, registration) else { return (StoreReply(.stale), .unchanged) }
+        let isTaken = takes(type, registration)
+        // The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
+        guard isTaken || slots[type]?.token != nil else { return (StoreReply(.stale), .unchanged) }
+        let held = next(slots[type]?.held ?? [], after: after)
+        guard isTaken || held != nil else { return (StoreReply(.stale), .unchanged) }
         var reply = StoreReply<[UInt8]>(.registered)
-        reply.heldCommand = next(slots[type]?.held ?? [], after: after)?.command
-        return (reply, .renewed)
+        reply.heldCommand = held?.command
+        return (reply, isTaken ? .renewed : .unchanged)
     }
 
     /// After a start that is over, too: then it is the first that is not older.

@@ -721,7 +721,8 @@ if operation == 'r' then
       return 'stale'
     end
   end
-  if sub(registration, 1, 13) < sub(t or '', 1, 13) then return 'stale' end
+  local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
+  if isStale and #t == 13 then return 'stale' end
   -- What comes after a start that is over, too: then it is the first that is not older.
   local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not given do
@@ -738,6 +739,8 @@ if operation == 'r' then
     end
   end
   if not isAfter then given = later end
+  -- The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
+  if isStale then return given and 'registered' .. given or 'stale' end
   write({'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
   return 'registered' .. (given or '')
 end
