@@ -39,7 +39,8 @@ public enum KafkaProperties {
         common + [
             // `Consumer` commits by itself, so that metadata goes along.
             ("enable.auto.commit", "false"),
-            ("auto.commit.interval.ms", "1000"),
+            // What a killed worker had settled since its last commit is read again, and its results are written twice.
+            ("auto.commit.interval.ms", "250"),
             // Offsets are stored when a command is settled, not when its record is handed out.
             ("enable.auto.offset.store", "false"),
             // Each worker has the same numbers of all topics. `cooperative-sticky` counts the partitions of all of them together, and may
