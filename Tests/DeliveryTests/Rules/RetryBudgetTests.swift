@@ -146,8 +146,28 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
         permission.answered(.accepted)
         #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+        for _ in 0..<10 { permission.answered(.retryLater) }
+        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "half of the last twenty were accepted")
         permission.answered(.retryLater)
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+    }
+
+    /// A server of APNs that is about to go refuses streams: what it did not process goes again at once, with the budget used up as well.
+    @Test func aThirdOfTheStreamsIsRefusedAndNobodyWaitsForTheBudget() {
+        let core = CoreHarness {
+            $0.recordsMax = 16_384
+            $0.ledgerWindowOffsets = 16_384
+        }
+        var pool = OutagePool()
+        let activities = 3_000
+        for second in 0..<60 {
+            for number in 0..<50 { core.receive(.update(Int64(second), of: "x\(second * 50 + number)")) }
+            pool.pass(1_000, with: core, answers: .accepted, refusingEachOf: 3)
+        }
+        pool.pass(5_000, with: core, answers: .accepted)
+        #expect(core.counters[.accepted] == UInt64(activities))
+        #expect(pool.requests > activities * 4 / 3)
+        #expect(pool.requests < activities * 2)
     }
 
     /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it takes everything again, and
@@ -186,7 +206,13 @@ private struct OutagePool {
         permission.permitsRetry(isWithinBudget: hundredths >= 100, now: now)
     }
 
-    mutating func pass(_ milliseconds: Int64, with core: CoreHarness, answers disposition: PushResult.Disposition) {
+    /// - Parameter refusingEachOf: each request of so many is refused before it is processed.
+    mutating func pass(
+        _ milliseconds: Int64,
+        with core: CoreHarness,
+        answers: PushResult.Disposition,
+        refusingEachOf refused: Int = .max
+    ) {
         for _ in 0..<(milliseconds / 100) {
             core.elapse(100)
             while core.hasCall { core.reply(.send) }
@@ -196,6 +222,7 @@ private struct OutagePool {
                 if !isRetry { firstAttempts += 1 }
                 hundredths = isRetry ? max(0, hundredths - 100) : min(hundredths + 10, Self.savedMax * 100)
                 permission.sent(now: core.now)
+                let disposition = requests % refused == 0 ? PushResult.Disposition.retryNow : answers
                 permission.answered(disposition)
                 core.answer(record, disposition, retryPermitted: permitsRetry(core.now))
             }
