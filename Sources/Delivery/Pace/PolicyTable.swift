@@ -13,11 +13,6 @@ struct PolicyTable: Sendable {
         var endSeconds: Int64
     }
 
-    /// The system updates no activity that is older (Apple, "ActivityKit"). An update is not stored for longer, whatever its stale date.
-    static let updateSecondsMost: Int64 = 8 * 3_600
-    /// The Lock Screen shows no activity for longer, ended or not (Apple, "ActivityKit").
-    static let endSecondsMost: Int64 = 12 * 3_600
-
     private let names: [[UInt8]]
     private let numbers: [Numbers]
 

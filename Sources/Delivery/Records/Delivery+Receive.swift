@@ -224,8 +224,11 @@ extension Delivery {
 
     /// A start is good for as long as its policy says, or less.
     private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
-        let seconds = command.version.timestamp + policies[slot.pointee.policy].startSeconds
-        return command.expiration < 0 ? seconds : min(command.expiration, seconds)
+        AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policies[slot.pointee.policy].startSeconds
+        )
     }
 
     /// Design §4: a command that names no priority gets 5 for an update without an alert, else 10.

@@ -108,7 +108,9 @@ struct RecordSlot: BitwiseCopyable {
 
     @inline(__always) var isStart: Bool { event == .start }
 
-    @inline(__always) func isExpired(now: Moment) -> Bool { expiration >= 0 && expiration < now.wallSeconds }
+    @inline(__always) func isExpired(now: Moment) -> Bool {
+        AgeRules.isExpired(expiration, now: now.wallSeconds)
+    }
 
     /// Of its own, or carried; then it may still have to be put into the body.
     @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }

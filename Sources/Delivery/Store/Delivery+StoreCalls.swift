@@ -100,7 +100,6 @@ extension Delivery {
         now: Moment
     ) -> StateAdmission<UnsafeRawBufferPointer> {
         let isEnd = slot.pointee.event == .end
-        let ageSeconds = now.wallSeconds - slot.pointee.version.timestamp
         return StateAdmission(
             isEnd: isEnd,
             version: slot.pointee.version,
@@ -110,7 +109,7 @@ extension Delivery {
             mayUseReserve: slot.pointee.hasAlert || isEnd,
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlert,
-            isOld: ageSeconds > (isEnd ? PolicyTable.endSecondsMost : PolicyTable.updateSecondsMost),
+            isOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
             registration: slot.pointee.suppliedRegistration
         )
     }

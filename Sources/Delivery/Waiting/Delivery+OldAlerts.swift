@@ -25,7 +25,11 @@ extension Delivery {
 
     /// Whether an alert is too old to go with a record, by the record's policy.
     func isAlertOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
-        now.wallSeconds - alert.timestamp > policies[records[record].policy].alertSeconds
+        AgeRules.isAlertOld(
+            timestamp: alert.timestamp,
+            alertSeconds: policies[records[record].policy].alertSeconds,
+            now: now.wallSeconds
+        )
     }
 }
 
