@@ -2,7 +2,7 @@ import LiveActivity
 
 /// What a reply belongs to, as far as it has to be known to read the reply.
 enum CallKind: UInt8, BitwiseCopyable {
-    case update, end, start, hold, register, unregister, address, settle
+    case update, end, start, hold, register, unregister, address, reopen, settle
 
     /// An update or an end, which may be granted by the activity's value alone.
     var isCommand: Bool { self == .update || self == .end }
@@ -41,6 +41,7 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofRegister = VerdictSet(.registered, .stale)
     private static let ofUnregister = VerdictSet(.unregistered, .stale)
     private static let ofAddress = VerdictSet(.address, .noToken, .wait)
+    private static let ofReopen = VerdictSet(.retry, .duplicate, .superseded)
     private static let none = VerdictSet()
 
     /// What the script can answer to a call of this kind: anything else shows that replies and calls are out of step.
@@ -53,6 +54,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         case .register: Self.ofRegister
         case .unregister: Self.ofUnregister
         case .address: Self.ofAddress
+        case .reopen: Self.ofReopen
         case .settle: Self.none
         }
     }

@@ -25,7 +25,7 @@ extension StoreSession {
         case .retire(let version, let retirement):
             batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
-        case .admitStart, .hold, .register, .unregister:
+        case .admitStart, .hold, .register, .unregister, .reopen:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
@@ -90,6 +90,12 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: "x"))
                 if call.subject.kind == .device { $0.argument(letter: UInt8(ascii: "*")) } else { $0.emptyArgument() }
                 $0.argument(milliseconds: atMilliseconds)
+            }
+        case .reopen(let version):
+            write(.reopen, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
+                $0.argument(letter: UInt8(ascii: "o"))
+                $0.emptyArgument()
+                $0.argument(version)
             }
         default:
             preconditionFailure("an operation of another kind")
@@ -186,7 +192,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
-        case .admitStart(let version, _), .limit(let version, _):
+        case .admitStart(let version, _), .limit(let version, _), .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)

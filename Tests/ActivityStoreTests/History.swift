@@ -134,7 +134,7 @@ struct History {
     // MARK: - Operations
 
     private mutating func onActivity() -> Operation {
-        switch below(24) {
+        switch below(25) {
         case 0..<9: return .admit(command())
         case 9: return .admitStart(version: version(), claim: UInt64(below(2)) &* 0x9E37_79B9_7F4A_7C15)
         case 10..<14:
@@ -148,6 +148,7 @@ struct History {
                 isCarried: below(3) == 0
             )
         case 17: return .unregister(atMilliseconds: time())
+        case 18: return .reopen(version: below(3) == 0 ? version() : lastVersion)
         default: return settlement()
         }
     }

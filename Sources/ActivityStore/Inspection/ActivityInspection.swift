@@ -36,6 +36,12 @@ public struct ActivityInspection: Sendable, Equatable {
         public var carriesAlert: Bool
     }
 
+    /// The newest start that was given to a worker to be sent.
+    public struct Start: Sendable, Equatable {
+        public var version: Version
+        public var isSettled: Bool
+    }
+
     public private(set) var token: InspectedToken?
     /// When ``token`` was registered; without one, when the last was unregistered or retired; nil: there was none.
     public private(set) var registeredAtMilliseconds: Int64?
@@ -46,6 +52,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Of what is shown, 48 bits; nil while that is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
+    public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var answeredAlert: Version?
     /// The last second of the eight hours after its birth: then only its end is sent.
@@ -115,8 +122,13 @@ public struct ActivityInspection: Sendable, Equatable {
             limitedAtMilliseconds = try record.recordMilliseconds()
         }
         if kind & StoredRecord.Flag.started != 0 {
-            let claimBytes = kind & StoredRecord.Flag.claimed == 0 ? 0 : 14
-            _ = try record.part("start", count: StoredVersion.bytes + claimBytes)
+            record = record.named("start")
+            let timestamp = try record.recordSeconds()
+            let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+            // Without a claim it was accepted.
+            let isClaimed = kind & StoredRecord.Flag.claimed != 0
+            let letter = isClaimed ? try record.part("start", count: 14).rest.first : nil
+            start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
         }
     }
 

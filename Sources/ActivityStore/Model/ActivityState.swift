@@ -239,6 +239,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.unregistered), .renewed)
     }
 
+    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        if standing == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
+        guard standing == .notShown else { return (StoreReply(.retry), .unchanged) }
+        standing = .waits
+        return (StoreReply(.retry), .renewed)
+    }
+
     /// A change of what is kept beside the record renews the lifetime.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         switch operation {

@@ -33,6 +33,7 @@ extension StoreCall.Operation {
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
         case .limit(let version, let pace): .limit(version: version, pace: pace)
+        case .reopen(let version): .reopen(version: version)
         case .address(let type, let startBudget, let registration):
             .address(
                 attributesType: transform(type),

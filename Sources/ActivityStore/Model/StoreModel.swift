@@ -61,6 +61,7 @@ public struct StoreModel: Sendable {
                 now: now
             )
         case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
+        case .reopen(let version): (reply, lifetime) = activity.reopen(version)
         case .settle, .limit, .retire:
             // A settlement never makes an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
@@ -92,7 +93,7 @@ public struct StoreModel: Sendable {
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit:
+        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen:
             preconditionFailure("an operation on an activity")
         }
         if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }

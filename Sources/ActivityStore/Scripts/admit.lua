@@ -56,7 +56,7 @@
 -- i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command carries an alert
 -- x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
 -- s SETTLED             settled
--- f NOT_SHOWN           settled without having been shown: an end in this state may be followed by a newer end
+-- f NOT_SHOWN           settled without having been shown: an end in this state may be followed by a newer end; to `w` by `reopen`
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
@@ -681,6 +681,15 @@ if operation == 's' or ARGV[2] == '' then
     form, token, registeredAt = 0, '', at
     store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
     return 'unregistered'
+  end
+
+  if operation == 'o' then
+    if state == @NO_VERSION@ or newest ~= ARGV[3] then return 'superseded' end
+    if state == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
+    if state == @NOT_SHOWN@ then
+      store(sub(value, @DIGEST@, @STATE@ - 1) .. char(@WAITING@ + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    end
+    return 'retry'
   end
 
   return redis.error_reply('ERR unknown operation')

@@ -52,6 +52,9 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs limits the activity's token (429), so that the spacing grows: `settled`.
         case limit(version: Version, pace: Policy.Pace)
+        /// Lets the newest update or end be admitted again though it was settled, since it was never shown: `retry`, `duplicate` if it was
+        /// shown or is a start, or `superseded`. For a replay, which brings the command once more by intent; a worker never does.
+        case reopen(version: Version)
 
         // On a device.
 

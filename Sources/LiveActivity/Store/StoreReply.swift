@@ -10,7 +10,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held now, or was held already.
     case held
-    /// A token has registered meanwhile: admit the command again instead of holding it.
+    /// A token has registered meanwhile: admit the command again instead of holding it. Or the version was reopened.
     case retry
     /// This version has been settled.
     case duplicate

@@ -385,7 +385,7 @@ extension StoreCall {
     fileprivate var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .limit, .refundStart, .retire: true
-        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .unregister: false
+        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister: false
         }
     }
 }

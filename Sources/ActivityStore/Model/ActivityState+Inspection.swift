@@ -1,0 +1,71 @@
+import LiveActivity
+
+/// An activity as it was read out of Redis, to be asked what the scripts would answer: nothing is written for that, and the rules are the
+/// model's, which a differential test holds against the scripts.
+///
+/// A dead token's fingerprint names no token: of a command that brings the last dead token the answer may be `send` where the scripts hold it.
+extension ActivityState {
+    package init(_ inspection: ActivityInspection) {
+        self.init()
+        version = inspection.newest?.version
+        standing = inspection.newest.map { Standing($0.state) } ?? .waits
+        ended = inspection.newest?.isEnd ?? false
+        lastTimestamp = inspection.sent?.timestamp ?? 0
+        lastSendMilliseconds = inspection.sent?.atMilliseconds ?? 0
+        digest = inspection.shownDigest
+        registeredAtMilliseconds = inspection.registeredAtMilliseconds
+        token = inspection.token.map {
+            TokenRegistration(
+                token: $0.token,
+                environment: $0.environment,
+                registeredAtMilliseconds: inspection.registeredAtMilliseconds ?? 0
+            )
+        }
+        held = inspection.held.map {
+            // An older command that is kept for its alert is of no interest but for that.
+            let isEnd = ended && $0.version == version
+            return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
+        }
+        answeredAlert = inspection.answeredAlert
+        start = inspection.start.map {
+            Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
+        }
+        pace = inspection.updatesUntilMilliseconds.map {
+            ActivityPace(bornAtMilliseconds: ($0 / 1_000 - StoreLimits.updatesSeconds) * 1_000)
+        }
+    }
+
+    /// What the scripts would answer to an update or an end at this time. How long it waits for its pace is not told: it would be sent.
+    package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
+        var state = self
+        // Neither the spacing nor a clock that was set back matters to whether it is sent.
+        state.lastSendMilliseconds = 0
+        return state.command(admission, now: nowMilliseconds).0.verdict
+    }
+
+    /// What they would answer to a start that no worker has asked about.
+    package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
+        var state = self
+        return state.start(version, claim: 0, now: nowMilliseconds).0.verdict
+    }
+
+    /// The activity after a call of ``StoreCall/Operation/reopen(version:)``.
+    package func reopened(_ version: Version) -> ActivityState {
+        var state = self
+        _ = state.reopen(version)
+        return state
+    }
+}
+
+extension ActivityState.Standing {
+    fileprivate init(_ state: ActivityInspection.State) {
+        switch state {
+        case .waiting: self = .waits
+        case .sending: self = .assigned
+        case .startSending: self = .startAssigned
+        case .held: self = .held
+        case .settled: self = .settled
+        case .notShown: self = .notShown
+        }
+    }
+}
