@@ -108,6 +108,27 @@ public final class PartitionReader {
         return watermarks
     }
 
+    /// The offset of the first record of this time or later; nil: the broker knows of none.
+    ///
+    /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
+    public func offset(
+        of partition: Int32,
+        atOrAfter milliseconds: Int64,
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> Int64? {
+        precondition(isOpen && milliseconds >= 0)
+        guard let list = rd_kafka_topic_partition_list_new(1) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "no memory for a list of partitions")
+        }
+        defer { rd_kafka_topic_partition_list_destroy(list) }
+        rd_kafka_topic_partition_list_add(list, topicName, partition).pointee.offset = milliseconds
+        let code = rd_kafka_offsets_for_times(handle, list, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(code) }
+        let found = list.pointee.elems.pointee
+        guard found.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(found.err) }
+        return found.offset >= 0 ? found.offset : nil
+    }
+
     /// Passes on the records of `offsets`, in order.
     ///
     /// - Returns: false if the time was over before the range was.
@@ -117,16 +138,28 @@ public final class PartitionReader {
         timeoutMilliseconds: Int64,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) -> Bool {
-        precondition(isOpen && offsets.lowerBound >= 0)
-        if offsets.isEmpty { return true }
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
+        return try read(partition, offsets: offsets, until: { deadline.hasPassed }, body) == nil
+    }
+
+    /// Passes on the records of `offsets`, in order, until it is told to stop; that is asked before each record and while none comes.
+    ///
+    /// - Returns: nil if the range was read to its end, else where to go on.
+    public func read(
+        _ partition: Int32,
+        offsets: Range<Int64>,
+        until isOver: () -> Bool,
+        _ body: (borrowing Message) -> Void
+    ) throws(KafkaError) -> Int64? {
+        precondition(isOpen && offsets.lowerBound >= 0)
+        if offsets.isEmpty { return nil }
         guard rd_kafka_consume_start(topic, partition, offsets.lowerBound) == 0 else {
             throw failure(rd_kafka_last_error())
         }
         defer { rd_kafka_consume_stop(topic, partition) }
-        while !deadline.hasPassed {
-            let wait = deadline.wait(atMostMilliseconds: Self.waitMilliseconds)
-            guard let pointer = rd_kafka_consume(topic, partition, wait) else {
+        var next = offsets.lowerBound
+        while !isOver() {
+            guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
                 // Log lines and errors of the client as a whole, which nobody hears here.
                 rd_kafka_poll(handle, 0)
                 continue
@@ -134,17 +167,18 @@ public final class PartitionReader {
             let message = Message(taking: pointer)
             switch pointer.pointee.err {
             case RD_KAFKA_RESP_ERR_NO_ERROR:
-                guard message.offset < offsets.upperBound else { return true }
+                guard message.offset < offsets.upperBound else { return nil }
                 body(message)
-                if message.offset == offsets.upperBound - 1 { return true }
+                next = message.offset + 1
+                if next == offsets.upperBound { return nil }
             case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-                return true
+                return nil
             case let code:
                 let error = KafkaError(code, "\(String(cString: topicName)) [\(partition)]: \(message.errorText)")
                 guard error.isRetriable else { throw error }
             }
         }
-        return false
+        return next
     }
 
     /// Frees the client. Afterwards no other call is allowed.

@@ -129,16 +129,19 @@ public final class Producer: @unchecked Sendable {
     }
 
     /// The same with headers, which librdkafka allocates.
+    ///
+    /// - Parameter timestampMilliseconds: the record's time; 0: now.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
         key: UnsafeRawBufferPointer?,
         value: UnsafeRawBufferPointer?,
         headers: consuming ProducedHeaders,
+        timestampMilliseconds: Int64 = 0,
         opaque: UInt64
     ) -> ProduceOutcome {
         let (topic, list) = (topic.handle, headers.list)
-        let error = withUnsafeTemporaryAllocation(of: rd_kafka_vu_t.self, capacity: 7) { arguments in
+        let error = withUnsafeTemporaryAllocation(of: rd_kafka_vu_t.self, capacity: 8) { arguments in
             arguments.initialize(repeating: rd_kafka_vu_t())
             arguments[0].vtype = RD_KAFKA_VTYPE_RKT
             arguments[0].u.rkt = topic
@@ -156,6 +159,8 @@ public final class Producer: @unchecked Sendable {
             arguments[5].u.headers = list
             arguments[6].vtype = RD_KAFKA_VTYPE_OPAQUE
             arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+            arguments[7].vtype = RD_KAFKA_VTYPE_TIMESTAMP
+            arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
         // The list is taken over only by a record that was.

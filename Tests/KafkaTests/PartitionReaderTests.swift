@@ -60,6 +60,23 @@ struct PartitionReaderTests {
         }
     }
 
+    @Test("Reading stops when it is told to, and says where it goes on")
+    func stops() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("t", partitions: 1)
+        try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
+        let reader = try reader(broker)
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        var seen: [Int64] = []
+        #expect(try reader.read(0, offsets: 2..<8, until: { seen.count == 3 }, { seen.append($0.offset) }) == 5)
+        #expect(seen == [2, 3, 4])
+        #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seen.append($0.offset) }) == nil)
+        #expect(seen == Array(2..<8))
+        #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
+        // The embedded broker knows no times.
+        #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
+    }
+
     @Test("A key is looked for where the producer put it", arguments: [1, 4, 7])
     func partitions(count: Int) throws {
         let broker = try EmbeddedBroker()

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayCommandLine
 import Delivery
 import Foundation
 import LiveActivity

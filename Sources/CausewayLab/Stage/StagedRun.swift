@@ -1,4 +1,5 @@
 import ArgumentParser
+import CausewayCommandLine
 import Foundation
 
 /// What a run measured, and whether the run did all that it should.

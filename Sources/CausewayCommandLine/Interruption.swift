@@ -1,12 +1,12 @@
 import Glibc
 import Synchronization
 
-/// Ctrl-C and SIGTERM, noticed where it suits, so that the children are ended and the work directory is removed.
-struct Interruption {
+/// Ctrl-C and SIGTERM, noticed where it suits, so that what was begun is ended in order: children, directories, records on their way.
+package struct Interruption {
     /// Written by the handler: an atomic store is all that a signal handler may do.
     private static let received = Atomic<Int32>(0)
 
-    init() {
+    package init() {
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { Interruption.received.store($0, ordering: .relaxed) }
         sigaction(SIGINT, &action, nil)
@@ -16,7 +16,7 @@ struct Interruption {
     }
 
     /// The signal that has come, if one has.
-    var pending: Int32? {
+    package var pending: Int32? {
         let number = Self.received.load(ordering: .relaxed)
         return number > 0 ? number : nil
     }
