@@ -20,7 +20,7 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in ["worker", "send", "check", "inspect", "results", "health", "topics", "plan"] {
+        for command in ["worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay"] {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("metrics-page"))
@@ -32,7 +32,8 @@ struct HelpTests {
 
     @Test(
         "Every command explains itself with an example",
-        arguments: ["worker", "send", "check", "inspect", "results", "topics"].map { (ProgramRun.Program.causeway, $0) }
+        arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay"]
+            .map { (ProgramRun.Program.causeway, $0) }
             + labCommands.map { (.lab, $0) }
     )
     func commands(program: ProgramRun.Program, name: String) throws {
@@ -59,6 +60,12 @@ struct HelpTests {
             ["check", "--commands", "-", "--registrations", "-"],
             ["topics", "--create"], ["topics", "--partitions", "0"], ["topics", "--replication-factor", "1"],
             ["inspect", "--results", "101", "x"], ["inspect", "x", "--device", "y"], ["inspect", ""],
+            ["replay", "report"], ["replay", "report", "--from", "soon"],
+            ["replay", "report", "--from", "1h", "--memory", "0"],
+            ["replay", "report", "--from", "1h", "--offsets", "0:1-2"], ["replay", "report", "--offsets", "0:2-1"],
+            ["replay", "report", "--from", "1h", "--execute"], ["replay", "send", "--from", "1h", "--rate", "0"],
+            ["replay", "send", "--execute"],
+            ["replay", "backwards"],
         ]
     )
     func usage(arguments: [String]) throws {

@@ -43,12 +43,12 @@ struct RecordCheck {
                     let command = try Command.decode(bytes)
                     try command.checkTimestamp(now: Clock.wallMilliseconds / 1_000)
                     app = command.app
-                    if !command.policy.isAbsent { policy = Self.text(command.policy, in: bytes) }
+                    if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
                 case .registration:
                     app = try Registration.decode(bytes).app
                 }
                 guard let names else { return nil }
-                let name = Self.text(app, in: bytes)
+                let name = app.text(in: bytes)
                 if !names.apps.contains(name) {
                     return (record.line, "app: \(name) is not in the configuration")
                 }
@@ -60,13 +60,6 @@ struct RecordCheck {
                 let before = bytes.prefix(min(max(0, error.offset), bytes.count))
                 return (record.line + before.count { $0 == UInt8(ascii: "\n") }, error.message(in: bytes))
             }
-        }
-    }
-
-    private static func text(_ range: TextRange, in record: UnsafeRawBufferPointer) -> String {
-        withUnsafeTemporaryAllocation(byteCount: Int(range.range.count), alignment: 1) { target in
-            let count = unescape(range, from: record, into: target)
-            return String(decoding: target[..<count], as: UTF8.self)
         }
     }
 }

@@ -1,0 +1,99 @@
+import ActivityStore
+import CausewayCommandLine
+import LiveActivity
+import Redis
+
+/// What one activity's newest command, or the start beside it, comes to.
+struct ReplayDecision {
+    var app: Int
+    /// Its key in Redis.
+    var activity: [UInt8]
+    var candidate: ReplayCandidate
+    var verdict: ReplayVerdict
+}
+
+/// Asks Redis about the activities of a table, some at a time, and has the judge decide on each.
+struct ReplayDecisions {
+    /// Activities that are asked about at a time.
+    static let batch = 512
+
+    let scope: ReplayScope
+    let queries: RedisQueries
+    var takesStarts: Bool
+
+    /// Hands on the decisions in the order in which the commands stand in the topic by time, a start before the state of its activity.
+    ///
+    /// - Parameter body: says whether to go on.
+    func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws {
+        let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
+        for start in stride(from: 0, to: order.count, by: Self.batch) {
+            let batch = order[start..<min(start + Self.batch, order.count)]
+            let values = try queries.values(batch.map(\.key))
+            let redisMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
+            let judge = ReplayJudge(
+                nowMilliseconds: Clock.wallMilliseconds,
+                redisMilliseconds: redisMilliseconds,
+                takesStarts: takesStarts
+            )
+            for (element, value) in zip(batch, values) {
+                for decision in try decisions(on: element.value, of: element.key, value, judge) {
+                    guard try body(decision) else { return }
+                }
+            }
+        }
+    }
+
+    private static func place(_ entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {
+        let first = entry.start ?? entry.state
+        return (first?.timestampMilliseconds ?? 0, first?.partition ?? 0, first?.offset ?? 0)
+    }
+
+    private func decisions(
+        on entry: ReplayTable.Entry,
+        of activity: [UInt8],
+        _ value: [UInt8],
+        _ judge: ReplayJudge
+    ) throws -> [ReplayDecision] {
+        let known = ActivityState(try ActivityInspection(value: value))
+        var decisions: [ReplayDecision] = []
+        func decide(_ candidate: ReplayCandidate, _ verdict: ReplayVerdict) {
+            decisions.append(
+                ReplayDecision(app: entry.app, activity: activity, candidate: candidate, verdict: verdict)
+            )
+        }
+        for candidate in [entry.start, entry.state].compactMap(\.self) {
+            if candidate.isUnread {
+                decide(candidate, ReplayVerdict(reason: .unread))
+                continue
+            }
+            let followsStart = decisions.last?.verdict.reason.isSent ?? false
+            let verdict = try candidate.value.withUnsafeBytes { record -> ReplayVerdict in
+                guard let command = try? Command.decode(record),
+                    let policy = scope.policy(of: command, app: entry.app, in: record)
+                else { return ReplayVerdict(reason: .tableFull) }
+                guard command.event == .start else {
+                    return judge.verdict(
+                        on: command,
+                        of: record,
+                        recordMilliseconds: candidate.timestampMilliseconds,
+                        policy: policy,
+                        activity: known,
+                        followsStart: followsStart
+                    )
+                }
+                let hasToken = try takesStarts && hasStartToken(command, of: record, app: entry.app)
+                let reason = judge.verdict(onStart: command, policy: policy, activity: known, hasToken: hasToken)
+                return ReplayVerdict(reason: reason)
+            }
+            decide(candidate, verdict)
+        }
+        return decisions
+    }
+
+    private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, app: Int) throws -> Bool {
+        if !command.token.isAbsent { return true }
+        let fields = try queries.hash(scope.apps[app].deviceKey(command.device.text(in: record)))
+        let type = command.attributesType.text(in: record)
+        return try DeviceInspection(fields: fields).slots.contains { $0.attributesType == type && $0.token != nil }
+    }
+}

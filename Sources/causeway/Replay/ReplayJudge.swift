@@ -1,0 +1,143 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+
+/// Says what a worker would make of a command if it read it now. Decides only: what Redis holds is handed to it, ages are the core's rules
+/// (``AgeRules``), and what Redis would answer is said by the scripts' model.
+struct ReplayJudge {
+    /// By this machine's clock, which the ages of commands go by.
+    var nowMilliseconds: Int64
+    /// By Redis' clock, which the life of an activity goes by.
+    var redisMilliseconds: Int64
+    /// Starts may be sent.
+    var takesStarts: Bool
+
+    private var nowSeconds: Int64 { nowMilliseconds / 1_000 }
+
+    /// Of an update or an end.
+    ///
+    /// - Parameters:
+    ///   - command: decoded from `record`, whose time in the topic is `recordMilliseconds`.
+    ///   - followsStart: a start of its activity goes before it.
+    func verdict(
+        on command: Command,
+        of record: UnsafeRawBufferPointer,
+        recordMilliseconds: Int64,
+        policy: Policy,
+        activity: ActivityState,
+        followsStart: Bool = false
+    ) -> ReplayVerdict {
+        if AgeRules.isExpired(command.expiration, now: nowSeconds) { return ReplayVerdict(reason: .expired) }
+        let dropsAlert = dropsAlert(of: command, policy)
+        let admission = Self.admission(
+            of: command,
+            record,
+            recordMilliseconds: recordMilliseconds,
+            pace: policy.pace,
+            dropsAlert: dropsAlert,
+            nowSeconds: nowSeconds
+        )
+        var (known, sent) = (activity, ReplayReason.send)
+        if activity.version == command.version, activity.ended == admission.isEnd {
+            switch activity.standing {
+            case .notShown where activity.start?.version != command.version:
+                (known, sent) = (activity.reopened(command.version), .sendAgain)
+            case .waits, .assigned, .startAssigned: return ReplayVerdict(reason: .underWay)
+            case .held where activity.token == nil && admission.registration == nil: return ReplayVerdict(reason: .held)
+            case .held, .settled, .notShown: break
+            }
+        }
+        let answer = known.verdict(on: admission, nowMilliseconds: redisMilliseconds)
+        var reason = Self.reason(of: answer, sent: sent, hasToken: known.token != nil)
+        if reason == .tokenUnknown, followsStart { reason = .send }
+        return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
+    }
+
+    /// Of a start.
+    ///
+    /// - Parameter hasToken: a push-to-start token of its device is known, or comes with it.
+    func verdict(
+        onStart command: Command,
+        policy: Policy,
+        activity: ActivityState,
+        hasToken: Bool
+    ) -> ReplayReason {
+        guard takesStarts else { return .startLeftOut }
+        let expiration = AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policy.expiration.startSeconds
+        )
+        if AgeRules.isExpired(expiration, now: nowSeconds) { return .startTooOld }
+        switch activity.verdict(onStart: command.version, nowMilliseconds: redisMilliseconds) {
+        case .send: return hasToken ? .send : .tokenUnknown
+        case .superseded: return .superseded
+        default: return .duplicate
+        }
+    }
+
+    private func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
+        command.hasAlert
+            && AgeRules.isAlertOld(
+                timestamp: command.version.timestamp,
+                alertSeconds: policy.expiration.alertSeconds,
+                now: nowSeconds
+            )
+    }
+
+    /// What a worker would ask Redis.
+    static func admission(
+        of command: Command,
+        _ record: UnsafeRawBufferPointer,
+        recordMilliseconds: Int64,
+        pace: Policy.Pace,
+        dropsAlert: Bool,
+        nowSeconds: Int64
+    ) -> StateAdmission<[UInt8]> {
+        let isEnd = command.event == .end
+        return StateAdmission(
+            isEnd: isEnd,
+            version: command.version,
+            digest: digest(of: command, record, dropsAlert: dropsAlert),
+            pace: pace,
+            asksForHighPriority: false,
+            mayUseReserve: false,
+            carriesAlert: command.hasAlert && !dropsAlert,
+            isOld: AgeRules.isOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
+            registration: command.environment.map {
+                TokenRegistration(
+                    token: command.token.bytes(in: record),
+                    environment: $0,
+                    registeredAtMilliseconds: max(0, recordMilliseconds)
+                )
+            }
+        )
+    }
+
+    /// Of what the activity would show.
+    private static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
+            let layout = Body.write(command, from: record, into: memory)
+            let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
+            guard dropsAlert else { return Body.digest(body, layout) }
+            let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
+            let rest = Body.writeWithoutAlert(body, layout, into: room)
+            return Body.digest(UnsafeRawBufferPointer(room), rest)
+        }
+    }
+
+    private static func reason(of verdict: StoreVerdict, sent: ReplayReason, hasToken: Bool) -> ReplayReason {
+        switch verdict {
+        case .send, .wait: sent
+        // The alert that Redis keeps of an older command rides on.
+        case .alertHeld: hasToken ? sent : .tokenUnknown
+        case .noToken, .held: .tokenUnknown
+        case .duplicate: .duplicate
+        case .unchanged: .unchanged
+        case .ended: .ended
+        case .tooOld: .activityOver
+        case .expired: .activityUnknown
+        default: .superseded
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+
+/// What every replay is told.
+struct ReplayOptions: ParsableArguments {
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+    )
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The first record's time, as 2026-07-19T15:00:00Z, or how long ago, as 2h.",
+            valueName: "time"
+        )
+    )
+    var from: String?
+
+    @Option(help: ArgumentHelp("The time before which the records end; left out, now.", valueName: "time"))
+    var to: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Records of one partition instead, first and last: 0:1200-1800, or 0:1200- to its end. Repeatable.",
+            valueName: "partition:from-to"
+        )
+    )
+    var offsets: [String] = []
+
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic; left out, the one for commands.", valueName: "name"))
+    var topic: String?
+
+    @Option(help: ArgumentHelp("This app only.", valueName: "bundle id"))
+    var app: String?
+
+    @Option(help: ArgumentHelp("This activity only.", valueName: "id"))
+    var activity: String?
+
+    @Option(help: ArgumentHelp("What the newest commands of the range may take, 1 to 65536.", valueName: "mebibytes"))
+    var memory = 512
+
+    @Flag(help: "Print a line for the newest command of each activity.")
+    var verbose = false
+
+    @Flag(help: "Print lines of JSON, for machines.")
+    var json = false
+
+    func validate() throws {
+        guard (1...65_536).contains(memory) else { throw ValidationError("--memory must be 1 to 65536") }
+        for name in [app, activity, topic] where name?.isEmpty == true { throw ValidationError("the name is empty") }
+    }
+
+    /// - Parameter defaultFrom: where reading begins if neither a time nor offsets are given; nil: one of them must be.
+    func range(defaultFrom: String? = nil) throws -> ReplayRange {
+        do throws(ReplayRangeError) {
+            return try ReplayRange(
+                from: from ?? (offsets.isEmpty ? defaultFrom : nil),
+                to: to,
+                offsets: offsets,
+                nowMilliseconds: Clock.wallMilliseconds
+            )
+        } catch {
+            throw ValidationError(error.message)
+        }
+    }
+
+    func scope(in configuration: WorkerConfiguration) throws -> ReplayScope {
+        if let app, !configuration.apps.contains(where: { $0.bundleId == app }) {
+            let names = configuration.apps.map(\.bundleId).joined(separator: ", ")
+            throw ValidationError("--app \(app): the configuration has \(names)")
+        }
+        return ReplayScope(configuration, app: app, activity: activity)
+    }
+}

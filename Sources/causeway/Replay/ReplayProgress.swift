@@ -1,0 +1,39 @@
+import CausewayCommandLine
+import Glibc
+
+/// How far a replay has come, on standard error if that is a terminal, else nowhere.
+struct ReplayProgress {
+    private static let barWidth = 30
+    private static let redrawMilliseconds: Int64 = 100
+
+    private let isTerminal: Bool
+    private var nextMilliseconds: Int64 = 0
+    private var isDrawn = false
+
+    init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
+
+    mutating func show(_ what: String, _ done: Int64, of total: Int64) {
+        guard isTerminal, Clock.milliseconds >= nextMilliseconds else { return }
+        nextMilliseconds = Clock.milliseconds + Self.redrawMilliseconds
+        isDrawn = true
+        Self.write("\r" + Self.line(what, done, of: total) + "\u{1B}[K")
+    }
+
+    mutating func clear() {
+        guard isDrawn else { return }
+        isDrawn = false
+        Self.write("\r\u{1B}[K")
+    }
+
+    static func line(_ what: String, _ done: Int64, of total: Int64) -> String {
+        let share = min(1, Double(max(0, done)) / Double(max(1, total)))
+        let full = Int(Double(barWidth) * share)
+        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: barWidth - full)
+        return "\(what)  \(bar)  \(done) of \(total)"
+    }
+
+    private static func write(_ text: String) {
+        // If our standard error is closed, nobody wants to know.
+        _ = Array(text.utf8).withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+
+/// Which records of a topic are replayed.
+enum ReplayRange: Equatable {
+    /// By the records' own times, UNIX milliseconds; `to` nil: to the end. The record of `to` itself is not among them.
+    case times(from: Int64, to: Int64?)
+    /// By partition, first and last offset; partitions that are not named are left alone.
+    case offsets([Int32: ClosedRange<Int64>])
+
+    func contains(timestampMilliseconds: Int64) -> Bool {
+        switch self {
+        case .times(let from, let to): timestampMilliseconds >= from && to.map { timestampMilliseconds < $0 } ?? true
+        case .offsets: true
+        }
+    }
+}
+
+/// What is wrong with the text of a range.
+struct ReplayRangeError: Error, Equatable {
+    var message: String
+}
+
+extension ReplayRange {
+    /// - Parameters:
+    ///   - offsets: each `partition:from-to` or `partition:from-`.
+    ///   - nowMilliseconds: what durations count back from.
+    init(from: String?, to: String?, offsets: [String], nowMilliseconds: Int64) throws(ReplayRangeError) {
+        guard !offsets.isEmpty else {
+            guard let from else { throw ReplayRangeError(message: "say what to replay: --from or --offsets") }
+            let begin = try Self.moment(from, option: "--from", nowMilliseconds)
+            let end = try to.map { text throws(ReplayRangeError) in
+                try Self.moment(text, option: "--to", nowMilliseconds)
+            }
+            guard end.map({ begin < $0 }) ?? (begin <= nowMilliseconds) else {
+                throw ReplayRangeError(message: "--from \(from): must be before \(to.map { "--to \($0)" } ?? "now")")
+            }
+            self = .times(from: begin, to: end)
+            return
+        }
+        guard from == nil, to == nil else {
+            throw ReplayRangeError(message: "--offsets excludes --from and --to")
+        }
+        var ranges: [Int32: ClosedRange<Int64>] = [:]
+        for text in offsets {
+            guard let (partition, range) = Self.range(text) else {
+                throw ReplayRangeError(
+                    message: "--offsets \(text): must be partition:from-to, as 0:1200-1800 or 0:1200-"
+                )
+            }
+            guard ranges.updateValue(range, forKey: partition) == nil else {
+                throw ReplayRangeError(message: "--offsets \(text): partition \(partition) is named twice")
+            }
+        }
+        self = .offsets(ranges)
+    }
+
+    private static func range(_ text: String) -> (Int32, ClosedRange<Int64>)? {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let partition = Int32(parts[0]), partition >= 0 else { return nil }
+        let ends = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let first = Int64(ends[0]), first >= 0 else { return nil }
+        // One below the greatest, so that the offset behind it is a number.
+        let last = ends[1].isEmpty ? Int64.max - 1 : Int64(ends[1]).map { min($0, .max - 1) }
+        guard let last, first <= last else { return nil }
+        return (partition, first...last)
+    }
+
+    /// A time of RFC 3339, or a duration ago: `90s`, `30m`, `2h`, `3d`.
+    static func moment(_ text: String, option: String, _ now: Int64) throws(ReplayRangeError) -> Int64 {
+        if let milliseconds = duration(text) { return max(0, now - milliseconds) }
+        for options: ISO8601DateFormatter.Options in [
+            [.withInternetDateTime], [.withInternetDateTime, .withFractionalSeconds],
+        ] {
+            let formatter = ISO8601DateFormatter()
+            formatter.formatOptions = options
+            guard let date = formatter.date(from: text) else { continue }
+            let milliseconds = (date.timeIntervalSince1970 * 1_000).rounded()
+            if let moment = Int64(exactly: milliseconds), moment >= 0 { return moment }
+        }
+        throw ReplayRangeError(
+            message:
+                "\(option) \(text): must be a time, as 2026-07-19T15:00:00Z, or how long ago, as 90s, 30m, 2h or 3d"
+        )
+    }
+
+    private static func duration(_ text: String) -> Int64? {
+        let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
+        guard let unit = text.last.flatMap({ units[$0] }), text.dropLast().allSatisfy(\.isNumber),
+            let count = Int64(text.dropLast())
+        else { return nil }
+        let (milliseconds, overflows) = count.multipliedReportingOverflow(by: unit)
+        return overflows ? nil : milliseconds
+    }
+}

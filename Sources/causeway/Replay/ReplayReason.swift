@@ -1,0 +1,79 @@
+/// What a command of the range comes to, and why.
+enum ReplayReason: String, CaseIterable {
+    /// Newer than anything that Redis knows of its activity.
+    case send
+    /// Redis knows it as settled without having been shown: it expired or failed.
+    case sendAgain
+    case supersededInRange
+    case superseded
+    case duplicate
+    case unchanged
+    case underWay
+    case unread
+    case held
+    case tokenUnknown
+    case startLeftOut
+    case startTooOld
+    case expired
+    case activityOver
+    case activityUnknown
+    case ended
+    case invalid
+    case tableFull
+
+    var isSent: Bool { self == .send || self == .sendAgain }
+
+    /// As a heading has it.
+    var title: String {
+        switch self {
+        case .send: "would be sent"
+        case .sendAgain: "would be sent again"
+        case .supersededInRange: "superseded in the range"
+        case .superseded: "older than what is known"
+        case .duplicate: "duplicate"
+        case .unchanged: "unchanged"
+        case .underWay: "under way"
+        case .unread: "still to be read"
+        case .held: "held"
+        case .tokenUnknown: "token unknown"
+        case .startLeftOut: "start, left out"
+        case .startTooOld: "start, too old"
+        case .expired: "expired"
+        case .activityOver: "activity over"
+        case .activityUnknown: "activity unknown, too old"
+        case .ended: "activity ended"
+        case .invalid: "invalid"
+        case .tableFull: "not looked at"
+        }
+    }
+
+    var explanation: String {
+        switch self {
+        case .send: "the newest of its activity, and newer than anything that Redis knows"
+        case .sendAgain: "the newest, which expired or failed and was never shown"
+        case .supersededInRange: "a newer command of its activity is in the range"
+        case .superseded: "Redis knows a newer command of its activity"
+        case .duplicate: "Redis knows that it was sent, or is over"
+        case .unchanged: "the activity shows it already"
+        case .underWay: "a worker is about to send it"
+        case .unread: "the workers have not committed its offset: it is theirs"
+        case .held: "it is kept in Redis until a token registers"
+        case .tokenUnknown: "no token is registered"
+        case .startLeftOut: "--starts sends those of which Redis knows nothing"
+        case .startTooOld: "older than the policy's startSeconds"
+        case .expired: "past its own expiration"
+        case .activityOver: "its activity began more than eight hours ago"
+        case .activityUnknown: "older than an activity lives, and Redis knows nothing of it"
+        case .ended: "its activity has ended"
+        case .invalid: "not a command that a worker would take"
+        case .tableFull: "more activities than --memory has room for: narrow the range"
+        }
+    }
+}
+
+/// What one command comes to.
+struct ReplayVerdict: Equatable {
+    var reason: ReplayReason
+    /// It would be sent without its alert, which is too old.
+    var dropsAlert = false
+}

@@ -1,0 +1,164 @@
+import ActivityStore
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+import Kafka
+import LiveActivity
+import Redis
+
+/// What all replays have in common: the range is read, the newest commands of its activities are kept, and Redis is asked about them.
+struct ReplayRun {
+    let name: String
+    let options: ReplayOptions
+    let configuration: WorkerConfiguration
+    let scope: ReplayScope
+    let topic: String
+    let interruption = Interruption()
+    private(set) var tally = ReplayTally()
+    private(set) var table: ReplayTable
+    /// What was not read because of an interruption.
+    private(set) var rest: [ReplaySource.Part] = []
+    /// The registrations were not all read.
+    private(set) var isInterruptedBefore = false
+    var progress = ReplayProgress()
+
+    init(name: String, options: ReplayOptions) throws {
+        self.name = "causeway replay \(name)"
+        self.options = options
+        configuration = try ConfigurationOption.load(path: options.config, requiresFiles: false)
+        scope = try options.scope(in: configuration)
+        topic = options.topic ?? configuration.kafka.topics.commands
+        table = ReplayTable(bytesMax: options.memory << 20)
+    }
+
+    var isComplete: Bool { rest.isEmpty && !isInterruptedBefore && !table.wasFull }
+
+    /// Reads the range into the table.
+    mutating func read(_ range: ReplayRange) throws {
+        let source = try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
+        defer { source.close() }
+        for note in source.notes { say(note) }
+        let positions = try ReplayPositions(
+            of: topic,
+            partitions: source.partitionCount,
+            isInput: topic == configuration.kafka.topics.commands,
+            kafka: configuration.kafka
+        )
+        var (tally, table, progress) = (tally, table, progress)
+        rest = try source.read(interruption, &progress) { message in
+            let intake = scope.take(
+                message.value,
+                key: message.key,
+                (message.partition, message.offset, message.timestampMilliseconds),
+                isUnread: positions.isUnread(message.offset, of: message.partition),
+                nowMilliseconds: Clock.wallMilliseconds
+            )
+            tally.count(intake)
+            if case .command(let candidate, let activity, let app) = intake {
+                table.take(candidate, of: activity, app: app) { tally.count($0, app: app) }
+            }
+        }
+        (self.tally, self.table, self.progress) = (tally, table, progress)
+        self.progress.clear()
+    }
+
+    /// Reads the registrations topic from its first record on.
+    mutating func readRegistrations(_ body: (borrowing Message) throws -> Void) throws {
+        let source = try ReplaySource(
+            topic: configuration.kafka.topics.registrations,
+            range: .times(from: 0, to: nil),
+            kafka: configuration.kafka
+        )
+        defer { source.close() }
+        isInterruptedBefore = try !source.read(interruption, &progress, body).isEmpty
+        progress.clear()
+    }
+
+    /// Asks Redis about each activity of the table, and hands on what its newest command comes to.
+    mutating func decide(
+        takesStarts: Bool,
+        _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
+    ) throws {
+        let queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
+        defer { queries.close() }
+        let decisions = ReplayDecisions(scope: scope, queries: queries, takesStarts: takesStarts)
+        var (tally, progress) = (tally, progress)
+        defer { (self.tally, self.progress) = (tally, progress) }
+        try decisions.forEach(of: table) { try body($0, &tally, &progress) }
+        progress.clear()
+    }
+
+    func say(_ line: String) { StandardStreams.printError("\(name): \(line)") }
+
+    /// A line for one command, if lines were asked for.
+    func printLine(_ decision: ReplayDecision) {
+        guard options.verbose else { return }
+        let app = scope.apps[decision.app]
+        let activity = app.activity(ofKey: decision.activity)
+        let candidate = decision.candidate
+        let source = "\(topic)/\(candidate.partition)/\(candidate.offset)"
+        guard options.json else {
+            let alert = decision.verdict.dropsAlert ? ", without its alert" : ""
+            let line =
+                "\(source)  \(app.bundleIdentifier)  \(activity)  \(candidate.event.name)  \(candidate.version.timestamp)"
+            return StandardStreams.printOutput("\(line)  \(decision.verdict.reason.title)\(alert)")
+        }
+        let line = JSONValue.members([
+            "source": .string(source),
+            "app": .string(app.bundleIdentifier),
+            "activity": .string(activity),
+            "event": .string(candidate.event.name),
+            "timestamp": .integer(candidate.version.timestamp),
+            "sequence": candidate.version.sequence > 0 ? .integer(Int64(clamping: candidate.version.sequence)) : nil,
+            "reason": .string(decision.verdict.reason.rawValue),
+            "dropsAlert": decision.verdict.dropsAlert ? .bool(true) : nil,
+        ])
+        StandardStreams.printOutput(line.line)
+    }
+
+    func printReport(_ others: [String: JSONValue] = [:]) {
+        guard !options.json else {
+            let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
+            let report = tally.json(scope, topic: topic, isComplete: isComplete, others: members)
+            return StandardStreams.printOutput(report.line)
+        }
+        for line in tally.lines(scope, topic: topic) { StandardStreams.printOutput(line) }
+    }
+
+    /// What keeps the replay from being whole.
+    func sayWhatIsMissing() {
+        if table.wasFull {
+            say("--memory \(options.memory) has room for no more activities: narrow the range, or name an app")
+        }
+        guard !rest.isEmpty else { return }
+        say("stopped while reading; what is left: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
+    }
+
+    /// Does something that Kafka or Redis may refuse, and ends the program with what is wrong.
+    static func reporting(_ name: String, _ body: () throws -> Void) throws {
+        func fail(_ error: any Error, _ code: ExitCode) -> ExitCode {
+            StandardStreams.printError("causeway replay \(name): \(error)")
+            return code
+        }
+        do {
+            try body()
+        } catch let error as RedisError {
+            throw fail(error, .failure)
+        } catch let error as KafkaError {
+            throw fail(error, .failure)
+        } catch let error as InspectionError {
+            throw fail(error, .failure)
+        }
+    }
+}
+
+extension Event {
+    /// As `aps.event` has it.
+    var name: String {
+        switch self {
+        case .start: "start"
+        case .update: "update"
+        case .end: "end"
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import ActivityStore
+import CausewayConfiguration
+import Kafka
+import LiveActivity
+
+/// The apps and policies of the configuration, and which of them is looked at.
+struct ReplayScope {
+    let apps: [InspectedApp]
+    /// Nil: all.
+    var onlyApp: String?
+    var onlyActivity: String?
+
+    init(_ configuration: WorkerConfiguration, app: String?, activity: String?) {
+        apps = configuration.apps.map {
+            InspectedApp(bundleIdentifier: $0.bundleId, policyName: $0.policy, policies: configuration.policies)
+        }
+        onlyApp = app
+        onlyActivity = activity
+    }
+
+    func isLookedAt(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
+
+    func isLookedAt(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
+
+    /// Its index; a bundle id that is written with escapes is not found, as a worker does not find it.
+    func app(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
+        let bytes = name.range.bytes(in: record)
+        return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
+    }
+
+    /// The policy that the command names, or its app's own; nil: it names one that is not configured.
+    func policy(of command: Command, app: Int, in record: UnsafeRawBufferPointer) -> Policy? {
+        guard !command.policy.isAbsent else { return apps[app].policy(named: nil) }
+        let name = command.policy.text(in: record)
+        return apps[app].policies.first { $0.name == name }
+    }
+}
+
+/// What a record of the range is.
+enum ReplayIntake: Equatable {
+    case command(ReplayCandidate, activity: [UInt8], app: Int)
+    /// Nothing that a worker would take, with the code that its result would have.
+    case invalid(code: String, app: Int?)
+    /// Another app's or activity's, or none that can be told.
+    case passedOver
+}
+
+extension ReplayScope {
+    /// Reads a record by the rules that a worker reads it by.
+    func take(
+        _ value: UnsafeRawBufferPointer?,
+        key: UnsafeRawBufferPointer?,
+        _ place: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),
+        isUnread: Bool,
+        nowMilliseconds: Int64
+    ) -> ReplayIntake {
+        let isNarrow = onlyApp != nil || onlyActivity != nil
+        guard let value else { return isNarrow ? .passedOver : .invalid(code: "emptyRecord", app: nil) }
+        do throws(Fault) {
+            let command = try Command.decode(value)
+            guard let app = app(command.app, in: value) else {
+                return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
+            }
+            let activity = command.activity.bytes(in: value)
+            guard isLookedAt(app: apps[app].bundleIdentifier), isLookedAt(activity) else { return .passedOver }
+            if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
+                return .invalid(code: "timestampInFuture", app: app)
+            }
+            guard policy(of: command, app: app, in: value) != nil else {
+                return .invalid(code: "unknownPolicy", app: app)
+            }
+            let candidate = ReplayCandidate(
+                event: command.event,
+                version: command.version,
+                partition: place.partition,
+                offset: place.offset,
+                timestampMilliseconds: place.timestampMilliseconds,
+                isUnread: isUnread,
+                key: key.map { Array($0) },
+                value: Array(value)
+            )
+            let name = ActivityKey.stored(app: Array(apps[app].bundleIdentifier.utf8), activity: activity)
+            return .command(candidate, activity: name, app: app)
+        } catch {
+            return isNarrow ? .passedOver : .invalid(code: "\(error.code.name)", app: nil)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import CausewayCommandLine
+import CausewayConfiguration
+import Kafka
+
+/// The records of a range, read from Kafka without joining a group or committing anything.
+struct ReplaySource {
+    /// What is read of a partition.
+    struct Part: Equatable {
+        var partition: Int32
+        var offsets: Range<Int64>
+
+        /// As `--offsets` takes it.
+        var text: String { "\(partition):\(offsets.lowerBound)-\(offsets.upperBound - 1)" }
+    }
+
+    private static let requestMilliseconds: Int32 = 30_000
+    /// How long the brokers may give nothing where there is something.
+    private static let patienceMilliseconds: Int64 = 30_000
+    private static let closeMilliseconds: Int64 = 5_000
+
+    private let reader: PartitionReader
+    private let range: ReplayRange
+    let topic: String
+    let partitionCount: Int32
+    private(set) var parts: [Part] = []
+    /// What somebody should know of the range.
+    private(set) var notes: [String] = []
+
+    var recordsMost: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
+
+    init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
+        self.topic = topic
+        self.range = range
+        reader = try PartitionReader(properties: kafka.consumerProperties, topic: topic)
+        do throws(KafkaError) {
+            partitionCount = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
+            try findParts()
+        } catch {
+            _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds)
+            throw error
+        }
+    }
+
+    func close() { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
+
+    // MARK: - The range in offsets
+
+    private mutating func findParts() throws(KafkaError) {
+        switch range {
+        case .times(let from, let to):
+            for partition in 0..<partitionCount {
+                let log = try watermarks(of: partition)
+                let begin = try first(of: partition, log, atOrAfter: from)
+                let end = try to.map { time throws(KafkaError) in
+                    try offset(of: partition, log, atOrAfter: time) ?? log.upperBound
+                }
+                add(partition, begin..<max(begin, end ?? log.upperBound))
+            }
+        case .offsets(let ranges):
+            for (partition, range) in ranges.sorted(by: { $0.key < $1.key }) {
+                guard partition < partitionCount else {
+                    notes.append("\(topic) has no partition \(partition)")
+                    continue
+                }
+                let log = try watermarks(of: partition)
+                if range.lowerBound < log.lowerBound {
+                    let last = min(range.upperBound, log.lowerBound - 1)
+                    notes.append(
+                        "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
+                    )
+                }
+                add(partition, Range(range).clamped(to: log))
+            }
+        }
+    }
+
+    private mutating func add(_ partition: Int32, _ offsets: Range<Int64>) {
+        if !offsets.isEmpty { parts.append(Part(partition: partition, offsets: offsets)) }
+    }
+
+    private func watermarks(of partition: Int32) throws(KafkaError) -> Range<Int64> {
+        let found = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
+        let low = max(0, found.low)
+        return low..<max(low, found.high)
+    }
+
+    /// The offset from which on records of this time are to be looked for.
+    private func first(
+        of partition: Int32,
+        _ log: Range<Int64>,
+        atOrAfter milliseconds: Int64
+    ) throws(KafkaError) -> Int64 {
+        if log.isEmpty { return log.lowerBound }
+        if let found = try offset(of: partition, log, atOrAfter: milliseconds) { return found }
+        // There is no such record; or the broker keeps no times, which its newest record tells.
+        var newest: Int64?
+        let deadline = Clock.milliseconds + Int64(Self.requestMilliseconds)
+        _ = try reader.read(
+            partition,
+            offsets: log.upperBound - 1..<log.upperBound,
+            until: { Clock.milliseconds > deadline },
+            { newest = $0.timestampMilliseconds }
+        )
+        return newest.map { $0 < milliseconds } ?? false ? log.upperBound : log.lowerBound
+    }
+
+    /// Where the broker says that they begin; nil: it knows of none.
+    private func offset(
+        of partition: Int32,
+        _ log: Range<Int64>,
+        atOrAfter milliseconds: Int64
+    ) throws(KafkaError) -> Int64? {
+        try reader.offset(of: partition, atOrAfter: milliseconds, timeoutMilliseconds: Self.requestMilliseconds)
+            .map { min(max($0, log.lowerBound), log.upperBound) }
+    }
+
+    // MARK: - Reading
+
+    /// Passes on the records of the range, partition by partition.
+    ///
+    /// - Returns: what is left of the range, if it was interrupted.
+    func read(
+        _ interruption: Interruption,
+        _ progress: inout ReplayProgress,
+        _ body: (borrowing Message) throws -> Void
+    ) throws -> [Part] {
+        let total = recordsMost
+        var done: Int64 = 0
+        var failure: (any Error)?
+        for (index, part) in parts.enumerated() {
+            var lastMilliseconds = Clock.milliseconds
+            let next = try reader.read(
+                part.partition,
+                offsets: part.offsets,
+                until: {
+                    interruption.pending != nil || failure != nil
+                        || Clock.milliseconds - lastMilliseconds > Self.patienceMilliseconds
+                },
+                { message in
+                    lastMilliseconds = Clock.milliseconds
+                    progress.show("reading", done + message.offset - part.offsets.lowerBound, of: total)
+                    guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return }
+                    do { try body(message) } catch { failure = error }
+                }
+            )
+            if let failure { throw failure }
+            if let next {
+                guard interruption.pending != nil else { throw silence }
+                let rest = Part(partition: part.partition, offsets: next..<part.offsets.upperBound)
+                return [rest] + parts[(index + 1)...]
+            }
+            done += Int64(part.offsets.count)
+        }
+        return []
+    }
+
+    private var silence: KafkaError {
+        let seconds = Self.patienceMilliseconds / 1_000
+        // RD_KAFKA_RESP_ERR__TIMED_OUT, said of the whole.
+        return KafkaError(code: -185, reason: "the brokers have given nothing of \(topic) within \(seconds) s")
+    }
+}
+
+/// Which records the workers' group has still to read.
+struct ReplayPositions {
+    /// By partition; nil: all of it is unread.
+    private let committed: [Int64?]
+    /// The group reads another topic.
+    private let isRead: Bool
+
+    /// - Parameter isInput: the group reads the topic though it has committed nothing.
+    init(
+        of topic: String,
+        partitions: Int32,
+        isInput: Bool,
+        kafka: WorkerConfiguration.Kafka
+    ) throws(KafkaError) {
+        let positions = try GroupPositions(properties: kafka.consumerProperties, topic: topic, partitions: partitions)
+        defer { positions.close(deadlineMilliseconds: 5_000) }
+        committed = try positions.positions(timeoutMilliseconds: 30_000).map(\.committed)
+        isRead = !isInput && committed.allSatisfy { $0 == nil }
+    }
+
+    func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
+        guard !isRead, committed.indices.contains(Int(partition)) else { return false }
+        return committed[Int(partition)].map { offset >= $0 } ?? true
+    }
+}

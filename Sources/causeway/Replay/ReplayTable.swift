@@ -1,0 +1,124 @@
+import LiveActivity
+
+/// One command of the range, where it stands and what orders it.
+struct ReplayCandidate: Equatable {
+    var event: Event
+    var version: Version
+    var partition: Int32
+    var offset: Int64
+    /// Its time in the topic.
+    var timestampMilliseconds: Int64
+    /// The workers have not committed its offset.
+    var isUnread = false
+    var key: [UInt8]?
+    /// The whole record; empty: there was no room for it.
+    var value: [UInt8]
+
+    var bytes: Int { value.count + (key?.count ?? 0) }
+}
+
+/// The newest command of each activity, by the rules that a worker merges what waits by: a state gives way to a newer one, an end to no update,
+/// and a start, which is kept beside the newest state, to its end.
+///
+/// What it holds is bounded by bytes. When these are used up, activities that are new to it are left out, and of those that it has, newer
+/// commands are known by their version alone.
+struct ReplayTable {
+    struct Entry {
+        var app: Int
+        var start: ReplayCandidate?
+        var state: ReplayCandidate?
+    }
+
+    /// What an entry takes beside its commands' bytes.
+    static let entryBytes = 400
+
+    let bytesMax: Int
+    private(set) var bytes = 0
+    /// By the activity's key in Redis.
+    private(set) var entries: [[UInt8]: Entry] = [:]
+    /// There was no room for a command.
+    private(set) var wasFull = false
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    /// Takes a command, unless it gives way to one that is there.
+    ///
+    /// - Parameter displaced: told what each command comes to that gives way, this one or one that was there, and whether it is this one.
+    mutating func take(
+        _ candidate: ReplayCandidate,
+        of activity: [UInt8],
+        app: Int,
+        displaced: (ReplayReason) -> Void
+    ) {
+        guard var entry = entries[activity] else {
+            guard bytes + Self.entryBytes + activity.count + candidate.bytes <= bytesMax else {
+                wasFull = true
+                return displaced(.tableFull)
+            }
+            bytes += Self.entryBytes + activity.count + candidate.bytes
+            var entry = Entry(app: app)
+            if candidate.event == .start { entry.start = candidate } else { entry.state = candidate }
+            entries[activity] = entry
+            return
+        }
+        if candidate.event == .start {
+            merge(start: candidate, into: &entry, displaced)
+        } else {
+            merge(state: candidate, into: &entry, displaced)
+        }
+        entries[activity] = entry
+    }
+
+    private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ displaced: (ReplayReason) -> Void) {
+        if let known = entry.start {
+            guard start.version > known.version else {
+                return displaced(start.version == known.version ? .duplicate : .supersededInRange)
+            }
+        }
+        if let state = entry.state {
+            if state.version < start.version {
+                // Of the life before.
+                displaced(.supersededInRange)
+                replace(&entry.state, by: nil)
+            } else if state.event == .end {
+                return displaced(.supersededInRange)
+            }
+        }
+        if entry.start != nil { displaced(.supersededInRange) }
+        replace(&entry.start, by: start)
+    }
+
+    private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ displaced: (ReplayReason) -> Void) {
+        if let start = entry.start, state.version < start.version { return displaced(.supersededInRange) }
+        if let known = entry.state {
+            if known.event == .end {
+                guard state.event != .end || state.version != known.version else { return displaced(.duplicate) }
+                return displaced(state.version < known.version ? .supersededInRange : .ended)
+            }
+            if state.event == .update {
+                guard state.version > known.version else {
+                    return displaced(state.version == known.version ? .duplicate : .supersededInRange)
+                }
+            }
+            displaced(.supersededInRange)
+        }
+        replace(&entry.state, by: state)
+        if state.event == .end, entry.start != nil {
+            displaced(.supersededInRange)
+            replace(&entry.start, by: nil)
+        }
+    }
+
+    private mutating func replace(_ place: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
+        bytes -= place?.bytes ?? 0
+        place = candidate
+        guard let candidate else { return }
+        guard bytes + candidate.bytes > bytesMax else {
+            bytes += candidate.bytes
+            return
+        }
+        wasFull = true
+        place?.value = []
+        place?.key = nil
+    }
+}

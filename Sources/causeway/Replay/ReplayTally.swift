@@ -1,0 +1,87 @@
+import LiveActivity
+
+/// How many commands came to what, over all and by app.
+struct ReplayTally {
+    private(set) var recordsRead = 0
+    private(set) var passedOver = 0
+    /// By app's index; nil for what names no app that is configured.
+    private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
+    /// By the code that the result has.
+    private(set) var invalid: [String: Int] = [:]
+    private(set) var withoutAlert = 0
+
+    mutating func count(_ intake: ReplayIntake) {
+        recordsRead += 1
+        switch intake {
+        case .command: break
+        case .passedOver: passedOver += 1
+        case .invalid(let code, let app):
+            invalid[code, default: 0] += 1
+            count(.invalid, app: app)
+        }
+    }
+
+    mutating func count(_ reason: ReplayReason, app: Int?) {
+        counts[app, default: [:]][reason, default: 0] += 1
+    }
+
+    mutating func count(_ verdict: ReplayVerdict, app: Int) {
+        count(verdict.reason, app: app)
+        if verdict.dropsAlert { withoutAlert += 1 }
+    }
+
+    func total(_ reason: ReplayReason) -> Int { counts.values.reduce(0) { $0 + ($1[reason] ?? 0) } }
+
+    // MARK: - For people and for machines
+
+    func lines(_ scope: ReplayScope, topic: String) -> [String] {
+        var lines = LabelledLines()
+        let others = passedOver > 0 ? ", \(passedOver) of other apps or activities passed over" : ""
+        lines.add("\(topic): \(recordsRead) records\(others)")
+        let apps = counts.keys.sorted { $0 ?? .max < $1 ?? .max }
+        let reasons = ReplayReason.allCases.filter { total($0) > 0 }
+        guard !reasons.isEmpty else { return lines.lines }
+        let names = apps.count > 1 ? apps.map { $0.map { scope.apps[$0].bundleIdentifier } ?? "no app" } : []
+        var rows = reasons.map { reason in
+            [reason.title, "\(total(reason))"] + (names.isEmpty ? [] : apps.map { "\(counts[$0]?[reason] ?? 0)" })
+                + [reason.explanation]
+        }
+        if withoutAlert > 0 {
+            let index = rows.firstIndex { $0[0] == ReplayReason.supersededInRange.title } ?? rows.count
+            let blanks = names.map { _ in "" }
+            rows.insert(
+                ["  without the alert", "\(withoutAlert)"] + blanks + ["the alert is too old"],
+                at: min(index, rows.count)
+            )
+        }
+        lines.addTable(
+            header: ["", "commands"] + names + [""],
+            rows: rows,
+            rightAligned: Set(1...1 + names.count)
+        )
+        for (code, count) in invalid.sorted(by: { $0.key < $1.key }) { lines.add("invalid: \(count) \(code)") }
+        return lines.lines
+    }
+
+    /// - Parameter others: members that only some replays have.
+    func json(_ scope: ReplayScope, topic: String, isComplete: Bool, others: [String: JSONValue] = [:]) -> JSONValue {
+        func object(_ counts: [ReplayReason: Int]) -> JSONValue {
+            .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
+        }
+        let all = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
+        let apps = counts.compactMap { app, counts in
+            app.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
+        }
+        let members: [String: JSONValue] = [
+            "topic": .string(topic),
+            "records": .integer(Int64(recordsRead)),
+            "passedOver": .integer(Int64(passedOver)),
+            "counts": object(all.filter { $0.value > 0 }),
+            "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
+            "invalid": .object(invalid.mapValues { .integer(Int64($0)) }),
+            "withoutAlert": .integer(Int64(withoutAlert)),
+            "isComplete": .bool(isComplete),
+        ]
+        return .object(members.merging(others) { $1 })
+    }
+}

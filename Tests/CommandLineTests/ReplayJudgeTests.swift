@@ -1,0 +1,170 @@
+import ActivityStore
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("What a replay decides")
+struct ReplayJudgeTests {
+    private static let now: Int64 = 1_790_000_000
+    private static let app = Array("com.example.ride".utf8)
+    private static var subject: StoreSubject<[UInt8]> {
+        StoreSubject(app: app, kind: .activity, identifier: Array("a".utf8))
+    }
+
+    private var model = StoreModel(nowMilliseconds: (now - 60) * 1_000)
+    private let policy = Policy(name: "default")
+
+    private func record(
+        _ age: Int64,
+        _ event: String = "update",
+        state: Int = 1,
+        alert: Bool = false,
+        others: String = ""
+    ) -> [UInt8] {
+        let ring = alert ? #","alert":{"title":"a","body":"b"}"# : ""
+        let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
+        let device = event == "start" ? #""device":"phone","# : ""
+        let aps = #"""
+            {"event":"\#(event)","timestamp":\#(Self.now - age)\#(start),"content-state":{"n":\#(state)}\#(ring)}
+            """#
+        return Array(#"{"app":"com.example.ride","activity":"a",\#(device)\#(others)"aps":\#(aps)}"#.utf8)
+    }
+
+    private func verdict(
+        _ record: [UInt8],
+        followsStart: Bool = false,
+        takesStarts: Bool = true,
+        hasToken: Bool = true
+    ) throws -> ReplayVerdict {
+        let judge = ReplayJudge(
+            nowMilliseconds: Self.now * 1_000,
+            redisMilliseconds: Self.now * 1_000,
+            takesStarts: takesStarts
+        )
+        let unknown = ActivityState(try ActivityInspection(value: []))
+        let activity = model.activities[StoreModel.key(Self.subject)] ?? unknown
+        return try record.withUnsafeBytes { bytes in
+            let command = try Command.decode(bytes)
+            guard command.event == .start else {
+                return judge.verdict(
+                    on: command,
+                    of: bytes,
+                    recordMilliseconds: Self.now * 1_000,
+                    policy: policy,
+                    activity: activity,
+                    followsStart: followsStart
+                )
+            }
+            let reason = judge.verdict(onStart: command, policy: policy, activity: activity, hasToken: hasToken)
+            return ReplayVerdict(reason: reason)
+        }
+    }
+
+    private func reason(_ record: [UInt8]) throws -> ReplayReason { try verdict(record).reason }
+
+    @discardableResult
+    private mutating func ask(_ operation: StoreCall<[UInt8]>.Operation) -> StoreVerdict {
+        model.perform(StoreCall(tag: 0, subject: Self.subject, operation: operation)).verdict
+    }
+
+    private mutating func register() {
+        let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
+        ask(.register(token, frequentUpdates: nil, shows: nil, isCarried: false))
+    }
+
+    private mutating func admit(_ record: [UInt8]) throws -> StateAdmission<[UInt8]> {
+        let admission = try record.withUnsafeBytes { bytes in
+            let command = try Command.decode(bytes)
+            return ReplayJudge.admission(
+                of: command,
+                bytes,
+                recordMilliseconds: 0,
+                pace: policy.pace,
+                dropsAlert: false,
+                // When it was new.
+                nowSeconds: command.version.timestamp
+            )
+        }
+        ask(.admit(admission))
+        return admission
+    }
+
+    private mutating func settle(_ record: [UInt8], _ settlement: Settlement) throws {
+        let admission = try admit(record)
+        ask(.settle(version: admission.version, settlement, digest: admission.digest, retirement: nil))
+    }
+
+    @Test("By what Redis knows of the activity")
+    mutating func versions() throws {
+        #expect(try reason(record(10)) == .tokenUnknown)
+        register()
+        #expect(try reason(record(10)) == .send)
+        try settle(record(100), .accepted)
+        #expect(try reason(record(10, state: 2)) == .send)
+        #expect(try reason(record(10)) == .unchanged)
+        #expect(try reason(record(100)) == .duplicate)
+        #expect(try reason(record(200)) == .superseded)
+        try settle(record(50, "end"), .accepted)
+        #expect(try reason(record(10, state: 2)) == .ended)
+        #expect(try reason(record(50, "end")) == .duplicate)
+    }
+
+    @Test("What expired or failed goes again; what a worker has in hand does not")
+    mutating func again() throws {
+        register()
+        _ = try admit(record(100))
+        #expect(try reason(record(100)) == .underWay)
+        try settle(record(100), .notShown)
+        #expect(try reason(record(100)) == .sendAgain)
+        #expect(try reason(record(200)) == .superseded)
+        model.nowMilliseconds += 5_000
+        try settle(record(50, "end"), .notShown)
+        #expect(try reason(record(50, "end")) == .sendAgain)
+        #expect(try reason(record(50)) == .ended)
+    }
+
+    @Test("What is held waits for its token, or goes when there is one")
+    mutating func held() throws {
+        let admission = try admit(record(100))
+        ask(.hold(version: admission.version, command: record(100), carriesAlert: false))
+        #expect(try reason(record(100)) == .held)
+        #expect(try reason(record(90)) == .tokenUnknown)
+        register()
+        #expect(try reason(record(100)) == .send)
+    }
+
+    @Test("By age: the core's rules")
+    mutating func ages() throws {
+        #expect(try reason(record(8 * 3_600)) == .tokenUnknown)
+        #expect(try reason(record(8 * 3_600 + 1)) == .activityUnknown)
+        #expect(try reason(record(12 * 3_600, "end")) == .tokenUnknown)
+        #expect(try reason(record(12 * 3_600 + 1, "end")) == .activityUnknown)
+        register()
+        try settle(record(10 * 3_600), .accepted)
+        #expect(try reason(record(9 * 3_600, state: 2)) == .send, "Redis knows it")
+        #expect(try reason(record(10, others: #""expiration":1789999999,"#)) == .expired)
+        #expect(try verdict(record(300, alert: true)) == ReplayVerdict(reason: .send))
+        #expect(try verdict(record(301, state: 2, alert: true)) == ReplayVerdict(reason: .send, dropsAlert: true))
+        #expect(try reason(record(301, alert: true)) == .unchanged, "without its alert it is what is shown")
+        model.nowMilliseconds -= 9 * 3_600_000
+        model = StoreModel(nowMilliseconds: model.nowMilliseconds)
+        register()
+        #expect(try reason(record(10)) == .activityOver)
+        #expect(try reason(record(10, "end")) == .send)
+    }
+
+    @Test("Starts only when they are asked for, young, and unknown")
+    mutating func starts() throws {
+        #expect(try verdict(record(10, "start", alert: true), takesStarts: false).reason == .startLeftOut)
+        #expect(try verdict(record(600, "start", alert: true)).reason == .send)
+        #expect(try verdict(record(601, "start", alert: true)).reason == .startTooOld)
+        #expect(try verdict(record(10, "start", alert: true), hasToken: false).reason == .tokenUnknown)
+        #expect(try verdict(record(5), followsStart: true).reason == .send, "its token comes with the start")
+        ask(.admitStart(version: Version(timestamp: Self.now - 10, sequence: 0), claim: 7))
+        #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate)
+        #expect(try verdict(record(20, "start", alert: true)).reason == .superseded)
+        ask(.settle(version: Version(timestamp: Self.now - 10, sequence: 0), .notShown, digest: 0, retirement: nil))
+        #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate, "no start goes twice")
+    }
+}

@@ -1,0 +1,82 @@
+import CausewayCommandLine
+import Testing
+
+@testable import causeway
+
+@Suite("Ranges and rates of a replay")
+struct ReplayRangeTests {
+    /// 2026-09-21 14:13:20 UTC.
+    private static let now: Int64 = 1_790_000_000_000
+
+    private func range(_ from: String? = nil, _ to: String? = nil, _ offsets: String...) throws -> ReplayRange {
+        try ReplayRange(from: from, to: to, offsets: offsets, nowMilliseconds: Self.now)
+    }
+
+    @Test("Times and durations")
+    func times() throws {
+        #expect(try range("2h") == .times(from: Self.now - 7_200_000, to: nil))
+        #expect(try range("3d", "90s") == .times(from: Self.now - 259_200_000, to: Self.now - 90_000))
+        #expect(try range("2026-09-21T14:13:19Z") == .times(from: Self.now - 1_000, to: nil))
+        #expect(try range("2026-09-21T16:13:19.500+02:00") == .times(from: Self.now - 500, to: nil))
+        let hour = try range("1h", "30m")
+        #expect(hour.contains(timestampMilliseconds: Self.now - 3_600_000))
+        #expect(!hour.contains(timestampMilliseconds: Self.now - 1_800_000))
+        #expect(!hour.contains(timestampMilliseconds: Self.now - 3_600_001))
+    }
+
+    @Test("Offsets, the last one included")
+    func offsets() throws {
+        #expect(try range(nil, nil, "0:12-18", "3:7-") == .offsets([0: 12...18, 3: 7...Int64.max - 1]))
+        #expect(try range(nil, nil, "0:5-5") == .offsets([0: 5...5]))
+        #expect(try range(nil, nil, "0:5-9223372036854775807") == .offsets([0: 5...Int64.max - 1]))
+    }
+
+    @Test(
+        "What is none is refused with the option's name",
+        arguments: [
+            "yesterday", "-2h", "2", "h", "99999999999999999999d", "2026-09-21", "2026-13-21T00:00:00Z",
+            "1960-01-01T00:00:00Z",
+        ]
+    )
+    func wrongTimes(text: String) {
+        #expect { try range(text) } throws: {
+            ($0 as? ReplayRangeError)?.message.hasPrefix("--from \(text): ") ?? false
+        }
+    }
+
+    @Test(
+        "So are offsets",
+        arguments: ["1", "1:", "1:5", "1:-5", "1:9-5", "-1:0-1", "a:0-1", "0:1-2-3", "0:0x1-2", "2147483648:0-1"]
+    )
+    func wrongOffsets(text: String) {
+        #expect { try range(nil, nil, text) } throws: {
+            ($0 as? ReplayRangeError)?.message.hasPrefix("--offsets \(text): ") ?? false
+        }
+    }
+
+    @Test("A range must be one, and not empty")
+    func contradictions() {
+        #expect(throws: ReplayRangeError.self) { try range() }
+        #expect(throws: ReplayRangeError.self) { try range(nil, "1h") }
+        #expect(throws: ReplayRangeError.self) { try range("1h", nil, "0:0-1") }
+        #expect(throws: ReplayRangeError.self) { try range("1h", "2h") }
+        #expect(throws: ReplayRangeError.self) { try range("2100-01-01T00:00:00Z") }
+        #expect(throws: ReplayRangeError.self) { try range(nil, nil, "0:0-1", "0:5-9") }
+    }
+
+    @Test("A rate allows what its time has earned, and one to begin with")
+    func rate() {
+        let rate = RecordRate(perSecond: 2)
+        #expect(rate.allows(another: 0, elapsedSeconds: 0))
+        #expect(!rate.allows(another: 1, elapsedSeconds: 0.49))
+        #expect(rate.allows(another: 1, elapsedSeconds: 0.5))
+        #expect(!rate.allows(another: 200, elapsedSeconds: 99.9))
+        #expect(RecordRate(perSecond: nil).allows(another: .max, elapsedSeconds: 0))
+    }
+
+    @Test("A bar")
+    func bar() {
+        #expect(ReplayProgress.line("reading", 5, of: 10) == "reading  ███████████████░░░░░░░░░░░░░░░  5 of 10")
+        #expect(ReplayProgress.line("reading", 11, of: 0).contains("░") == false)
+    }
+}

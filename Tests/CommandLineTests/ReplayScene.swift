@@ -1,0 +1,260 @@
+import ActivityStore
+import Foundation
+import Glibc
+import Kafka
+import LiveActivity
+import Redis
+import Testbed
+import Testing
+
+@testable import causeway
+
+/// Topics, a group's offsets and a Redis, each as a test wants them, for `causeway replay`. No worker runs.
+final class ReplayScene: ConsumerHandler {
+    static let app = "com.example.ride"
+    static let commands = "causeway.commands"
+    static let registrations = "causeway.registrations"
+
+    /// What is produced: its key is the activity or device.
+    struct Record {
+        var key: String
+        /// Nil: a tombstone.
+        var value: String?
+        var milliseconds: Int64
+    }
+
+    let directory: TemporaryDirectory
+    let broker: EmbeddedBroker
+    let now = Int64(Date().timeIntervalSince1970)
+    private let redis: RunningProgram
+    private let redisPort: UInt16
+    private var assigned: [TopicPartition] = []
+
+    init(partitions: Int = 1) throws {
+        directory = try TemporaryDirectory()
+        broker = try EmbeddedBroker()
+        for topic in ["commands", "registrations", "dead-letters"] {
+            try broker.createTopic("causeway.\(topic)", partitions: topic == "commands" ? partitions : 1)
+        }
+        (redis, redisPort) = try RunningProgram.redis(directory: directory)
+        try directory.write(
+            """
+            kafka:
+              bootstrapServers: "\(broker.bootstrapServers)"
+              consumer: {fetch.wait.max.ms: 10}
+            redis: {url: "redis://127.0.0.1:\(redisPort)"}
+            apps:
+              ride: {bundleId: \(Self.app), teamId: TEAM123456, keyId: KEY1234567, keyFile: k}
+
+            """,
+            to: "causeway.yaml"
+        )
+    }
+
+    // MARK: - Records
+
+    func update(
+        _ activity: String,
+        at timestamp: Int64,
+        state: Int = 1,
+        alert: Bool = false,
+        app: String = ReplayScene.app,
+        others: String = ""
+    ) -> Record {
+        let ring = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(ring)}"#
+        let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(others)"aps":\#(aps)}"#
+        return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
+    }
+
+    func start(_ activity: String, at timestamp: Int64) -> Record {
+        let aps = #"""
+            {"event":"start","timestamp":\#(timestamp),"attributes-type":"Ride","attributes":{},"content-state":{},
+             "alert":{"title":"a","body":"b"}}
+            """#
+        let value = #"{"app":"\#(Self.app)","activity":"\#(activity)","device":"phone","aps":\#(aps)}"#
+        return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
+    }
+
+    func registration(_ activity: String, at seconds: Int64, token: String = "0af70af7") -> Record {
+        let value = #"""
+            {"app":"\#(Self.app)","activity":"\#(activity)","environment":"sandbox","token":"\#(token)",
+             "registeredAt":\#(seconds * 1_000)}
+            """#
+        return Record(key: activity, value: value, milliseconds: seconds * 1_000)
+    }
+
+    func pushToStart(_ device: String, at seconds: Int64) -> Record {
+        let value = #"""
+            {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
+             "registeredAt":\#(seconds * 1_000)}
+            """#
+        return Record(key: device, value: value, milliseconds: seconds * 1_000)
+    }
+
+    func produce(_ records: [Record], to topic: String = ReplayScene.commands, partition: Int32 = 0) throws {
+        let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "0")])
+        let handle = try producer.topic(topic)
+        for record in records {
+            let value = record.value.map { Array($0.utf8) }
+            Array(record.key.utf8)
+                .withUnsafeBytes { key in
+                    func produce(_ value: UnsafeRawBufferPointer?) {
+                        _ = producer.produce(
+                            topic: handle,
+                            partition: partition,
+                            key: key,
+                            value: value,
+                            headers: ProducedHeaders(capacity: 0),
+                            timestampMilliseconds: record.milliseconds,
+                            opaque: 0
+                        )
+                    }
+                    if let value { value.withUnsafeBytes { produce($0) } } else { produce(nil) }
+                }
+        }
+        var acknowledged = 0
+        _ = producer.flush(timeoutMilliseconds: 60_000) { _, error, _ in if error == 0 { acknowledged += 1 } }
+        #expect(acknowledged == records.count)
+        _ = producer.close(deadlineMilliseconds: 5_000)
+    }
+
+    /// Has the workers' group have read so far, by partition.
+    func commit(_ offsets: [Int32: Int64]) throws {
+        let consumer = try Consumer(
+            properties: [
+                ("bootstrap.servers", broker.bootstrapServers), ("group.id", "causeway"), ("fetch.wait.max.ms", "10"),
+                ("auto.offset.reset", "earliest"),
+            ],
+            topics: [Self.commands],
+            handler: self
+        )
+        let deadline = Date(timeIntervalSinceNow: 120)
+        while assigned.isEmpty {
+            _ = consumer.poll()
+            try #require(Date() < deadline, "no partition was assigned")
+        }
+        for (partition, offset) in offsets {
+            let topic = TopicIdentifier(index: 0)
+            #expect(consumer.storeOffset(topic: topic, partition: partition, nextOffset: offset) == nil)
+        }
+        #expect(consumer.commitStored() == nil)
+        assigned = []
+        _ = consumer.close(deadlineMilliseconds: 5_000)
+    }
+
+    func assigned(_ partitions: [TopicPartition]) { assigned = partitions }
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+
+    /// How many records a topic's partition has.
+    func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
+        let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        return try reader.watermarks(of: partition, timeoutMilliseconds: 60_000).high
+    }
+
+    /// The records of the commands topic's first partition from an offset on, with the header that says what they are copies of.
+    func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
+        let end = try count()
+        let reader = try PartitionReader(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("fetch.wait.max.ms", "10")],
+            topic: Self.commands
+        )
+        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        var found: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
+        func text(_ bytes: UnsafeRawBufferPointer?) -> String {
+            bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        }
+        let isRead = try reader.read(0, offsets: offset..<max(offset, end), timeoutMilliseconds: 60_000) { message in
+            let replayed = message.headers?.last("replayed").map { text($0) }
+            found.append((text(message.key), text(message.value), replayed, message.timestampMilliseconds))
+        }
+        #expect(isRead)
+        return found
+    }
+
+    // MARK: - Redis
+
+    @discardableResult
+    func ask(_ activity: String, _ operation: StoreCall<[UInt8]>.Operation) throws -> StoreReply<[UInt8]> {
+        let url = try RedisURL("redis://127.0.0.1:\(redisPort)")
+        let store = try BlockingStore(configuration: RedisConfiguration(url: url))
+        defer { store.close() }
+        let subject = StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
+        return try store.perform(StoreCall(tag: 0, subject: subject, operation: operation))
+    }
+
+    func register(_ activity: String) throws {
+        let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
+        try ask(activity, .register(token, frequentUpdates: nil, shows: nil, isCarried: false))
+    }
+
+    func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, alert: Bool = false) throws -> StoreVerdict
+    {
+        let admission = StateAdmission<[UInt8]>(
+            isEnd: false,
+            version: Version(timestamp: timestamp, sequence: 0),
+            digest: digest,
+            pace: Policy(name: "default").pace,
+            asksForHighPriority: false,
+            mayUseReserve: false,
+            carriesAlert: alert,
+            isOld: false,
+            registration: nil
+        )
+        return try ask(activity, .admit(admission)).verdict
+    }
+
+    /// The activity has a token, and this version of it was settled.
+    func settled(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
+        try register(activity)
+        #expect(try admit(activity, at: timestamp) == .send)
+        let version = Version(timestamp: timestamp, sequence: 0)
+        try ask(activity, .settle(version: version, settlement, digest: 3, retirement: nil))
+    }
+
+    func value(_ activity: String) throws -> ActivityInspection {
+        let url = try RedisURL("redis://127.0.0.1:\(redisPort)")
+        let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
+        defer { queries.close() }
+        let key = ActivityKey.stored(app: Array(Self.app.utf8), activity: Array(activity.utf8))
+        return try ActivityInspection(value: queries.values([key])[0])
+    }
+
+    /// Every key with its content and the moment at which it expires.
+    func contents() throws -> [String: String] {
+        func redis(_ arguments: String...) throws -> String {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
+            process.arguments = ["-p", "\(redisPort)"] + arguments
+            let output = Pipe()
+            process.standardOutput = output
+            try process.run()
+            let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            return text.trimmingCharacters(in: .newlines)
+        }
+        let keys = try redis("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
+        return try Dictionary(
+            uniqueKeysWithValues: keys.map { ($0, try redis("DUMP", $0) + (try redis("PEXPIRETIME", $0))) }
+        )
+    }
+
+    // MARK: - The program
+
+    func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
+        ProgramRun.process(
+            ["replay"] + arguments + ["--config", directory.path("causeway.yaml")],
+            environment: environment
+        )
+    }
+
+    func replay(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
+
+    /// What a replay counts, by reason.
+    func counts(_ run: ProgramRun) throws -> [String: Int] {
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        guard case .object(let counts)? = report["counts"] else { return [:] }
+        return counts.compactMapValues { $0.whole.map { Int($0) } }
+    }
+}

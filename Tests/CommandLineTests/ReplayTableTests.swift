@@ -1,0 +1,77 @@
+import LiveActivity
+import Testing
+
+@testable import causeway
+
+@Suite("The newest commands of a range")
+struct ReplayTableTests {
+    private static let activity = Array("{app=a}".utf8)
+
+    private func candidate(_ event: Event, _ timestamp: Int64, bytes: Int = 10) -> ReplayCandidate {
+        ReplayCandidate(
+            event: event,
+            version: Version(timestamp: timestamp, sequence: 0),
+            partition: 0,
+            offset: timestamp,
+            timestampMilliseconds: timestamp,
+            value: [UInt8](repeating: 7, count: bytes)
+        )
+    }
+
+    /// What is left of the commands, and what those came to that gave way.
+    private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, displaced: [ReplayReason]) {
+        var table = ReplayTable(bytesMax: 1 << 20)
+        var displaced: [ReplayReason] = []
+        for (event, timestamp) in commands {
+            table.take(candidate(event, timestamp), of: Self.activity, app: 0) { displaced.append($0) }
+        }
+        let entry = table.entries[Self.activity]
+        #expect(displaced.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
+        return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, displaced)
+    }
+
+    @Test("The newest state stays, whatever the order")
+    func states() {
+        #expect(
+            merged([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
+        )
+        #expect(merged([(.update, 1), (.update, 1)]) == (nil, 1, [.duplicate]))
+    }
+
+    @Test("No update takes the place of an end, and an end that of any update")
+    func ends() {
+        #expect(merged([(.update, 5), (.end, 3)]) == (nil, 3, [.supersededInRange]))
+        #expect(merged([(.end, 3), (.update, 5)]) == (nil, 3, [.ended]))
+        #expect(merged([(.end, 3), (.update, 2)]) == (nil, 3, [.supersededInRange]))
+        #expect(merged([(.end, 3), (.end, 3)]) == (nil, 3, [.duplicate]))
+        #expect(merged([(.end, 3), (.end, 4)]) == (nil, 3, [.ended]))
+    }
+
+    @Test("A start stays beside its newest state, gives way to its end, and begins another life")
+    func starts() {
+        #expect(merged([(.start, 1), (.update, 2), (.update, 3)]) == (1, 3, [.supersededInRange]))
+        #expect(merged([(.start, 1), (.end, 2)]) == (nil, 2, [.supersededInRange]))
+        #expect(merged([(.end, 2), (.start, 1)]) == (nil, 2, [.supersededInRange]))
+        #expect(merged([(.end, 2), (.start, 3)]) == (3, nil, [.supersededInRange]))
+        #expect(merged([(.update, 2), (.start, 1)]) == (1, 2, []))
+        #expect(merged([(.start, 3), (.update, 2)]) == (3, nil, [.supersededInRange]))
+        #expect(merged([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
+    }
+
+    @Test("What it holds is bounded: activities that are new are left out, newer commands known by their versions")
+    func limit() {
+        var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
+        var displaced: [ReplayReason] = []
+        for name in ["{app=a}", "{app=b}", "{app=c}"] {
+            table.take(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { displaced.append($0) }
+        }
+        #expect(displaced == [.tableFull] && table.wasFull && table.entries.count == 2)
+        #expect(table.bytes == table.bytesMax)
+        table.take(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { displaced.append($0) }
+        #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
+        table.take(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { displaced.append($0) }
+        #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
+        #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
+        #expect(table.bytes == table.bytesMax - 100)
+    }
+}

@@ -1,0 +1,192 @@
+import ActivityStore
+import Foundation
+import Kafka
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import causeway
+
+@Suite("causeway replay: report and send", .serialized, .ownThread)
+struct ReplayTests {
+    /// One activity of each kind, all but the last read by the workers.
+    private func scene() throws -> (scene: ReplayScene, end: Int64) {
+        let scene = try ReplayScene()
+        let now = scene.now
+        try scene.settled("newer", at: now - 90)
+        try scene.settled("same", at: now - 10)
+        try scene.settled("older", at: now)
+        try scene.settled("failed", at: now - 10, .notShown)
+        try scene.settled("alert", at: now - 900)
+        try scene.register("busy")
+        #expect(try scene.admit("busy", at: now - 10) == .send)
+        let records = [
+            scene.update("newer", at: now - 50), scene.update("newer", at: now - 10, state: 2),
+            scene.update("same", at: now - 10), scene.update("older", at: now - 10),
+            scene.update("failed", at: now - 10), scene.update("alert", at: now - 400, alert: true),
+            scene.update("busy", at: now - 10), scene.update("nobody", at: now - 10),
+            scene.update("ancient", at: now - 9 * 3_600), scene.update("a", at: now - 10, app: "com.example.other"),
+            scene.update("late", at: now + 3_600), scene.start("born", at: now - 10),
+            scene.update("newer", at: now - 5, state: 3),
+        ]
+        try scene.produce(records)
+        try scene.commit([0: Int64(records.count) - 1])
+        return (scene, Int64(records.count))
+    }
+
+    private let expected = [
+        "unread": 1, "supersededInRange": 2, "duplicate": 1, "superseded": 1, "sendAgain": 1, "send": 1, "underWay": 1,
+        "tokenUnknown": 1, "activityUnknown": 1, "invalid": 2, "startLeftOut": 1,
+    ]
+
+    @Test("A report says what would be sent and why, and touches nothing")
+    func report() throws {
+        let (scene, end) = try scene()
+        let before = try scene.contents()
+        let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(try scene.counts(run) == expected)
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        #expect(report["records"]?.whole == end && report["withoutAlert"]?.whole == 1)
+        #expect(report["replay"]?.text == "report" && report["isComplete"] == .bool(true))
+        #expect(report["invalid"]?["unknownApp"]?.whole == 1 && report["invalid"]?["timestampInFuture"]?.whole == 1)
+        #expect(report["apps"]?[ReplayScene.app]?["send"]?.whole == 1)
+        let lines = run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
+        #expect(lines.count == 9)
+        let failed = lines.first { $0["activity"]?.text == "failed" }
+        #expect(failed?["reason"]?.text == "sendAgain" && failed?["source"]?.text == "causeway.commands/0/4")
+        #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .bool(true))
+        #expect(try scene.contents() == before)
+        #expect(try scene.count() == end)
+
+        let words = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
+        #expect(words.exitCode == 0 && words.errors.isEmpty)
+        #expect(words.output.contains(/would be sent again +1  the newest, which expired/))
+        #expect(words.output.contains("1 of other apps or activities passed over"))
+        let one = try scene.replay("report", "--from", "1h", "--activity", "newer", "--starts", "--verbose")
+        #expect(one.output.contains("newer  update"))
+        #expect(!one.output.contains("failed"))
+    }
+
+    @Test("Sending is tried dry first; then the workers get the records again, and Redis takes what it had given up")
+    func send() throws {
+        let (scene, end) = try scene()
+        let before = try scene.contents()
+        let dry = try scene.replay("send", "--from", "1h", "--json")
+        #expect(dry.exitCode == 0 && dry.errors.contains("--execute"))
+        #expect(try scene.contents() == before && scene.count() == end)
+
+        let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(run.output.contains("2 sent, 2 acknowledged, 0 failed"))
+        let records = try scene.records(from: end)
+        let first = scene.update("alert", at: scene.now - 400, alert: true)
+        let second = scene.update("failed", at: scene.now - 10)
+        #expect(records.map(\.key) == [first.key, second.key])
+        #expect(records.map(\.value) == [first.value, second.value])
+        #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
+        #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
+        // A worker that reads it is not told that it is a duplicate.
+        #expect(try scene.admit("failed", at: scene.now - 10) == .send)
+        #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
+    }
+
+    @Test("What Kafka refuses is settled as it was, and is told")
+    func refused() throws {
+        let (scene, _) = try scene()
+        // Of the request that carries the records; it is not one to be made again.
+        scene.broker.fail(.produce, with: [10, 10, 10, 10])
+        let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
+        #expect(run.exitCode == 1)
+        #expect(run.output.contains("1 sent, 0 acknowledged, 1 failed"))
+        #expect(try scene.value("failed").newest?.state == .notShown)
+    }
+
+    @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command goes on")
+    func interruption() throws {
+        let (scene, end) = try scene()
+        let directory = try TemporaryDirectory()
+        let files = try ["out", "err"].map { try directory.write("", to: $0) }
+        let process = scene.process(["send", "--from", "1h", "--execute", "--rate", "0.001"])
+        process.standardOutput = try FileHandle(forWritingTo: files[0])
+        process.standardError = try FileHandle(forWritingTo: files[1])
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        let deadline = Date(timeIntervalSinceNow: 120)
+        while try scene.count() == end { try #require(Date() < deadline, "nothing was sent") }
+        process.interrupt()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 1)
+        let errors = try String(contentsOf: files[1], encoding: .utf8)
+        #expect(errors.contains("stopped while sending; the same command goes on"))
+        #expect(!errors.contains("█"), "no terminal, no bar")
+        #expect(try String(contentsOf: files[0], encoding: .utf8).contains("1 sent, 1 acknowledged"))
+        #expect(try scene.count() == end + 1, "the second waits for its turn")
+    }
+
+    @Test("By time, by offsets of several partitions, and what is no longer there")
+    func ranges() throws {
+        let scene = try ReplayScene(partitions: 2)
+        let now = scene.now
+        for partition: Int32 in [0, 1] {
+            let names = (0..<6).map { "a\(partition)-\($0)" }
+            for name in names { try scene.register(name) }
+            let records = names.enumerated().map { scene.update($1, at: now - 600 + Int64($0) * 60) }
+            try scene.produce(records, partition: partition)
+        }
+        try scene.commit([0: 6, 1: 6])
+        func seen(_ arguments: String...) throws -> [String] {
+            let run = try ProgramRun.run(scene.process(["report", "--json", "--verbose"] + arguments))
+            #expect(run.exitCode == 0, "\(run.errors)")
+            return run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8))?["activity"]?.text }
+                .sorted()
+        }
+        let formatter = ISO8601DateFormatter()
+        func time(_ seconds: Int64) -> String { formatter.string(from: Date(timeIntervalSince1970: Double(seconds))) }
+        #expect(try seen("--from", time(now - 480), "--to", time(now - 360)) == ["a0-2", "a0-3", "a1-2", "a1-3"])
+        #expect(try seen("--from", time(now - 301)) == ["a0-5", "a1-5"])
+        #expect(try seen("--from", "1s") == [])
+        #expect(try seen("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
+        let none = try scene.replay("report", "--offsets", "7:0-9")
+        #expect(none.exitCode == 0 && none.errors.contains("has no partition 7"))
+    }
+
+    @Test("Dead letters are sent to the commands topic once they are right")
+    func deadLetters() throws {
+        let scene = try ReplayScene()
+        try scene.register("a")
+        try scene.produce([scene.update("a", at: scene.now - 10)], to: "causeway.dead-letters")
+        let run = try scene.replay("send", "--topic", "causeway.dead-letters", "--from", "1h", "--execute")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(try scene.records(from: 0).map(\.replayed) == ["causeway.dead-letters/0/0"])
+    }
+
+    @Test("A table that is full says so, and what is in it is right")
+    func tableFull() throws {
+        let scene = try ReplayScene()
+        let padding = String(repeating: "x", count: 3_000)
+        let records = (0..<500)
+            .map {
+                scene.update("a\($0)", at: scene.now - 10, others: #""payload":{"padding":"\#(padding)"},"#)
+            }
+        try scene.produce(records)
+        try scene.commit([0: 500])
+        let run = try scene.replay("report", "--from", "1h", "--memory", "1", "--json")
+        #expect(run.exitCode == 1)
+        #expect(run.errors.contains("--memory 1 has room for no more activities"))
+        let counts = try scene.counts(run)
+        let (taken, left) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
+        #expect(taken > 100 && left > 100 && taken + left == 500)
+    }
+
+    @Test("Kafka that is not there, a topic that is not there, an app that is not configured")
+    func failures() throws {
+        let scene = try ReplayScene()
+        scene.broker.setError(topic: "missing", code: 3)
+        let missing = try scene.replay("report", "--from", "1h", "--topic", "missing")
+        #expect(missing.exitCode == 1 && missing.errors.contains("causeway replay report: "))
+        #expect(try scene.replay("report", "--from", "1h", "--app", "com.example.other").exitCode == 64)
+        let process = ProgramRun.process(["replay", "report", "--from", "1h", "--config", "/nowhere"])
+        #expect(try ProgramRun.run(process).exitCode == 78)
+    }
+}
