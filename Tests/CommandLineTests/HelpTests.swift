@@ -64,7 +64,7 @@ struct HelpTests {
             ["replay", "report", "--from", "1h", "--memory", "0"],
             ["replay", "report", "--from", "1h", "--offsets", "0:1-2"], ["replay", "report", "--offsets", "0:2-1"],
             ["replay", "report", "--from", "1h", "--execute"], ["replay", "send", "--from", "1h", "--rate", "0"],
-            ["replay", "send", "--execute"],
+            ["replay", "send", "--execute"], ["replay", "rebuild", "--rate", "-1"], ["replay", "rebuild", "--verbose"],
             ["replay", "backwards"],
         ]
     )

@@ -5,10 +5,11 @@ import CausewayCommandLine
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Read a range of the commands topic once more: say what would be sent, or send it.",
+        abstract: "Read a range of the commands topic once more: say what would be sent, send it, or fill Redis.",
         discussion: """
             report says what a worker would make of each activity's newest command in the range, and touches nothing. send has \
-            the workers send those that the activities do not show and that are not too old.send says what it would do, and does it \
+            the workers send those that the activities do not show and that are not too old. rebuild fills Redis \
+            from registrations and commands, and sends nothing. send and rebuild say what they would do, and do it \
             only with --execute.
 
             A range is a time, by the records' own (--from, --to), or offsets (--offsets). No group is joined and \
@@ -18,11 +19,12 @@ struct ReplayCommand: ParsableCommand {
               causeway replay report -c causeway.yaml --from 2h
               causeway replay send -c causeway.yaml --from 2h --rate 200 --execute
               causeway replay report -c causeway.yaml --topic causeway.dead-letters --from 1d --verbose
-            
+              causeway replay rebuild -c causeway.yaml --execute
+
             Exit codes: 0 all of the range was read, and done; 1 it was not; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """,
-        subcommands: [ReplayReportCommand.self, ReplaySendCommand.self]
+        subcommands: [ReplayReportCommand.self, ReplaySendCommand.self, ReplayRebuildCommand.self]
     )
 }
 

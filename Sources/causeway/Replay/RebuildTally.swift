@@ -1,0 +1,62 @@
+/// What a rebuild of Redis comes to.
+struct RebuildTally {
+    enum Count: String, CaseIterable {
+        case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
+        case statesWritten, statesHeld, statesKnown, statesTooOld, startsPassedOver, statesUnread, statesNotLookedAt
+        case heldWithToken
+
+        var title: String {
+            switch self {
+            case .registrationsWritten: "registrations written"
+            case .registrationsStale: "registrations known"
+            case .registrationsOver: "registrations over"
+            case .registrationsInvalid: "registrations invalid"
+            case .unregistered: "unregistrations"
+            case .statesWritten: "states written"
+            case .statesHeld: "states held"
+            case .statesKnown: "states known"
+            case .statesTooOld: "states too old"
+            case .startsPassedOver: "starts passed over"
+            case .statesUnread: "still to be read"
+            case .statesNotLookedAt: "not looked at"
+            case .heldWithToken: "held, with a token"
+            }
+        }
+
+        var explanation: String {
+            switch self {
+            case .registrationsWritten: "tokens that Redis knows now"
+            case .registrationsStale: "Redis knows a later one"
+            case .registrationsOver: "older than an activity or a push-to-start token lives"
+            case .registrationsInvalid: "not a registration that a worker would take"
+            case .unregistered: "tombstones"
+            case .statesWritten: "newest commands that Redis knows now, as sent"
+            case .statesHeld: "newest commands without a token, kept for it without their alerts"
+            case .statesKnown: "Redis knows them, or newer ones"
+            case .statesTooOld: "older than an activity lives, or past their expiration"
+            case .startsPassedOver: "whether an activity began, its registration says"
+            case .statesUnread: "the workers have not committed their offsets: they are theirs"
+            case .statesNotLookedAt: "more activities than --memory has room for"
+            case .heldWithToken: "their tokens are known again: causeway replay send sends them"
+            }
+        }
+    }
+
+    private(set) var counts: [Count: Int] = [:]
+
+    mutating func count(_ count: Count, _ number: Int = 1) { counts[count, default: 0] += number }
+
+    subscript(_ count: Count) -> Int { counts[count] ?? 0 }
+
+    /// - Parameter isDone: false: nothing was asked of Redis, and what would be written is counted as written.
+    func lines(isDone: Bool) -> [String] {
+        var lines = LabelledLines()
+        let rows = Count.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }
+        lines.addTable(header: ["", isDone ? "records" : "would be", ""], rows: rows, rightAligned: [1])
+        return lines.lines
+    }
+
+    var json: JSONValue {
+        .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
+    }
+}

@@ -1,0 +1,100 @@
+import ActivityStore
+import CausewayCommandLine
+import Delivery
+import LiveActivity
+
+/// What Redis is told of an activity's newest command.
+struct RebuiltState {
+    let admission: StoreCall<[UInt8]>
+    let settlement: StoreCall<[UInt8]>
+    let holding: StoreCall<[UInt8]>
+
+    /// Nil if it is expired, or is no command of the configuration.
+    init?(_ candidate: ReplayCandidate, _ activity: [UInt8], app: Int, scope: ReplayScope) {
+        let name = Array(scope.apps[app].bundleIdentifier.utf8)
+        let identifier = ActivityKey.activity(ofKey: activity, app: name)
+        let subject = StoreSubject(app: name, kind: .activity, identifier: identifier)
+        let nowSeconds = Clock.wallMilliseconds / 1_000
+        let made = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
+            guard let command = try? Command.decode(record),
+                let policy = scope.policy(of: command, app: app, in: record),
+                !AgeRules.isExpired(command.expiration, now: nowSeconds)
+            else { return nil }
+            var admission = ReplayJudge.admission(
+                of: command,
+                record,
+                recordMilliseconds: candidate.timestampMilliseconds,
+                pace: policy.pace,
+                dropsAlert: command.hasAlert,
+                nowSeconds: nowSeconds
+            )
+            // An alert that Redis has kept of an older command stays where it is, and is not offered.
+            admission.carriesAlert = true
+            let held = Self.heldCommand(command, of: record, app: name, activity: identifier)
+            return (admission, held, command.hasAlert)
+        }
+        guard let (admission, held, hasAlert) = made else { return nil }
+        let version = candidate.version
+        self.admission = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
+        // Of no content there is this digest: what the activity shows counts as unknown. Its alert and all older ones have rung.
+        settlement = StoreCall(
+            tag: 0,
+            subject: subject,
+            operation: .settle(
+                version: version,
+                .accepted,
+                digest: 0,
+                retirement: nil,
+                alert: hasAlert ? version : nil
+            )
+        )
+        holding = StoreCall(
+            tag: 0,
+            subject: subject,
+            operation: .hold(version: version, command: held, carriesAlert: false)
+        )
+    }
+
+    /// The command without its alert, as the core has Redis keep one.
+    private static func heldCommand(
+        _ command: Command,
+        of record: UnsafeRawBufferPointer,
+        app: [UInt8],
+        activity: [UInt8]
+    ) -> [UInt8] {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
+            var layout = Body.write(command, from: record, into: memory)
+            var body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
+            if command.hasAlert {
+                let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
+                layout = Body.writeWithoutAlert(body, layout, into: room)
+                body = UnsafeRawBufferPointer(room)
+            }
+            let identifier = command.identifier.isAbsent ? nil : command.identifier.bytes(in: record)
+            let policy = command.policy.isAbsent ? nil : command.policy.bytes(in: record)
+            var writer = JSONWriter()
+            app.withUnsafeBytes { app in
+                activity.withUnsafeBytes { activity in
+                    withBytes(identifier) { identifier in
+                        withBytes(policy) { policy in
+                            var held = CommandRecord(app: app, activity: activity, aps: layout.aps.bytes(in: body))
+                            held.payloadMembers = layout.members.isAbsent ? nil : layout.members.bytes(in: body)
+                            held.identifier = identifier
+                            held.policy = policy
+                            held.sequence = command.version.sequence
+                            held.priority = command.priority
+                            held.expiration = command.expiration
+                            held.write(to: &writer)
+                        }
+                    }
+                }
+            }
+            return Array(writer.bytes)
+        }
+    }
+
+    private static func withBytes(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) -> Void) {
+        guard let bytes else { return body(nil) }
+        bytes.withUnsafeBytes { body($0) }
+    }
+}

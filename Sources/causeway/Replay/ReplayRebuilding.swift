@@ -1,0 +1,208 @@
+import ActivityStore
+import CausewayCommandLine
+import Delivery
+import Glibc
+import LiveActivity
+import Redis
+
+/// Tells Redis what it has forgotten, and sends nothing: tokens, and of each activity the newest command as one that was sent. What it
+/// shows is left unknown, so that no later state counts as unchanged.
+///
+/// Without a store it only counts.
+struct ReplayRebuilding {
+    /// Calls that are made at a time.
+    static let batch = 256
+
+    let scope: ReplayScope
+    private let store: BlockingStore?
+    private let queries: RedisQueries
+    private let rate: RecordRate
+    /// Ends a wait for the rate.
+    private let isOver: () -> Bool
+    private let beganMilliseconds = Clock.milliseconds
+    private var written = 0
+    private(set) var tally = RebuildTally()
+    /// Of subjects that are all different.
+    private var calls: [StoreCall<[UInt8]>] = []
+    private var subjects: Set<[UInt8]> = []
+
+    /// - Parameter rate: calls a second; nil: as fast as Redis takes them.
+    init(
+        scope: ReplayScope,
+        queries: RedisQueries,
+        store: BlockingStore?,
+        rate: Double?,
+        isOver: @escaping () -> Bool
+    ) {
+        self.scope = scope
+        self.queries = queries
+        self.store = store
+        self.isOver = isOver
+        self.rate = RecordRate(perSecond: rate)
+    }
+
+    // MARK: - Registrations
+
+    /// Takes one record of the registrations topic.
+    mutating func register(
+        _ value: UnsafeRawBufferPointer?,
+        key: UnsafeRawBufferPointer?,
+        recordMilliseconds: Int64
+    ) throws {
+        guard let value else { return try unregister(key, recordMilliseconds: recordMilliseconds) }
+        guard let registration = try? Registration.decode(value), let app = scope.app(registration.app, in: value)
+        else {
+            return tally.count(.registrationsInvalid)
+        }
+        guard let call = call(for: registration, app: app, in: value) else { return }
+        let isOver = AgeRules.isRegistrationOver(
+            registeredAtMilliseconds: registration.registeredAtMilliseconds,
+            isPushToStart: call.subject.kind == .device,
+            nowMilliseconds: Clock.wallMilliseconds
+        )
+        if isOver { tally.count(.registrationsOver) } else { try collect(call) }
+    }
+
+    /// Nil if it is another app's or activity's than is looked at.
+    private func call(
+        for registration: Registration,
+        app: Int,
+        in record: UnsafeRawBufferPointer
+    ) -> StoreCall<[UInt8]>? {
+        let name = scope.apps[app].bundleIdentifier
+        guard scope.isLookedAt(app: name) else { return nil }
+        func token(_ text: TextRange) -> TokenRegistration<[UInt8]> {
+            TokenRegistration(
+                token: text.bytes(in: record),
+                environment: registration.environment,
+                registeredAtMilliseconds: registration.registeredAtMilliseconds
+            )
+        }
+        func call(
+            _ kind: StoreSubjectKind,
+            _ text: TextRange,
+            _ operation: StoreCall<[UInt8]>.Operation
+        ) -> StoreCall<[UInt8]> {
+            let subject = StoreSubject(app: Array(name.utf8), kind: kind, identifier: text.bytes(in: record))
+            return StoreCall(tag: 0, subject: subject, operation: operation)
+        }
+        switch registration.kind {
+        case .activity(let activity):
+            guard scope.isLookedAt(activity.activity.bytes(in: record)) else { return nil }
+            return call(
+                .activity,
+                activity.activity,
+                .register(
+                    token(activity.token),
+                    frequentUpdates: activity.frequentUpdates,
+                    shows: activity.shows,
+                    isCarried: false
+                )
+            )
+        case .pushToStart(let start):
+            guard scope.onlyActivity == nil else { return nil }
+            let type = start.attributesType.bytes(in: record)
+            return call(
+                .device,
+                start.device,
+                .registerDevice(attributesType: type, token(start.token), after: nil, isCarried: false)
+            )
+        }
+    }
+
+    /// A tombstone names an activity or a device by its key, and no app.
+    private mutating func unregister(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
+        guard let key, (1...Limits.identifierBytes).contains(key.count) else {
+            return tally.count(.registrationsInvalid)
+        }
+        let identifier = Array(key)
+        guard scope.isLookedAt(identifier) else { return }
+        for app in scope.apps where scope.isLookedAt(app: app.bundleIdentifier) {
+            for kind in [StoreSubjectKind.activity, .device] {
+                let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
+                let time = max(0, recordMilliseconds)
+                try collect(StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: time)))
+            }
+        }
+        tally.count(.unregistered)
+    }
+
+    private mutating func collect(_ call: StoreCall<[UInt8]>) throws {
+        let name = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
+        if calls.count == Self.batch || subjects.contains(name) { try flush() }
+        calls.append(call)
+        subjects.insert(name)
+    }
+
+    /// Makes the calls that were collected.
+    mutating func flush() throws {
+        defer {
+            calls.removeAll(keepingCapacity: true)
+            subjects.removeAll(keepingCapacity: true)
+        }
+        waitForTurn()
+        written += calls.count
+        guard let store else {
+            return tally.count(.registrationsWritten, calls.count { !$0.operation.isUnregistration })
+        }
+        if calls.isEmpty { return }
+        for (call, reply) in zip(calls, try store.perform(calls)) where !call.operation.isUnregistration {
+            tally.count(reply.verdict == .stale ? .registrationsStale : .registrationsWritten)
+            if reply.heldCommand != nil { tally.count(.heldWithToken) }
+        }
+    }
+
+    private func waitForTurn() {
+        func elapsed() -> Double { Double(Clock.milliseconds - beganMilliseconds) / 1_000 }
+        while !rate.allows(another: written, elapsedSeconds: elapsed()), !isOver() { usleep(1_000) }
+    }
+
+    // MARK: - Newest states
+
+    /// Takes the newest commands of some activities, as far as Redis does not know them: a version that it knows may be waiting there, unsent.
+    mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
+        var states: [RebuiltState] = []
+        for ((activity, entry), value) in zip(entries, try queries.values(entries.map(\.key))) {
+            if entry.start != nil { tally.count(.startsPassedOver) }
+            guard let candidate = entry.state else { continue }
+            let newest = try ActivityInspection(value: value).newest?.version
+            if candidate.isUnread {
+                tally.count(.statesUnread)
+            } else if candidate.value.isEmpty {
+                tally.count(.statesNotLookedAt)
+            } else if let newest, newest >= candidate.version {
+                tally.count(.statesKnown)
+            } else if let state = RebuiltState(candidate, activity, app: entry.app, scope: scope) {
+                states.append(state)
+            } else {
+                tally.count(.statesTooOld)
+            }
+        }
+        waitForTurn()
+        written += states.count
+        guard let store else { return tally.count(.statesWritten, states.count) }
+        if !states.isEmpty { try admit(states, store) }
+    }
+
+    private mutating func admit(_ states: [RebuiltState], _ store: BlockingStore) throws {
+        var next: [StoreCall<[UInt8]>] = []
+        for (state, reply) in zip(states, try store.perform(states.map(\.admission))) {
+            switch reply.verdict {
+            // It waits for its pace only.
+            case .send, .wait:
+                next.append(state.settlement)
+                tally.count(.statesWritten)
+            case .noToken:
+                next.append(state.holding)
+                tally.count(.statesHeld)
+            case .expired, .tooOld: tally.count(.statesTooOld)
+            default: tally.count(.statesKnown)
+            }
+        }
+        if !next.isEmpty { _ = try store.perform(next) }
+    }
+}
+
+extension StoreCall<[UInt8]>.Operation {
+    fileprivate var isUnregistration: Bool { if case .unregister = self { true } else { false } }
+}

@@ -1,0 +1,98 @@
+import ActivityStore
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import causeway
+
+@Suite("causeway replay rebuild", .serialized, .ownThread)
+struct ReplayRebuildTests {
+    private func counts(_ run: ProgramRun) throws -> [String: Int] {
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        guard case .object(let counts)? = report["rebuilt"] else { return [:] }
+        return counts.compactMapValues { $0.whole.map { Int($0) } }
+    }
+
+    @Test("Redis knows tokens and newest states again; nothing was sent, and no alert rings later")
+    func rebuild() throws {
+        let scene = try ReplayScene()
+        let now = scene.now
+        try scene.produce(
+            [
+                scene.registration("a", at: now - 3_600), scene.registration("old", at: now - 13 * 3_600),
+                scene.pushToStart("phone", at: now - 30 * 86_400), scene.registration("gone", at: now - 3_600),
+                .init(key: "gone", value: nil, milliseconds: (now - 1_800) * 1_000),
+                .init(key: "x", value: "{}", milliseconds: now * 1_000),
+            ],
+            to: ReplayScene.registrations
+        )
+        let commands = [
+            scene.update("a", at: now - 200), scene.update("a", at: now - 100, state: 2, alert: true),
+            scene.update("tokenless", at: now - 100, alert: true), scene.start("born", at: now - 100),
+            scene.update("a", at: now - 50, state: 3),
+        ]
+        try scene.produce(commands)
+        try scene.commit([0: 4])
+
+        let dry = try scene.replay("rebuild", "--to", "40s", "--json")
+        #expect(dry.exitCode == 0 && dry.errors.contains("nothing was written"), "\(dry.errors)")
+        #expect(try scene.contents().isEmpty)
+
+        // The newest is the workers'; what is theirs hides what is older.
+        let run = try scene.replay("rebuild", "--offsets", "0:0-3", "--json", "--execute", "--rate", "100000")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(
+            try counts(run) == [
+                "registrationsWritten": 3, "registrationsOver": 1, "registrationsInvalid": 1, "unregistered": 1,
+                "statesWritten": 1, "statesHeld": 1, "startsPassedOver": 1,
+            ]
+        )
+        #expect(try scene.count() == Int64(commands.count))
+
+        let known = try scene.value("a")
+        #expect(known.token != nil && known.newest?.state == .settled)
+        #expect(known.answeredAlert == Version(timestamp: now - 100, sequence: 0))
+        #expect(try scene.value("gone").token == nil && scene.value("old").token == nil)
+        #expect(try scene.admit("a", at: now - 150, alert: true) == .superseded)
+        #expect(try scene.admit("a", at: now - 100) == .duplicate)
+        let held = try #require(try scene.value("tokenless").held)
+        #expect(!held.carriesAlert)
+        let record = String(decoding: held.command, as: UTF8.self)
+        #expect(record.contains(#""n":1"#) && !record.contains("alert"))
+        let command = try held.command.withUnsafeBytes { try Command.decodeHeld($0) }
+        #expect(command.version == Version(timestamp: now - 100, sequence: 0))
+        // What the workers have still to read is admitted by them.
+        #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
+    }
+
+    @Test("What Redis knows already stays as it is")
+    func again() throws {
+        let scene = try ReplayScene()
+        try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
+        try scene.produce([scene.update("a", at: scene.now - 50)])
+        try scene.commit([0: 1])
+        try scene.settled("a", at: scene.now - 20)
+        let version = try scene.value("a").newest
+        let run = try scene.replay("rebuild", "--execute")
+        #expect(run.exitCode == 0 && run.output.contains(/states known +1/), "\(run.output)")
+        #expect(try scene.value("a").newest == version)
+    }
+
+    @Test("What was held for a token that is known again is told")
+    func heldWithToken() throws {
+        let scene = try ReplayScene()
+        try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
+        let update = scene.update("a", at: scene.now - 50)
+        try scene.produce([update])
+        try scene.commit([0: 1])
+        #expect(try scene.admit("a", at: scene.now - 50) == .noToken)
+        let version = Version(timestamp: scene.now - 50, sequence: 0)
+        let command = Array((update.value ?? "").utf8)
+        #expect(try scene.ask("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
+        let run = try scene.replay("rebuild", "--execute", "--json")
+        #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
+        // It was never sent, and is not told to have been.
+        #expect(try scene.value("a").newest?.state == .held)
+        #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
+    }
+}
