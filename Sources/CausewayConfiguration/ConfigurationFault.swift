@@ -7,6 +7,12 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
     /// What is wrong, and what would be right. Never holds the value of a secret.
     package var message: String
 
+    package init(place: String, key: String, message: String) {
+        self.place = place
+        self.key = key
+        self.message = message
+    }
+
     /// One line, in the form that editors and CI logs make clickable.
     package var description: String {
         key.isEmpty ? "\(place): \(message)" : "\(place): \(key): \(message)"

@@ -37,6 +37,7 @@ enum ConfigurationSchema {
         .optional("redis.certificateFile", \.redis.certificateFile, isFile: true),
         .optional("redis.keyFile", \.redis.keyFile, isFile: true),
         .integer("redis.responseTimeoutMilliseconds", \.redis.responseTimeoutMilliseconds, 10...60_000),
+        .integer("redis.rereadMinutes", \.redis.rereadMinutes, 1...720),
 
         .text("apns.production.host", \.apns.production.host, complaint: ConfigurationRule.host),
         .integer("apns.production.port", \.apns.production.port, 1...65_535),

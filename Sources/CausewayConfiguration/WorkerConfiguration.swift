@@ -105,6 +105,8 @@ extension WorkerConfiguration {
         package var keyFile: String?
         /// Time after which an unanswered call counts as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
+        /// How far back commands are read once more when Redis has lost everything. 1...720.
+        package var rereadMinutes = 720
     }
 
     /// How APNs is reached.

@@ -66,9 +66,14 @@ package final class Worker: Service {
         let wakeup = plan.wakeup
         let fleetTokens = try plan.makeFleetTokens()
         await fleetTokens?.begin()
+        let storeWatch = try plan.makeStoreWatch { fault in
+            signals.fail(fault)
+            wakeup.signal()
+        }
         try startThreads(signals: signals)
         log(.workerStarted, ["lanes": "\(plan.laneCount)", "memory": "\(plan.memory)"])
         let plan = plan
+        let watching = Task { await storeWatch.run() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 var watch = plan.keyFileWatch
@@ -80,12 +85,16 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
+                // It may wait for a Redis that does not answer. What is lost from now on is seen by the partitions' next owners.
+                watching.cancel()
                 plan.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
                 wakeup.signal()
             }
             group.cancelAll()
         }
+        watching.cancel()
+        await watching.value
         if signals.isHurried { await plan.traceExporter?.giveUp() } else { await plan.traceExporter?.finish() }
         if let error = signals.error { throw error }
         log(.workerStopped)

@@ -25,6 +25,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let signers: [AppKey: ProviderTokenSource]
     /// Nil: every worker signs its own provider tokens.
     private let tokenSeal: ProviderTokenSeal?
+    private let rereadingBoard = RereadingBoard()
     private let traceRings: [TraceRing]
     /// Nil: traces are not exported.
     let traceExporter: TraceExporter?
@@ -95,6 +96,19 @@ struct WorkerPlan: @unchecked Sendable {
         return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
     }
 
+    /// - Parameter refuse: called if Redis is not what the configuration says.
+    func makeStoreWatch(refuse: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
+        try StoreWatch(
+            redis: redis,
+            group: configuration.kafka.groupId,
+            topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
+            board: rereadingBoard,
+            log: log,
+            wakeup: wakeup,
+            refuse: refuse
+        )
+    }
+
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
         return LanePlan(
             delivery: delivery,
@@ -123,6 +137,10 @@ struct WorkerPlan: @unchecked Sendable {
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memory.inboxBytes),
+            rereading: PartitionRereading(
+                board: rereadingBoard,
+                commandsMilliseconds: Int64(configuration.redis.rereadMinutes) * 60_000
+            ),
             registry: registry,
             logger: logger
         )

@@ -158,6 +158,30 @@ extension Consumer {
             .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
     }
 
+    /// The first offsets of these partitions whose records are of this time or later, as the brokers say. Waits for them.
+    ///
+    /// - Parameter sinceMilliseconds: UNIX milliseconds.
+    /// - Returns: nothing for a partition that has no such record.
+    public func offsets(
+        of partitions: [TopicPartition],
+        sinceMilliseconds: Int64
+    ) throws(KafkaError) -> [TopicPartition: Int64] {
+        precondition(isOpen)
+        let list = PartitionList(capacity: partitions.count)
+        for partition in partitions {
+            // Below 0 it would ask for an end of the log.
+            list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
+        }
+        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestLimitMilliseconds) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        var offsets: [TopicPartition: Int64] = [:]
+        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) }) {
+            guard element.0 == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(element.0, partition: partition) }
+            if element.1 >= 0 { offsets[partition] = element.1 }
+        }
+        return offsets
+    }
+
     /// The offsets that the group has committed; nil where there is none. Asks the coordinator, and waits for it.
     public func committed(
         _ partitions: [TopicPartition],
@@ -177,7 +201,7 @@ public enum SeekPosition: Hashable, Sendable {
     case end
     case offset(Int64)
 
-    var rawOffset: Int64 {
+    package var rawOffset: Int64 {
         switch self {
         case .beginning: -2
         case .end: -1

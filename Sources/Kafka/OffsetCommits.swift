@@ -9,6 +9,11 @@ public struct CommittedOffset: Sendable {
     /// The offset that the partition's next record will get; nil: the brokers did not say. Known only where there is metadata.
     public var logEnd: Int64?
 
+    public init(offset: Int64, metadata: [UInt8]) {
+        self.offset = offset
+        self.metadata = metadata
+    }
+
     init(_ element: rd_kafka_topic_partition_t) {
         offset = element.offset
         metadata = [UInt8](UnsafeRawBufferPointer(start: element.metadata, count: element.metadata_size))

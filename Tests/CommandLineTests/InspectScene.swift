@@ -140,9 +140,11 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         return process
     }
 
-    /// Every key with its content and the moment at which it expires.
+    /// Every key with its content and the moment at which it expires. Without the marks by which workers notice that Redis has lost writes:
+    /// a worker that runs renews them.
     func contents() throws -> [String: String] {
         let keys = try redisCommand(["--raw", "KEYS", "*"]).split(separator: "\n").map(String.init)
+            .filter { !$0.hasPrefix("{causeway/mark}") }
         return try Dictionary(
             uniqueKeysWithValues: keys.map { key in
                 (key, try redisCommand(["DUMP", key]) + (try redisCommand(["PEXPIRETIME", key])))

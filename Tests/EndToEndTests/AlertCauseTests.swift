@@ -62,6 +62,25 @@ struct AlertCauseTests {
         }
     }
 
+    /// Another, empty Redis stands where there was one.
+    @Test func redisLosesEverything() async throws {
+        try await withAlerts { run, history in
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            history.addQuiet(try run.awaitState("a push") { $0.isWell }, minutes: 20)
+            try run.awaitMarks()
+            try run.stage.replaceRedis()
+            try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
+            let healed = try run.awaitState("that all is read again") {
+                $0.isWell && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
+                    && $0.sum("causeway_partitions_rereading") == 0
+            }
+            try traffic.sendOne()
+            history.add(healed, minutes: 5, firing: "CausewayRedisLost")
+            history.addQuiet(healed, minutes: 20)
+        }
+    }
+
     /// Commands for activities that no registration has named.
     @Test func tokensThatNobodyKnows() async throws {
         try await withAlerts { run, history in

@@ -20,8 +20,14 @@ struct PromiseTests {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let run = try await DemoRun.run(arguments + ["--evidence", directory.path])
-        #expect(run.code == 0, "\(run.page)")
         let figures = try #require(run.figures, "\(run.page)")
+        if checks.contains("--wipes") {
+            // Redis has forgotten which timestamps it had raised: a phone may ignore the push after it, and shows the next.
+            #expect(figures.phonesBackInTime <= figures.phones, "\(run.page)")
+            #expect(figures.phonesStartedTwice == 0 && figures.wrongPhones.isEmpty, "\(run.page)")
+        } else {
+            #expect(run.code == 0, "\(run.page)")
+        }
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
         // Other tests want the same cores at the same time: what is sent in time may arrive late. Lateness does not add up, and pushes
@@ -70,14 +76,18 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    /// And the worker dies with it, so that the next one reads again what Redis no longer knows.
+    /// And the worker dies with it, so that the next one reads again what Redis no longer knows. What rang in the second before, and was not
+    /// committed, may ring again.
     @Test func redisIsWipedAndThePhonesStillEndRight() async throws {
         let run = try await season(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--wipe-at", "8",
                 "--crash-at", "8",
             ],
-            allowing: ["--repeats", "40", "--results-again", "2000", "--wipes", "1", "--wait-spacings", "20"]
+            allowing: [
+                "--repeats", "40", "--results-again", "2000", "--alerts-again", "20", "--wipes", "1", "--wait-spacings",
+                "20",
+            ]
         )
         #expect(run.figures.disturbances.count == 2)
     }

@@ -42,6 +42,10 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.set(.redisServersAway, to: 1) } == ["CausewayRedisServerAway"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 0) } == [])
+        #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
+        #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
+        let partly = ["Redis may have lost what was written last: 2 partitions are read once more."]
+        #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == partly)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
         #expect(Self.alerts { $0.kafka.set(.partitionsStandingStill, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])

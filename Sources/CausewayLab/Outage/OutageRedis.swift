@@ -155,14 +155,11 @@ final class OutageRedis {
 
     // MARK: - Looking
 
-    /// Of all servers together, without copies.
+    /// Of activities and devices, of all servers together, without copies.
     func keys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
-            guard let answer = Stage.answer(port: server.port, to: "DBSIZE"), let count = Int(answer.dropFirst()) else {
-                throw LabError("Redis does not say how many keys it has")
-            }
-            sum += count
+            sum += try Stage.keys(port: server.port)
         }
         return sum
     }

@@ -45,8 +45,30 @@ extension Stage {
         guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis does not \(command)") }
     }
 
-    func redisKeys() throws(LabError) -> Int {
-        guard let answer = Self.answer(port: redisPort, to: "DBSIZE"), let count = Int(answer.dropFirst()) else {
+    /// Kills Redis and starts another at its place, which knows nothing.
+    func replaceRedis() throws(LabError) {
+        guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        parts.remove(at: position).stop(graceMilliseconds: 0)
+        unlink(path("dump.rdb"))
+        try giveRedisBack()
+    }
+
+    /// Keys of activities and devices.
+    func redisKeys() throws(LabError) -> Int { try Self.keys(port: redisPort) }
+
+    /// The marks by which workers notice that Redis has lost writes.
+    func redisMarks() throws(LabError) -> Int {
+        try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
+    }
+
+    /// How many keys a redis-server has, beside marks.
+    static func keys(port: UInt16) throws(LabError) -> Int {
+        try count(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
+    }
+
+    private static func count(port: UInt16, _ expression: String) throws(LabError) -> Int {
+        let answer = answer(port: port, to: "EVAL \"return \(expression)\" 0")
+        guard let answer, let count = Int(answer.dropFirst()) else {
             throw LabError("Redis does not say how many keys it has")
         }
         return count

@@ -16,6 +16,17 @@ struct AssignmentTable {
         /// All that a reader gets of the log was dealt, up to this offset; -1: that is not known, or more was dealt since. The high
         /// watermark may be beyond: behind the last record there may be markers of transactions, or one that is open.
         var endOffset: Int64 = -1
+        /// The last time that it was read once more; nil: it was not.
+        var rereading: Rereading?
+    }
+
+    /// Records that were settled are read once more, since Redis has lost what they wrote.
+    struct Rereading {
+        /// As the request has it.
+        var reader: UInt64
+        /// Where those end that were settled. Nothing below it is committed.
+        var end: Int64
+        var isComplete: Bool
     }
 
     /// What is taken for an offset: what a broker sends may be any number, and is added to.
@@ -65,14 +76,26 @@ struct AssignmentTable {
     }
 
     /// Takes a lane's report in.
-    /// - Returns: false if it is of an assignment that is over.
+    /// - Returns: false if it is of an assignment that is over, or says nothing that may be committed.
     mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
+        let settledBelow = committableOffset ?? -1
+        let isKnown = settledBelow < entry.rereading?.end ?? 0
         change(report.topic, report.partition) { entry in
-            if let committableOffset { entry?.unsettledOffset = committableOffset }
+            if settledBelow >= 0, !isKnown { entry?.unsettledOffset = settledBelow }
             if report.isDrained { entry?.isDrained = true }
+            entry?.completeRereading(settledBelow: settledBelow)
         }
-        return true
+        return settledBelow >= 0 && !isKnown
+    }
+
+    /// The partition is read once more up to `end`; 0: there is nothing to be read.
+    mutating func noteRereading(of partition: TopicPartition, reader: UInt64, end: Int64) {
+        change(partition.topic.index, partition.partition) { entry in
+            let former = entry?.rereading?.end ?? 0
+            entry?.rereading = Rereading(reader: reader, end: max(former, end), isComplete: end == 0)
+            if end > 0 { entry?.unsettledOffset = end }
+        }
     }
 
     /// Takes a high watermark in; of a log that was read to its end it is where the last record was.
@@ -89,7 +112,11 @@ struct AssignmentTable {
     /// - Parameter offset: where the next record will be, or what follows it; what is no offset is not taken in.
     mutating func noteEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.offsets.contains(offset) else { return }
-        change(partition.topic.index, partition.partition) { $0?.endOffset = offset }
+        change(partition.topic.index, partition.partition) { entry in
+            entry?.endOffset = offset
+            // Nothing is left of what was to be read.
+            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
+        }
     }
 
     /// - Parameter offset: one of ``offsets``.
@@ -125,5 +152,23 @@ struct AssignmentTable {
                     partition: Int32(place / Intake.topicCount)
                 )
             }
+    }
+}
+
+extension AssignmentTable.Entry {
+    /// All records below are settled, by this worker or before.
+    ///
+    /// - Parameter beganAt: where reading began. After a rereading has begun that is no longer where it was settled.
+    func settledBelow(beganAt: Int64) -> Int64 {
+        let known = rereading.map(\.end) ?? 0
+        return max(known > 0 ? known : beganAt, unsettledOffset)
+    }
+
+    /// - Parameter settledBelow: what the lane has settled of this assignment; -1: nothing.
+    fileprivate mutating func completeRereading(settledBelow: Int64) {
+        guard let rereading, !rereading.isComplete else { return }
+        // The last records may be gone from the log, or be none for a reader.
+        let isAtEnd = endOffset >= rereading.end && settledBelow >= nextOffset
+        if settledBelow >= rereading.end || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -35,6 +35,7 @@ extension Intake {
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
         }
+        rereading.publishSoon()
         emptyShare.note(isEmpty: assignments.all.isEmpty)
         if !emptyShare.isUnconfirmed { noteMembership(.member) }
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
@@ -51,6 +52,7 @@ extension Intake {
             assignments.remove(partition)
             stranded.remove(partition)
             unfetched.remove(partition)
+            rereading.forget(partition)
         }
         noteMembership(.joining)
     }
@@ -74,11 +76,12 @@ extension Intake {
         emptyShare.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    private func order(
+    func order(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
         number: UInt32,
         lane: Int,
+        isReadAgain: Bool = false,
         committed: CommittedOffset? = nil
     ) {
         let isTaken = mailboxes[lane].orders
@@ -88,6 +91,7 @@ extension Intake {
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignment: number,
+                    isReadAgain: isReadAgain,
                     committed: committed.map { Handover.pass($0) }
                 )
             )

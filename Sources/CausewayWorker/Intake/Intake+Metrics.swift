@@ -116,6 +116,7 @@ extension Intake {
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.count))
         metrics.set(.partitionsStandingStill, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
+        metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,

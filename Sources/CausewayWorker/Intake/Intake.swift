@@ -59,6 +59,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var stranded = StrandedPartitions()
     var unfetched = UnfetchedPartitions()
     var emptyShare = EmptyShare()
+    var rereading: PartitionRereading
     /// By lane: what its inbox had no place for.
     var overflows: [LaneOverflow]
     /// By lane: what its inbox holds, in bytes.
@@ -81,6 +82,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         log = KindLog(logger: plan.logger, events: plan.registry.events)
         errorIndices = LabelSpace.kafkaErrorIndices
         drainMilliseconds = plan.drainMilliseconds
+        rereading = plan.rereading
         let relay = ConsumerRelay()
         consumer = try Consumer(
             properties: plan.consumerProperties,
@@ -136,6 +138,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         // Each of these may wait for a broker. Told to stop, the thread begins none.
         if !signals.isStopRequested { recoverStranded() }
         if !signals.isStopRequested { confirmEmptyShare() }
+        if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()
         if !signals.isStopRequested { askForLogEnds() }
         publishMetricsIfDue()
@@ -309,6 +312,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 guard assignments.note(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }
+                let place = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
+                rereading.progress[place] = progress
                 let error = consumer.storeOffset(
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition,

@@ -14,6 +14,7 @@ struct IntakePlan: @unchecked Sendable {
     var drainMilliseconds: Int64
     /// Dealt to a lane and not taken, at most.
     var inboxBytesMax: Int
+    var rereading: PartitionRereading
     var registry: MetricRegistry
     var logger: Logger
 }

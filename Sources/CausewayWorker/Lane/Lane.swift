@@ -177,7 +177,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
-        if let committed { resume(place, at: committed, partition: order.partition) }
+        if let committed, order.isReadAgain {
+            committed.metadata.withUnsafeBytes { delivery.readAgain(place, below: committed.offset, metadata: $0) }
+        } else if let committed {
+            resume(place, at: committed, partition: order.partition)
+        }
         partitions.insert(
             .init(
                 place: place,

@@ -43,6 +43,8 @@ struct LaneOrder: BitwiseCopyable {
     var assignment: UInt32 = 0
     /// With `highWatermark`: the offset that the next record of the partition will get.
     var offset: Int64 = -1
+    /// With `assign`: what was settled is not skipped but read once more, since Redis has lost what it wrote.
+    var isReadAgain = false
     /// With `assign`: what the group has committed; the thread that pops the order takes it.
     var committed: Unmanaged<Handover<CommittedOffset>>?
 }

@@ -8,6 +8,18 @@ extension Delivery {
         partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
     }
 
+    /// Records of a partition that has just been assigned were settled before, and are read once more because the store has lost what they
+    /// wrote. They come to what they come to, but ring no alert and start nothing.
+    ///
+    /// - Parameters:
+    ///   - settledBelow: all below this offset were settled.
+    ///   - metadata: which above it, as `progress` told it beside this offset.
+    public mutating func readAgain(_ place: UInt32, below settledBelow: Int64, metadata: UnsafeRawBufferPointer) {
+        guard let partition = partitions[place] else { return }
+        let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
+        partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
+    }
+
     /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record. Their
     /// records are skipped when they are read.
     ///

@@ -13,6 +13,7 @@ struct Partition: ~Copyable {
     let epoch: UInt32
     let topic: RecordTopic
     let number: Int32
+    var settledBefore = SettledBefore()
     /// Records of this assignment that are not settled.
     var outstanding = 0
     var lag = ReadAhead.Lag()

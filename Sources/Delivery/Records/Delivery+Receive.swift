@@ -24,7 +24,7 @@ extension Delivery {
         let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
         switch (partition.pointee.topic, record.value) {
         case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
-        case (.registrations, let value?): receiveRegistration(value, index: index, record: record)
+        case (.registrations, let value?): receiveRegistration(value, index: index, record: record, now: now)
         case (.registrations, nil): receiveTombstone(index: index, record: record)
         case (.commands, nil): reject(record, index, code: "emptyRecord", detail: "a command record has no value")
         }
@@ -46,6 +46,7 @@ extension Delivery {
             partition: record.partition,
             epoch: partition.pointee.epoch,
             offset: record.offset,
+            isReadAgain: partition.pointee.settledBefore.contains(record.offset),
             partitionNumber: partition.pointee.number,
             recordMilliseconds: record.timestampMilliseconds,
             receivedMilliseconds: now.wallMilliseconds
@@ -67,20 +68,28 @@ extension Delivery {
             guard let policy = policy(of: command, of: application, in: value) else {
                 return reject(record, index, code: "unknownPolicy", detail: "policy: is not configured")
             }
+            if records[index].isReadAgain, command.event == .start { return passOver(index) }
             records[index].application = application
             records[index].policy = policy
             let activity = findActivity(of: command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
+            if records[index].isReadAgain { removeAlertReadAgain(of: index) }
             enqueue(index, of: activity, now: now)
         } catch {
             reject(record, index, fault: error)
         }
     }
 
-    private mutating func receiveRegistration(_ value: UnsafeRawBufferPointer, index: UInt32, record: IncomingRecord) {
+    private mutating func receiveRegistration(
+        _ value: UnsafeRawBufferPointer,
+        index: UInt32,
+        record: IncomingRecord,
+        now: Moment
+    ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
+            if records[index].isReadAgain, registration.isOver(now: now) { return passOver(index) }
             guard let application = application(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }

@@ -34,6 +34,8 @@ struct RecordSlot: BitwiseCopyable {
     var riderLink = RiderLink()
     /// Commands without a result of their own that this one took the place of, and that those had counted.
     var superseded = SupersededCount()
+    /// It was settled before, and is read once more because the store has lost what it wrote.
+    var isReadAgain = false
     /// The record brought a token of its own, which counts as a registration at the record's time.
     var suppliesToken = false
     /// Something of it lives on with another record, in memory only: the token that it passed on, or the held command that the other had

@@ -13,6 +13,8 @@
 /// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was held for the token
 /// goes on in the registration's record, as `received` again.
 ///
+/// A record that is read once more and of which nothing is to be done is `finished` at once.
+///
 /// A record without an outcome whose partition is revoked is `dropped`, after `refunding` where a start's draw is given back.
 enum RecordStage: UInt8 {
     /// Its bytes are being read; passed through within one call. → `waiting`, `riding` or `finished`, for a command, by what waits there

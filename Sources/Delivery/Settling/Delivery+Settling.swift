@@ -10,8 +10,12 @@ extension Delivery {
         // No record is added meanwhile, so the slot does not move.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.suppliesToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
-        produce(.result, record)
-        if outcome == .invalid { produce(.deadLetter, record) }
+        if slot.pointee.isReadAgain, outcome.isKnownOfSettled, slot.pointee.superseded.commands == 0 {
+            produce(.trace, record)
+        } else {
+            produce(.result, record)
+            if outcome == .invalid { produce(.deadLetter, record) }
+        }
         let isSettled = slot.pointee.settlement != nil
         if isSettled { call(.settle, record) }
         if slot.pointee.kind == .command, slot.pointee.isStart {

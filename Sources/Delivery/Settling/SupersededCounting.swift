@@ -27,11 +27,12 @@ struct SupersededCount: BitwiseCopyable {
 
 extension RecordSlot {
     /// Redis has not seen it, and its result would say nothing but `superseded`. A start, and a command that was held, have results of
-    /// their own; a token that the newer command could not take over is registered when a result is acknowledged.
+    /// their own, and one that is read once more has had its own; a token that the newer command could not take over is registered when a
+    /// result is acknowledged.
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
-            && resultsBefore == 0
+            && resultsBefore == 0 && !isReadAgain
     }
 
     /// Whether its body has an alert that is certainly its own: one that came out of Redis may be an older command's.

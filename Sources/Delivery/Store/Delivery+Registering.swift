@@ -47,6 +47,8 @@ extension Delivery {
             let command = try Command.decodeHeld(held)
             let slot = records[record]
             records.enter(.received, record)
+            // The registration may be read once more; what was held for it has its outcome still before it.
+            records[record].isReadAgain = false
             // The command was accepted once: if its policy is no longer configured, its app's policy applies.
             records[record].policy =
                 policy(of: command, of: slot.application, in: held)

@@ -38,6 +38,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case redisRoundTrip
     case redisReconnects
     case redisErrors
+    case redisLosses
 
     // Kafka.
     case kafkaReady
@@ -45,6 +46,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case partitionsAssigned
     case partitionsPaused
     case partitionsStandingStill
+    case partitionsRereading
     case readAheadActive
     case consumerLag
     case oldestUnsettled
@@ -167,6 +169,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case policy
     case wait
     case redisError
+    case redisLoss
     case kafkaError
     case logKind
     case traceDrop
@@ -193,6 +196,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .policy: ["policy"]
         case .wait: ["for"]
         case .redisError, .kafkaError: ["code"]
+        case .redisLoss: ["cause"]
         case .logKind: ["kind"]
         case .thread: ["thread"]
         case .lane: ["lane"]
@@ -214,6 +218,16 @@ public enum DeliveryStage: UInt8, CaseIterable, Sendable {
     case apns
     /// From the answer to the acknowledged result.
     case settle
+
+    public var name: String { "\(self)" }
+}
+
+/// How Redis has lost writes; `cause` in `causeway_redis_losses_total`.
+public enum RedisLoss: UInt8, CaseIterable, Sendable {
+    /// A primary has forgotten everything.
+    case emptied
+    /// A primary is another process than before: what was written last may be missing.
+    case replaced
 
     public var name: String { "\(self)" }
 }

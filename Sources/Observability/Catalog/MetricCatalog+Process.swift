@@ -171,7 +171,7 @@ extension MetricDefinition {
         _ help: String,
         _ meaning: String
     ) -> MetricDefinition {
-        let source: Source = metric == .kafkaErrors ? .kafka : .lanes(.sum)
+        let source: Source = metric == .kafkaErrors || metric == .redisLosses ? .kafka : .lanes(.sum)
         return counter(
             metric,
             name,

@@ -285,6 +285,15 @@ package enum MetricCatalog {
             "OOM: give it memory (maxmemory), never an eviction policy. MOVED and ASK: a cluster is being resharded, which is "
                 + "harmless. deadline: Redis is too slow or away."
         ),
+        .counter(
+            .redisLosses,
+            "causeway_redis_losses_total",
+            "losses",
+            [.redisLoss],
+            "Times that this worker saw that a primary of Redis had lost writes, and read its partitions once more.",
+            "emptied: everything was lost; find out why, phones are served again by themselves. replaced: a restart or a failover, "
+                + "after which the last seconds may be missing."
+        ),
     ]
 
     private static let kafka: [MetricDefinition] = [
@@ -333,6 +342,15 @@ package enum MetricCatalog {
             "Partitions that are not read because the offset that was committed for them is gone, or is not known yet.",
             "For seconds at a start. For longer: records were deleted before they were read; the log kind offset-gone names "
                 + "the partition, and nothing is passed over without a person."
+        ),
+        .gauge(
+            .partitionsRereading,
+            "causeway_partitions_rereading",
+            .count("partitions"),
+            [],
+            .kafka,
+            "Partitions that are read once more, since Redis has lost what their records wrote.",
+            "For seconds after a failover, for minutes after Redis was emptied. For longer: nothing can be sent, or lanes are busy."
         ),
         .gauge(
             .readAheadActive,

@@ -97,6 +97,7 @@ package struct LabelSpace: Sendable {
         case .policy: policies.map { [$0] }
         case .wait: RecordWait.allCases.map { [$0.name] }
         case .redisError: redisErrors.map { [$0] }
+        case .redisLoss: RedisLoss.allCases.map { [$0.name] }
         case .kafkaError: kafkaErrors.map { [$0] }
         case .logKind: LogKind.allCases.map { [$0.identifier] }
         case .traceDrop: TraceDrop.allCases.map { [$0.name] }

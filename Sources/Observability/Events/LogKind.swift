@@ -31,6 +31,9 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisWarning
     case redisRefused
     case redisError
+    case redisEmptied
+    case redisReplaced
+    case rereadingBegan
 
     case apnsConnected
     case apnsAuthenticated

@@ -99,6 +99,29 @@ package enum LogKindCatalog {
             "A call was not carried out. It is made again until it is; nothing is concluded from it.",
             "Read `reason`. OOM: give Redis memory. NOPERM: the user's rights. A text that is not explained here: report it."
         ),
+        line(
+            .redisEmptied,
+            "redis-emptied",
+            .error,
+            "Redis has lost everything",
+            "A primary knows nothing of partitions that this worker reads: they are read once more, so that phones are served again.",
+            "Find out why: a restart without persistence, FLUSHALL, eviction. Phones may be told once more what they show."
+        ),
+        line(
+            .redisReplaced,
+            "redis-replaced",
+            .warning,
+            "Redis is another process",
+            "A primary was restarted, or a replica took its place. What was written last may be missing, so it is read once more.",
+            "Nothing, if it was meant."
+        ),
+        line(
+            .rereadingBegan,
+            "rereading-began",
+            .notice,
+            "Partitions are read once more",
+            "What they wrote to Redis is missing. No alert rings twice by it, and nothing starts twice."
+        ),
     ]
 
     private static let apns: [LogKindDefinition] = [

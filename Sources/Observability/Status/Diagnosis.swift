@@ -20,7 +20,7 @@ struct Diagnosis {
 
     /// The worst first.
     var findings: [Finding] {
-        (own + redis + kafka + partitions + pools + answers + records + load + traces)
+        (own + redis + rereading + kafka + partitions + pools + answers + records + load + traces)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -143,6 +143,25 @@ struct Diagnosis {
                 meaning: "Commands whose keys are there wait; the others go on.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
                 kinds: [.redisLost]
+            )
+        ]
+    }
+
+    private var rereading: [Finding] {
+        let count = now[.partitionsRereading]
+        let emptied = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
+        guard count > 0 || emptied > 0 else { return [] }
+        return [
+            Finding(
+                severity: emptied > 0 ? .broken : .attention,
+                alert: emptied > 0 ? "CausewayRedisLost" : "",
+                sight: (emptied > 0 ? "Redis has lost everything" : "Redis may have lost what was written last")
+                    + (count > 0 ? ": \(count) partitions are read once more." : "; all has been read once more."),
+                meaning:
+                    "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
+                action:
+                    "Nothing for the phones. The events redis-emptied and redis-replaced below name the server: find out why.",
+                kinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
             )
         ]
     }

@@ -2,8 +2,8 @@ import Reactor
 
 /// Connections to the primaries of whatever topology is configured, for the control side.
 ///
-/// Each call blocks its thread until the answers are there, for a few of the configuration's deadlines at most, on a loop of its own. Not
-/// to be shared between threads.
+/// Each call blocks its thread until the answers are there, for a few of the configuration's deadlines at most, on a loop of its own; when
+/// its task is cancelled, it ends without them. Not to be shared between threads.
 final class PrimaryConnections {
     /// A command, and the server that is to have it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
@@ -12,12 +12,15 @@ final class PrimaryConnections {
 
     /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
     static let blockedMillisecondsMax: Int64 = 60_000
+    /// How soon a call ends whose task is cancelled.
+    private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private var connections: [RedisURL.Location: CommandConnection] = [:]
     /// In a cluster, once known.
     private var map: SlotMap?
+    private var lastPrimaries: [RedisURL.Location] = []
     /// With Sentinels, once known.
     private var primary: RedisURL.Location?
 
@@ -41,7 +44,21 @@ final class PrimaryConnections {
         primary = nil
     }
 
+    /// The next call finds out which servers there are; connections stay.
+    func searchAgain() {
+        map = nil
+        primary = nil
+    }
+
     // MARK: - Servers
+
+    /// The primaries, each with those of the slots that it has; without a cluster, all of them.
+    func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
+        guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
+        let map = try self.slots()
+        return map.primaries.enumerated()
+            .map { position, location in (location, slots.filter { map.owners[$0] == UInt16(position) }) }
+    }
 
     func primaries() throws(RedisError) -> [RedisURL.Location] {
         switch configuration.topology {
@@ -76,8 +93,13 @@ final class PrimaryConnections {
     private func slots() throws(RedisError) -> SlotMap {
         if let map { return map }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        let map = try found { lookup.find(candidates: configuration.url.locations, $0) }
+        // Those that were primaries last know as well as those that are configured, which may have gone.
+        let others = configuration.url.locations.filter { !lastPrimaries.contains($0) }
+        let map = try found {
+            lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + others, $0)
+        }
         self.map = map
+        lastPrimaries = map.primaries
         return map
     }
 
@@ -110,7 +132,8 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    private func transmit(_ commands: [Command]) -> [Answer] {
+    /// Sends commands all at once, and follows no reply elsewhere.
+    func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
         loop.refreshClock()
@@ -139,13 +162,13 @@ final class PrimaryConnections {
 
     /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
     ///
-    /// - Returns: nil if the limit was reached.
+    /// - Returns: nil if the limit was reached, or the task was cancelled.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
         let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
             if let value = value() { return value }
-            if loop.nowMilliseconds >= end { return nil }
-            loop.turn(waitMilliseconds: Int32(clamping: end - loop.nowMilliseconds))
+            if loop.nowMilliseconds >= end || Task.isCancelled { return nil }
+            loop.turn(waitMilliseconds: Int32(min(Self.cancellationMilliseconds, end - loop.nowMilliseconds)))
         }
     }
 }

@@ -76,6 +76,9 @@ struct WorkerCommand: AsyncParsableCommand {
                 try await group.run()
                 tasks.cancelAll()
             }
+        } catch let fault as ConfigurationFault {
+            logger.critical("The worker cannot work with this configuration.", metadata: ["error": "\(fault)"])
+            throw ExitCode.configuration
         } catch {
             logger.critical("The worker stopped on its own.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError

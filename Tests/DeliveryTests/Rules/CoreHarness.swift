@@ -63,6 +63,15 @@ final class CoreHarness {
         registrations = assign(.registrations)
     }
 
+    /// Partition 0 of each topic is read from its beginning again; records below the offset were settled.
+    func readAgain(below offset: Int64, metadata: [UInt8] = []) {
+        for place in [commands, registrations] { delivery.release(partition: place, now: now) }
+        (commands, registrations) = (assign(.commands), assign(.registrations))
+        for place in [commands, registrations] {
+            metadata.withUnsafeBytes { delivery.readAgain(place, below: offset, metadata: $0) }
+        }
+    }
+
     func assign(_ topic: RecordTopic, number: Int32 = 0) -> UInt32 {
         guard let place = delivery.assign(topic: topic, number: number) else { preconditionFailure("no place is left") }
         nextOffsets[place] = 0

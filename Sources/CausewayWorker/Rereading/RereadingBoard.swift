@@ -1,0 +1,42 @@
+import Synchronization
+
+/// A partition that is to be read once more.
+struct RereadingRequest: Sendable {
+    var topic: Int32
+    var partition: Int32
+    var assignment: UInt32
+    /// The first offset that is missing; nil: all of it may be.
+    var from: Int64?
+    /// Goes into the marks, so that it is seen if they are lost again.
+    var reader: UInt64
+    /// Redis had forgotten the partition, rather than its newest records only.
+    var isEmptied: Bool
+}
+
+/// What passes between the Kafka thread, which has the partitions, and the watch over Redis.
+final class RereadingBoard: Sendable {
+    private struct State {
+        var standings: [PartitionStanding] = []
+        var requests: [RereadingRequest] = []
+    }
+
+    private let state = Mutex(State())
+    private let hasRequests = Atomic<Bool>(false)
+
+    var standings: [PartitionStanding] { state.withLock(\.standings) }
+
+    func publish(_ standings: [PartitionStanding]) { state.withLock { $0.standings = standings } }
+
+    func request(_ requests: [RereadingRequest]) {
+        state.withLock { $0.requests += requests }
+        hasRequests.store(true, ordering: .releasing)
+    }
+
+    func takeRequests() -> [RereadingRequest] {
+        guard hasRequests.load(ordering: .relaxed), hasRequests.exchange(false, ordering: .acquiring) else { return [] }
+        return state.withLock { state in
+            defer { state.requests = [] }
+            return state.requests
+        }
+    }
+}

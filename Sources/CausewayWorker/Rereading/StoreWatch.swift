@@ -1,0 +1,203 @@
+import CausewayConfiguration
+import Kafka
+import Logging
+import Observability
+import Reactor
+import Redis
+
+/// Notices that a primary of Redis was emptied, or is another one that may lack the newest writes, and has the partitions of this worker read
+/// once more. ``MarkStep`` decides, the Kafka thread reads.
+///
+/// Every worker sees to its own partitions. A mark is put back only when its partition has been read to where it was: a worker that ends
+/// before leaves it to the partition's next owner.
+actor StoreWatch {
+    /// Between two looks at Redis.
+    static let interval = Duration.seconds(1)
+    /// Between two looks at what the worker has been given: a partition that is new is seen to at once.
+    static let shortInterval = Duration.milliseconds(100)
+    /// In every so many looks marks are renewed at all their places: a slot that moves to another server takes its own along.
+    private static let looksPerRenewal = 30
+
+    private let executor = BlockingExecutor(label: "store watch")
+    private let marks: PrimaryMarks
+    private let topics: [String]
+    private let board: RereadingBoard
+    private let takesCluster: Bool
+    private let log: SharedKindLog
+    /// Has the Kafka thread look at the board.
+    private let wakeup: Wakeup
+    private let refuse: @Sendable (ConfigurationFault) -> Void
+    /// Assignments whose marks have been looked at.
+    private var known: Set<UInt32> = []
+    /// What was asked for and may not have been begun yet, by the assignment that it was asked of.
+    private var asked: [UInt32: UInt64] = [:]
+    private var hasMetRedis = false
+    private var looks = 0
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    /// - Parameters:
+    ///   - topics: by their indices in the consumer's list.
+    ///   - refuse: called if the configuration cannot be what is meant.
+    init(
+        redis: RedisConfiguration,
+        group: String,
+        topics: [String],
+        board: RereadingBoard,
+        log: SharedKindLog,
+        wakeup: Wakeup,
+        refuse: @escaping @Sendable (ConfigurationFault) -> Void
+    ) throws(RedisError) {
+        marks = try PrimaryMarks(configuration: redis, group: group)
+        self.topics = topics
+        self.board = board
+        self.log = log
+        self.wakeup = wakeup
+        self.refuse = refuse
+        if case .cluster = redis.topology { takesCluster = true } else { takesCluster = false }
+    }
+
+    /// Looks until its task is cancelled.
+    func run() async {
+        var (due, isAnswered) = (ContinuousClock.now, true)
+        while !Task.isCancelled {
+            let hasNew = isAnswered && board.standings.contains { !known.contains($0.assignment) }
+            if hasNew || ContinuousClock.now >= due {
+                isAnswered = look()
+                due = ContinuousClock.now + Self.interval
+            }
+            try? await Task.sleep(for: Self.shortInterval)
+        }
+    }
+
+    /// Blocks for the time of a few round trips. While Redis is away nothing can be seen, and the lanes say so.
+    /// - Returns: false if no primary answered.
+    func look() -> Bool {
+        let standings = board.standings
+        let names = standings.map { "\(topics[Int($0.topic)])/\($0.partition)" }
+        guard let primaries = try? marks.look(names), !primaries.isEmpty else { return false }
+        if !hasMetRedis { meet(primaries) }
+        looks += 1
+        known.formIntersection(standings.map(\.assignment))
+        asked = asked.filter { known.contains($0.key) }
+        var writings: [Write] = []
+        var requests: [RereadingRequest] = []
+        for (index, published) in standings.enumerated() {
+            var standing = published
+            if let reader = asked[standing.assignment], standing.rereading?.reader != reader {
+                standing.rereading = (reader, isComplete: false)
+            }
+            let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
+            let step = MarkStep.next(standing, primaries: seen, isFirstLook: !known.contains(standing.assignment))
+            take(step, of: standing, index, seen, &writings, &requests)
+        }
+        let unwritten = perform(writings, names, primaries)
+        begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
+        // What could not be written is seen to be missing by the next look, which is the first one still.
+        for assignment in unwritten { asked[assignment] = nil }
+        known.formUnion(standings.map(\.assignment).filter { !unwritten.contains($0) })
+        return true
+    }
+
+    /// A cluster's servers refuse commands whose keys are in several slots.
+    private func meet(_ primaries: [PrimaryMarks.Primary]) {
+        hasMetRedis = true
+        guard !takesCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
+        let message = "the server belongs to a cluster; set redis.mode to cluster"
+        refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
+    }
+
+    // MARK: - What is to be written
+
+    /// One mark that is to be written to one primary.
+    private struct Write {
+        var primary: Int
+        var partition: Int
+        var assignment: UInt32
+        var mark: PartitionMark
+        var writing: PrimaryMarks.Writing
+    }
+
+    private func take(
+        _ step: MarkStep,
+        of standing: PartitionStanding,
+        _ index: Int,
+        _ seen: [(runIdentifier: String, mark: PartitionMark?)],
+        _ writings: inout [Write],
+        _ requests: inout [RereadingRequest]
+    ) {
+        func write(
+            _ primaries: [Int],
+            _ writing: PrimaryMarks.Writing,
+            _ heldBelow: (Int) -> Int64?,
+            _ reader: UInt64? = nil
+        ) {
+            for primary in primaries {
+                let run = seen[primary].runIdentifier
+                let mark = PartitionMark(runIdentifier: run, heldBelow: heldBelow(primary), reader: reader)
+                writings.append(
+                    Write(
+                        primary: primary,
+                        partition: index,
+                        assignment: standing.assignment,
+                        mark: mark,
+                        writing: writing
+                    )
+                )
+            }
+        }
+        switch step {
+        case .keep: break
+        case .note(let primaries):
+            let isRenewal = looks.isMultiple(of: Self.looksPerRenewal)
+            write(primaries, isRenewal ? .overAll : .overFirst, { _ in standing.settledBelow })
+        case .introduce(let primaries): write(primaries, .everywhere, { _ in standing.settledBelow })
+        case .complete(let primaries): write(primaries, .overAll, { _ in standing.settledBelow })
+        case .reread(let primaries, let from, let isEmptied):
+            let reader = UInt64.random(in: 1 ... .max)
+            asked[standing.assignment] = reader
+            write(primaries, .everywhere, { seen[$0].mark?.heldBelow }, reader)
+            requests.append(
+                RereadingRequest(
+                    topic: standing.topic,
+                    partition: standing.partition,
+                    assignment: standing.assignment,
+                    from: from,
+                    reader: reader,
+                    isEmptied: isEmptied
+                )
+            )
+        }
+    }
+
+    /// - Returns: the assignments of which a mark that is new could not be written everywhere.
+    private func perform(_ writings: [Write], _ names: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
+        var unwritten: Set<UInt32> = []
+        for (position, primary) in primaries.enumerated() {
+            for writing in [PrimaryMarks.Writing.everywhere, .overAll, .overFirst] {
+                let own = writings.filter { $0.primary == position && $0.writing == writing }
+                guard !own.isEmpty else { continue }
+                let isWritten = marks.write(own.map { (names[$0.partition], $0.mark.text) }, to: primary, writing)
+                for (write, isDone) in zip(own, isWritten) where !isDone && writing == .everywhere {
+                    unwritten.insert(write.assignment)
+                }
+            }
+        }
+        return unwritten
+    }
+
+    private func begin(_ requests: [RereadingRequest], _ writings: [Write], _ primaries: [PrimaryMarks.Primary]) {
+        guard !requests.isEmpty else { return }
+        let readers = Set(requests.map(\.reader))
+        let places = Set(writings.filter { $0.mark.reader.map(readers.contains) ?? false }.map(\.primary)).sorted()
+        let servers = places.map { "\(primaries[$0].location)" }.joined(separator: ", ")
+        for isEmptied in [true, false] {
+            let count = requests.count { $0.isEmptied == isEmptied }
+            if count > 0 {
+                log(isEmptied ? .redisEmptied : .redisReplaced, ["servers": "\(servers)", "partitions": "\(count)"])
+            }
+        }
+        board.request(requests)
+        wakeup.signal()
+    }
+}

@@ -1,0 +1,28 @@
+/// Which records of a partition were settled before, and are read once more.
+struct SettledBefore {
+    private let below: Int64
+    /// Ascending, apart from each other.
+    private let above: [Range<Int64>]
+    private let end: Int64
+
+    /// None.
+    init() { self.init(below: .min, above: []) }
+
+    init(below: Int64, above: [Range<Int64>]) {
+        self.below = below
+        self.above = above
+        end = above.last?.upperBound ?? below
+    }
+
+    func contains(_ offset: Int64) -> Bool {
+        guard offset < end else { return false }
+        if offset < below { return true }
+        // The first range that ends behind it.
+        var (first, last) = (0, above.count)
+        while first < last {
+            let middle = (first + last) / 2
+            if above[middle].upperBound <= offset { first = middle + 1 } else { last = middle }
+        }
+        return first < above.count && above[first].contains(offset)
+    }
+}

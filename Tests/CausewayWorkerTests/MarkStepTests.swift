@@ -1,0 +1,95 @@
+import Testing
+
+@testable import CausewayWorker
+
+/// What the marks of a partition come to, on every primary that has keys.
+@Suite struct MarkStepTests {
+    private func standing(
+        beganAt: Int64? = 40,
+        settledBelow: Int64 = 100,
+        _ rereading: (reader: UInt64, isComplete: Bool)? = nil
+    ) -> PartitionStanding {
+        PartitionStanding(
+            topic: 0,
+            partition: 3,
+            assignment: 7,
+            beganAt: beganAt,
+            settledBelow: settledBelow,
+            rereading: rereading
+        )
+    }
+
+    private func step(
+        _ standing: PartitionStanding,
+        _ primaries: (runIdentifier: String, text: String?)...,
+        isFirstLook: Bool = false
+    ) -> MarkStep {
+        let seen = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
+        return MarkStep.next(standing, primaries: seen, isFirstLook: isFirstLook)
+    }
+
+    @Test func aPrimaryThatIsAsItWasIsLeftAlone() {
+        #expect(step(standing(), ("a", "a 100 -")) == .keep)
+        #expect(step(standing(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
+        #expect(step(standing(), ("a", "a 99 -"), ("b", "b 100 -")) == .note([0]))
+    }
+
+    @Test func anEmptyPrimaryHasEverythingReadAgain() {
+        #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
+        #expect(step(standing(), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+        // What cannot be read says nothing.
+        #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
+    }
+
+    @Test func anotherProcessHasWhatItMayMissReadAgain() {
+        #expect(step(standing(), ("b", "a 90 -")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(standing(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isEmptied: false))
+        #expect(step(standing(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
+    }
+
+    /// It may be asked by a user who may not know.
+    @Test func aPrimaryThatDoesNotTellWhichOneItIsIsNoOther() {
+        #expect(step(standing(), ("", "a 100 -")) == .keep)
+        #expect(step(standing(), ("a", "- 100 -")) == .keep)
+        #expect(step(standing(), ("", nil)) == .reread([0], from: nil, isEmptied: true))
+    }
+
+    @Test func aGroupThatIsNewToAPartitionMissesNothing() {
+        #expect(step(standing(beganAt: 0), ("a", nil), isFirstLook: true) == .introduce([0]))
+        // A moment later its records have been settled, and are missed.
+        #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(standing(beganAt: nil), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+        // Nor is it new when it is read once more from its beginning.
+        let again = standing(beganAt: 0, (1, false))
+        #expect(step(again, ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+    }
+
+    @Test func whatIsBeingReadIsReadToItsEndOnce() {
+        #expect(step(standing((26, false)), ("a", "a - 1a")) == .keep)
+        #expect(step(standing((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
+        #expect(step(standing((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
+    }
+
+    @Test func whatIsLostMeanwhileBeginsAgain() {
+        #expect(step(standing((26, false)), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(standing((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
+    }
+
+    /// A worker that ended in the middle, or that has the partition no more, has left it to this one.
+    @Test func whatAnotherHasBegunIsReadAgain() {
+        #expect(step(standing(), ("a", "a - 1a"), isFirstLook: true) == .reread([0], from: nil, isEmptied: false))
+        #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
+    }
+
+    @Test func aMarkIsReadAsItIsWritten() {
+        for mark in [
+            PartitionMark(runIdentifier: "0a1b", heldBelow: 0), .init(runIdentifier: "", heldBelow: nil, reader: .max),
+            .init(runIdentifier: "f", heldBelow: .max, reader: 1),
+        ] {
+            #expect(PartitionMark(mark.text) == mark)
+        }
+        for text in ["", "a", "a 1", "a 1 - -", "a x -", "a 1 x", "a -5 -"] { #expect(PartitionMark(text) == nil) }
+    }
+}

@@ -1,0 +1,78 @@
+import Kafka
+import Testing
+
+@testable import CausewayWorker
+
+/// What of a partition that is read once more may be committed, and when it has been.
+@Suite struct RereadingTests {
+    private let place = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
+
+    private func table(end: Int64) -> (AssignmentTable, number: UInt32) {
+        var table = AssignmentTable()
+        let number = table.insert(place, lane: 0)
+        table.noteRereading(of: place, reader: 9, end: end)
+        return (table, number)
+    }
+
+    private func notes(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
+        let report = LaneReport(topic: 0, partition: 5, assignment: number, progress: nil, isDrained: false)
+        return table.note(report, committableOffset: offset)
+    }
+
+    @Test func nothingBelowWhatWasSettledIsCommittedOnceMore() {
+        var (table, number) = table(end: 100)
+        for offset in 20..<100 as Range<Int64> { table.noteDealt(0, 5, offset: offset) }
+        let isNews60 = notes(&table, number, 60)
+        #expect(!isNews60)
+        #expect(table[place]?.unsettledOffset == 100 && table[place]?.rereading?.isComplete == false)
+        let isNews = notes(&table, number, 100)
+        #expect(isNews)
+        #expect(table[place]?.rereading?.isComplete == true)
+        let isMore = notes(&table, number, 101)
+        #expect(isMore && table[place]?.unsettledOffset == 101)
+    }
+
+    /// The last of its records are gone from the log, or no record for a reader.
+    @Test func anEndThatNoRecordReachesIsReachedAtTheLogsEnd() {
+        var (table, number) = table(end: 100)
+        table.noteDealt(0, 5, offset: 95)
+        let isNews96 = notes(&table, number, 96)
+        #expect(!isNews96)
+        #expect(table[place]?.rereading?.isComplete == false)
+        table.noteEnd(of: place, offset: 100)
+        let isStillNews = notes(&table, number, 96)
+        #expect(!isStillNews)
+        #expect(table[place]?.rereading?.isComplete == true)
+        #expect(table[place]?.unsettledOffset == 100)
+    }
+
+    /// A worker that has been given the partition and has read nothing yet knows what was settled by what was committed. The seek back is
+    /// no reason to forget it: alerts would ring again.
+    @Test func whatWasCommittedBeforeTheAssignmentIsSettled() {
+        var table = AssignmentTable()
+        _ = table.insert(place, lane: 0)
+        #expect(table[place]?.settledBelow(beganAt: 500) == 500)
+        table.noteRereading(of: place, reader: 9, end: 500)
+        // It is read from 20 on.
+        #expect(table[place]?.settledBelow(beganAt: 20) == 500)
+        // Nothing of it was recent enough to be read once more.
+        _ = table.insert(place, lane: 0)
+        table.noteRereading(of: place, reader: 9, end: 0)
+        #expect(table[place]?.settledBelow(beganAt: 500) == 500)
+    }
+
+    /// A mark, or the first recent record, may be beyond what this worker knows to be settled.
+    @Test func nothingUnsettledIsPassedOver() {
+        #expect(SeekPosition.offset(120).notBeyond(100) == .offset(100))
+        #expect(SeekPosition.offset(90).notBeyond(100) == .offset(90))
+        #expect(SeekPosition.beginning.notBeyond(100) == .beginning)
+    }
+
+    @Test func aLogThatHasNothingLeftIsReadAtOnce() {
+        var (table, _) = table(end: 100)
+        table.noteEnd(of: place, offset: 100)
+        #expect(table[place]?.rereading?.isComplete == true)
+        let (nothing, _) = self.table(end: 0)
+        #expect(nothing[place]?.rereading?.isComplete == true && nothing[place]?.unsettledOffset == -1)
+    }
+}

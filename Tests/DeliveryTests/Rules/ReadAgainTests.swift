@@ -1,0 +1,115 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Records that were settled and are read once more, since Redis has lost what they wrote.
+@Suite struct ReadAgainTests {
+    /// A core that reads offsets 0 and 1 of each topic once more.
+    private func readingAgain() -> CoreHarness {
+        let core = CoreHarness()
+        core.readAgain(below: 2)
+        return core
+    }
+
+    @Test func aStateThatRedisDoesNotKnowIsSentWithoutItsAlert() throws {
+        let core = readingAgain()
+        core.receive(.alert(1))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert"))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u1 accepted"])
+    }
+
+    @Test func whatWasNotSettledRings() throws {
+        let core = readingAgain()
+        core.receive(.update(1), .update(2, of: "b"), CommandText.update(3, of: "c", alert: true))
+        for _ in 0..<3 { core.reply(.send) }
+        let bodies = [core.push(), core.push(), core.push()].compactMap { $0?.body }
+        #expect(bodies.count { $0.contains("alert") } == 1)
+    }
+
+    /// What had been settled above one that was waiting is known, too.
+    @Test func whatWasSettledAboveOneThatWaitsIsReadOnceMore() throws {
+        let before = CoreHarness()
+        before.receive(.update(1), .update(2, of: "b"))
+        before.reply(.duplicate, toNewest: true)
+        before.acknowledgeAll()
+        let told = before.delivery.progress(before.commands)
+        let progress = try #require(told)
+        #expect(progress.committableOffset == 0)
+        let core = CoreHarness()
+        core.readAgain(below: progress.committableOffset, metadata: progress.metadata)
+        core.receive(CommandText.update(1, alert: true), CommandText.update(2, of: "b", alert: true))
+        for _ in 0..<2 { core.reply(.send) }
+        let bodies = [core.push(), core.push()].compactMap { $0?.body }
+        #expect(bodies.map { $0.contains("alert") } == [true, false])
+    }
+
+    @Test func aStartIsNotSentAgain() {
+        let core = readingAgain()
+        core.receive(.start(1))
+        #expect(core.waiting.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
+        core.receive(.update(2), .start(3, of: "b"))
+        #expect(core.waiting == ["admit u2", "address b.s3"])
+    }
+
+    @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])
+    func whatRedisKnowsHasNoSecondResult(verdict: StoreVerdict) {
+        let core = readingAgain()
+        core.receive(.update(1))
+        core.reply(verdict)
+        core.acknowledgeAll()
+        #expect(core.outcomes.isEmpty && core.committableOffset == 1)
+    }
+
+    /// It has had its result, or another's result has counted it.
+    @Test func whatIsReadOnceMoreIsNotCountedAgain() {
+        let core = CoreHarness { $0.supersededResults = .counted }
+        core.readAgain(below: 2)
+        core.receive(.update(1), .update(2), .update(3), .update(4))
+        core.carry()
+        #expect(core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" } == ["u4 accepted 1"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 4)
+    }
+
+    @Test func whatIsHeldAgainSaysSo() {
+        let core = readingAgain()
+        core.receive(.update(1))
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.outcomes == ["u1 held"])
+    }
+
+    @Test func whatIsInvalidHasNoSecondDeadLetter() {
+        let core = readingAgain()
+        core.receive("{}")
+        core.acknowledgeAll()
+        #expect(core.deadLetters.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
+    }
+
+    @Test func aRegistrationIsWrittenUnlessItsActivityMustBeOver() {
+        let core = readingAgain()
+        core.register(CommandText.registration(at: -43_201))
+        #expect(core.waiting.isEmpty && core.committableOffset(core.registrations) == 1)
+        core.register(CommandText.registration(at: -43_199))
+        #expect(core.waiting.count == 1)
+        core.reply(.registered)
+        // It is read for the first time: whatever its age, somebody means it.
+        core.register(CommandText.registration(at: -90_000))
+        #expect(core.waiting.count == 1)
+    }
+
+    /// It was held in the Redis that is there now, and nobody has seen it.
+    @Test func whatWasHeldForARegistrationHasItsResultAndItsAlert() throws {
+        let core = readingAgain()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .alert(1))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.contains("alert"))
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u1 accepted"])
+    }
+}

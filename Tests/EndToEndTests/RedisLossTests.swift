@@ -1,0 +1,122 @@
+import Foundation
+import Kafka
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// Redis may lose everything: activities whose tokens only it knew are served again, and by nobody's doing.
+@Suite("What Redis loses", .timeLimit(.minutes(10)))
+struct RedisLossTests {
+    @Test func killedAndBackEmpty() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 40)
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 40)
+            try run.awaitMarks()
+            try run.stage.replaceRedis()
+            try crowd.send(to: crowd.activities)
+            try Self.awaitHealed(run, pushes: 80)
+            #expect(try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains("redis-emptied"))
+        }
+    }
+
+    /// No connection breaks.
+    @Test func emptiedByAnOperator() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 40)
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 40)
+            try run.awaitMarks()
+            try run.stage.wipeRedis()
+            try Self.awaitHealed(run, pushes: 40)
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 80)
+        }
+    }
+
+    /// A worker that was not there when it happened notices it all the same.
+    @Test func emptiedWhileNoWorkerRuns() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 40)
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 40)
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.stage.replaceRedis()
+            try run.stage.startWorker()
+            try crowd.send(to: crowd.activities)
+            try Self.awaitHealed(run, pushes: 40)
+        }
+    }
+
+    /// Where nothing is missing, what was read last is read once more, and nobody notices.
+    @Test func restartedWithItsData() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 40)
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 40)
+            try run.awaitMarks()
+            try run.stage.takeRedisAway()
+            try run.stage.giveRedisBack()
+            try run.awaitMetrics("a loss that was noticed") {
+                ($0.sum("causeway_redis_losses_total", ["cause": "replaced"]) ?? 0) >= 1
+                    && $0.sum("causeway_partitions_rereading") == 0
+            }
+            try crowd.send(to: crowd.activities)
+            try Self.awaitAccepted(run, 80)
+            let scrape = try run.scrape()
+            #expect(scrape.sum("causeway_pushes_total") == 80)
+            #expect(scrape.sum("causeway_redis_losses_total", ["cause": "emptied"]) == 0)
+        }
+    }
+
+    @Test func aServerOfAClusterIsRefusedAsASingleOne() async throws {
+        try await onOwnThread {
+            let servers = try [LoopbackPort.free(), LoopbackPort.free()]
+            let run = try ExampleRun(["ride"]) { text, stage in
+                try RedisCluster.start(on: stage, ports: servers)
+                return text.replacingOccurrences(
+                    of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
+                    with: "url: redis://127.0.0.1:\(servers[0])"
+                )
+            }
+            defer { run.close() }
+            #expect(run.stage.worker?.wait(milliseconds: 60_000) == .exited(78))
+            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            #expect(log.contains("redis.mode: the server belongs to a cluster; set redis.mode to cluster"))
+        }
+    }
+
+    private static func awaitAccepted(_ run: ExampleRun, _ count: Int) throws {
+        try run.awaitMetrics("\(count) pushes") {
+            ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(count)
+        }
+    }
+
+    /// - Parameter pushes: that there must have been at least.
+    private static func awaitHealed(_ run: ExampleRun, pushes: Int) throws {
+        try run.awaitMetrics("a Redis that has everything again") {
+            ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
+                && $0.sum("causeway_partitions_rereading") == 0
+                && ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(pushes)
+        }
+    }
+}
+
+extension ExampleRun {
+    /// All partitions have their marks: a loss is noticed from then on.
+    func awaitMarks() throws {
+        try self.await("the marks of all partitions") {
+            let partitions = try scrape().sum("causeway_partitions_assigned") ?? 0
+            return try partitions > 0 && Double(stage.redisMarks()) >= partitions
+        }
+    }
+}

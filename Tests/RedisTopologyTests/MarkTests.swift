@@ -1,0 +1,94 @@
+import Testbed
+import Testing
+
+@testable import Redis
+
+/// Marks on real servers: what is seen of a primary that was emptied, restarted, or replaced.
+@Suite(.serialized, .ownThread) struct MarkTests {
+    private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
+        try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
+    }
+
+    @Test func `A mark is there until its server is emptied`() throws {
+        let server = try ServerProcess()
+        let marks = try marks("redis://\(server.location)")
+        let primary = try #require(try marks.look(["a", "b"]).first)
+        #expect(primary.texts == [nil, nil])
+        #expect(marks.write([("a", "one")], to: primary, .overFirst) == [false])
+        #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .everywhere) == [true, true])
+        #expect(try marks.look(["b", "a", "c"]).first?.texts == ["two", "one", nil])
+        // Another group has marks of its own.
+        let others = try PrimaryMarks(
+            configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
+            group: "another"
+        )
+        #expect(try others.look(["a"]).first?.texts == [nil])
+        #expect(marks.write([("a", "three")], to: primary, .overAll) == [true])
+        #expect(server.command("FLUSHALL") == ["OK"])
+        #expect(marks.write([("a", "four")], to: primary, .overFirst) == [false])
+        #expect(try marks.look(["a"]).first?.texts == [nil])
+    }
+
+    @Test func `A server that was started again is another one`() throws {
+        let server = try ServerProcess()
+        let marks = try marks("redis://\(server.location)")
+        let before = try #require(try marks.look([]).first)
+        #expect(before.server.runIdentifier?.count == 40 && before.server.majorVersion ?? 0 >= 5)
+        #expect(try marks.look([]).first?.server == before.server)
+        server.kill()
+        #expect(try marks.look([]).isEmpty)
+        try server.start()
+        #expect(try marks.look([]).first?.server.runIdentifier != before.server.runIdentifier)
+    }
+
+    @Test func `A server that says nothing is left out in time, before and after it was met`() throws {
+        let server = try ServerProcess()
+        let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
+        #expect(try marks.look(["a"]).count == 1)
+        server.suspend()
+        defer { server.resume() }
+        let begin = ContinuousClock.now
+        for _ in 0..<2 {
+            #expect(try marks.look(["a"]).isEmpty)
+            #expect(try others.look(["a"]).isEmpty)
+        }
+        #expect(ContinuousClock.now - begin < .seconds(20))
+        server.resume()
+        #expect(try marks.look(["a"]).count == 1)
+    }
+
+    @Test func `A call ends with its task`() async throws {
+        let server = try ServerProcess()
+        let url = "redis://\(server.location)"
+        server.suspend()
+        defer { server.resume() }
+        let begin = ContinuousClock.now
+        let task = Task {
+            var configuration = RedisConfiguration(url: try RedisURL(url))
+            configuration.responseDeadlineMilliseconds = 50_000
+            return try PrimaryMarks(configuration: configuration, group: "group").look(["a"]).count
+        }
+        task.cancel()
+        #expect(try await task.value == 0)
+        #expect(ContinuousClock.now - begin < .seconds(20))
+    }
+
+    @Test func `Each primary of a cluster has its marks, and one that gets slots has them too`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let marks = try marks(cluster.url, topology: .cluster)
+        let primaries = try marks.look(["a"])
+        #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.anchors.count > 30 })
+        #expect(primaries.map(\.anchors.count).reduce(0, +) == SlotAnchors.count)
+        for primary in primaries { #expect(marks.write([("a", "one")], to: primary, .everywhere) == [true]) }
+        #expect(try marks.look(["a"]).allSatisfy { $0.texts == ["one"] })
+        let emptied = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
+        #expect(emptied.command("FLUSHALL") == ["OK"])
+        let after = try marks.look(["a"])
+        #expect(after.filter { $0.texts == [nil] }.map(\.location) == [primaries[1].location])
+    }
+
+    @Test func `Tags are spread evenly`() {
+        let slots = SlotAnchors.ofCluster.tags.map(\.slot)
+        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / SlotAnchors.slotsApart == $0 })
+    }
+}
