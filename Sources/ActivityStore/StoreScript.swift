@@ -45,6 +45,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("RECORD_BYTES", Int64(StoredRecord.token)),
         ("ANSWERED_ALERT", Int64(StoredRecord.answeredAlertFollows)),
         ("VERSION_BYTES", Int64(StoredVersion.bytes)),
+        // Where a token comes from.
+        ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
+        ("READ_ONCE_MORE", Int64(RegistrationSource.readAgain.rawValue)),
         // Flags beside the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.limited)),

@@ -71,7 +71,7 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
                 $0.argument(version)
             }
-        case .register(let registration, let frequentUpdates, let shows, let isCarried):
+        case .register(let registration, let frequentUpdates, let shows, let source):
             let bytes = 128 + TokenText.bytesMax
             write(.register, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
                 $0.argument(letter: UInt8(ascii: "r"))
@@ -83,7 +83,7 @@ extension StoreSession {
                 case false?: $0.argument(letter: UInt8(ascii: "0"))
                 case nil: $0.emptyArgument()
                 }
-                $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
+                $0.argument(letter: UInt8(ascii: "0") + source.rawValue)
             }
         case .unregister(let atMilliseconds):
             write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {

@@ -145,7 +145,7 @@ struct History {
                 token(),
                 frequentUpdates: pick([true, false, nil]),
                 shows: below(2) == 0 ? version() : nil,
-                isCarried: below(3) == 0
+                source: pick(RegistrationSource.allCases)
             )
         case 17: return .unregister(atMilliseconds: time())
         case 18: return .reopen(version: below(3) == 0 ? version() : lastVersion)

@@ -17,7 +17,7 @@ extension ScriptTests {
     }
 
     private func register(carrying text: String, at: Int64) -> Operation {
-        .register(token(text, at: at), frequentUpdates: nil, shows: nil, isCarried: true)
+        .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command)
     }
 
     @Test func `A token that is told again counts from when it was first told`() throws {
@@ -40,6 +40,30 @@ extension ScriptTests {
         #expect(stage.verdict(register(carrying: "aa", at: 4_500)) == .stale)
         #expect(stage.verdict(register("aa", at: 5_000)) == .registered)
         #expect(stage.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
+    }
+
+    /// The server was emptied, and has forgotten the timestamps that it had raised.
+    @Test func `After a registration that is read again the next timestamp is above the present second`() throws {
+        let present: Int64 = 1_700_000_000
+        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        let again = Operation.register(token("aa", at: 50), frequentUpdates: nil, shows: nil, source: .readAgain)
+        #expect(stage.verdict(again) == .registered)
+        #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
+        // Where a token is known the timestamps are known as well.
+        stage.pass(2_000)
+        #expect(stage.verdict(again) == .registered)
+        #expect(stage.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
+    }
+
+    /// A command came before the registration was read again, and was held.
+    @Test func `What was held before a registration is read again goes above the present second, too`() throws {
+        let present: Int64 = 1_700_000_000
+        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
+        #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        let again = Operation.register(token("aa", at: 50), frequentUpdates: nil, shows: nil, source: .readAgain)
+        #expect(stage.admit(again).heldCommand == [1])
+        #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
     }
 
     @Test func `The same digits in another environment are another token`() throws {
@@ -107,7 +131,7 @@ extension ScriptTests {
             attributesType: "T",
             registration: token("aa", at: 3_500),
             shows: nil,
-            isCarried: true
+            source: .command
         )
         #expect(stage.verdict(again) == .stale)
         #expect(stage.admit(address("bb", at: 4_000)).registration == token("bb", at: 4_000))

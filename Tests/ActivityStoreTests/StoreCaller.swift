@@ -168,16 +168,16 @@ extension Operation {
         frequentUpdates: Bool? = false,
         shows: Version?,
         after: HeldStart<[UInt8]>? = nil,
-        isCarried: Bool = false
+        source: RegistrationSource = .record
     ) -> Self {
         guard let attributesType else {
-            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, isCarried: isCarried)
+            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, source: source)
         }
         return .registerDevice(
             attributesType: Array(attributesType.utf8),
             registration,
             after: after,
-            isCarried: isCarried
+            isCarried: source == .command
         )
     }
 

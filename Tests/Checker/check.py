@@ -48,8 +48,7 @@ def options(arguments):
     )
     parser.add_argument("--alerts-again", type=int, default=0, help="alerts that may have rung twice (0)")
     parser.add_argument(
-        "--wipes", type=int, default=0,
-        help="how often Redis lost all that it knew; each time buckets are full again, and a phone may ignore one push as old (0)",
+        "--wipes", type=int, default=0, help="how often Redis lost all that it knew; each time buckets are full again (0)"
     )
     return parser.parse_args(arguments)
 

@@ -176,19 +176,16 @@ def spacing(evidence, options):
 
 
 def timestamps(evidence, options):
-    """Of one token the timestamps never fall, and no phone dropped a push; but one for each time that Redis forgot what it had raised."""
+    """Of one token the timestamps never fall, and no phone dropped a push."""
     law = Law("per token the timestamps never fall")
-    last, effects, forgotten = {}, {}, {}
+    last, effects = {}, {}
     for push in evidence.pushes:
         if not push.reached:
             continue
         effects[push.effect] = effects.get(push.effect, 0) + 1
-        before = last.get(push.token)
-        if push.effect == "ignoredOld" and forgotten.get(push.token, 0) < options.wipes:
-            forgotten[push.token] = forgotten.get(push.token, 0) + 1
-            continue
         if push.effect not in ("shown", "ended", "started"):
             law.breaks(f"line {push.line} ({push.activity}): the phone made of it: {push.effect}")
+        before = last.get(push.token)
         if before is not None and push.timestamp < before and push.event != "start":
             law.breaks(f"line {push.line} ({push.activity}): {push.timestamp} after {before}")
         last[push.token] = push.timestamp

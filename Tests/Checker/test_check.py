@@ -215,14 +215,6 @@ class Doctored(unittest.TestCase):
         self.assertEqual(judge(self.run_.written())[0], 1)
         self.assertEqual(judge(self.run_.written(), "--wipes", "1")[0], 0)
 
-    def test_after_a_wipe_a_phone_may_ignore_one_push(self):
-        ignored = self.own(event="update")[1:3]
-        ignored[0]["effect"] = "ignoredOld"
-        self.assertEqual(judge(self.run_.written())[0], 1)
-        self.assertEqual(judge(self.run_.written(), "--wipes", "1")[0], 0)
-        ignored[1]["effect"] = "ignoredOld"
-        self.assertEqual(judge(self.run_.written(), "--wipes", "1")[0], 1)
-
     def test_the_reserve_is_for_alerts(self):
         plain = [p for p in self.own(event="update") if p["alert"] is None]
         # Two of four are reserved: the third plain push in a row is one too many, though the bucket holds four.

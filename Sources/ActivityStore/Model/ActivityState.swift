@@ -207,18 +207,20 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         _ registration: TokenRegistration<[UInt8]>,
         frequentUpdates: Bool?,
         shows: Version?,
-        isCarried: Bool,
+        source: RegistrationSource,
         now: Int64
     ) -> (StoreReply<[UInt8]>, Lifetime) {
         var registration = registration
-        if isCarried {
+        if source == .command {
             if let token, token.isSame(as: registration) {
                 registration = token
             } else if let retired, retired.isSame(as: registration) {
                 return (StoreReply(.stale), .unchanged)
             }
         }
+        let isFirstToken = token == nil
         guard takes(registration) else { return (StoreReply(.stale), .unchanged) }
+        if source == .readAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
         bear(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         var reply = StoreReply<[UInt8]>(.registered)

@@ -22,12 +22,12 @@ extension StoreCall.Operation {
         case .admitStart(let version, let claim): .admitStart(version: version, claim: claim)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let isCarried):
+        case .register(let registration, let frequentUpdates, let shows, let source):
             .register(
                 registration.map(transform),
                 frequentUpdates: frequentUpdates,
                 shows: shows,
-                isCarried: isCarried
+                source: source
             )
         case .retire(let version, let retirement): .retire(version: version, retirement.map(transform))
         case .settle(let version, let settlement, let digest, let retirement, let alert):

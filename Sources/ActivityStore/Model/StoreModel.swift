@@ -52,12 +52,12 @@ public struct StoreModel: Sendable {
         case .admitStart(let version, let claim): (reply, lifetime) = activity.start(version, claim: claim, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let isCarried):
+        case .register(let registration, let frequentUpdates, let shows, let source):
             (reply, lifetime) = activity.register(
                 registration,
                 frequentUpdates: frequentUpdates,
                 shows: shows,
-                isCarried: isCarried,
+                source: source,
                 now: now
             )
         case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)

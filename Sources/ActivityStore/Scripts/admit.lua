@@ -647,8 +647,8 @@ if operation == 's' or ARGV[2] == '' then
 
   if operation == 'r' then
     local at, formThen = read('<I6B', ARGV[3])
-    local told = sub(ARGV[3], 8)
-    if ARGV[6] == '1' then
+    local told, source = sub(ARGV[3], 8), ARGV[6]
+    if source == '@FROM_COMMAND@' then
       -- It came with a command: it counts from when it was first told.
       if form == formThen and token == told then
         at = registeredAt
@@ -665,13 +665,19 @@ if operation == 's' or ARGV[2] == '' then
         held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
-    if lifeEnd == 0 then
+    local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
+    if lifeEnd == 0 or source == '@READ_ONCE_MORE@' then
       local _, seconds = serverTime()
-      lifeEnd = seconds + UPDATES_SECONDS
+      if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
+      -- Nothing was sent since the server lost what it knew. What was sent before may have had timestamps above the commands' own.
+      if source == '@READ_ONCE_MORE@' and form == 0 and seconds > last then
+        if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
+        behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+      end
     end
     form, token, registeredAt = formThen, told, at
     if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and @FREQUENT@ or 0 end
-    store(sub(value, @DIGEST@, @STATE@ - 1) .. char(letter + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    store(sub(value, @DIGEST@, @STATE@ - 1) .. char(letter + kept) .. behind)
     return reply
   end
 

@@ -29,17 +29,12 @@ extension Outcome {
 }
 
 extension Registration {
-    /// Milliseconds for which an activity can live, and be shown when it has ended; for which a push-to-start token is kept.
-    private static let activityMilliseconds: Int64 = 12 * 3_600_000
-    private static let pushToStartMilliseconds: Int64 = 90 * 86_400_000
-
-    /// Whatever it registered has ended by itself: a compacted topic has all that ever were.
     func isOver(now: Moment) -> Bool {
-        let lifetime =
-            switch kind {
-            case .activity: Self.activityMilliseconds
-            case .pushToStart: Self.pushToStartMilliseconds
-            }
-        return now.wallMilliseconds - registeredAtMilliseconds > lifetime
+        let isPushToStart = if case .pushToStart = kind { true } else { false }
+        return AgeRules.isRegistrationOver(
+            registeredAtMilliseconds: registeredAtMilliseconds,
+            isPushToStart: isPushToStart,
+            nowMilliseconds: now.wallMilliseconds
+        )
     }
 }

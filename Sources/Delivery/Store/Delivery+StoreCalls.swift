@@ -121,7 +121,8 @@ extension Delivery {
         let isCarried = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
             let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shows)
-            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, isCarried: isCarried)
+            let source: RegistrationSource = isCarried ? .command : slot.pointee.isReadAgain ? .readAgain : .record
+            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, source: source)
         }
         let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
         return .registerDevice(

@@ -35,9 +35,8 @@ public struct StoreCall<Bytes> {
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
         ///
         /// `frequentUpdates` nil leaves the setting as it was. `shows` is the version that the app displays already: a held command
-        /// comes back only if it is newer. `isCarried`: the token came with a command. It counts as registered when it was first told, and
-        /// is `stale` if it is the last that was retired.
-        case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?, isCarried: Bool)
+        /// comes back only if it is newer.
+        case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?, source: RegistrationSource)
         /// Retires the token: `settled`. The version, which was sent to it, is as it was, and can be held.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token: `settled`. The digest is of what is shown now, if accepted.

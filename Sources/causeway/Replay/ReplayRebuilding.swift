@@ -96,7 +96,7 @@ struct ReplayRebuilding {
                     token(activity.token),
                     frequentUpdates: activity.frequentUpdates,
                     shows: activity.shows,
-                    isCarried: false
+                    source: .readAgain
                 )
             )
         case .pushToStart(let start):
