@@ -6,8 +6,10 @@ package struct Interruption {
     /// Written by the handler: an atomic store is all that a signal handler may do.
     private static let received = Atomic<Int32>(0)
 
-    package init() {
+    /// - Parameter endsAtSecond: the second signal of a kind ends the program at once: where the end in order can have to wait for somebody else.
+    package init(endsAtSecond: Bool = false) {
         var action = sigaction()
+        if endsAtSecond { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
         action.__sigaction_handler.sa_handler = { Interruption.received.store($0, ordering: .relaxed) }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)

@@ -21,6 +21,8 @@ struct ReplayCommand: ParsableCommand {
               causeway replay report -c causeway.yaml --topic causeway.dead-letters --from 1d --verbose
               causeway replay rebuild -c causeway.yaml --execute
 
+            Ctrl-C ends it in order; a second one at once.
+
             Exit codes: 0 all of the range was read, and done; 1 it was not; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """,

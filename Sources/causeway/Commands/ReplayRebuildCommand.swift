@@ -92,7 +92,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             )
         }
         try rebuilding.flush()
-        guard !run.isInterruptedBefore else { return rebuilding }
+        guard !run.isInterrupted else { return rebuilding }
         try run.read(try options.range(defaultFrom: Self.defaultFrom))
         // A part of the range is no ground to write on: a newer command may lie in the rest.
         guard run.rest.isEmpty else { return rebuilding }

@@ -79,13 +79,15 @@ struct ReplaySendCommand: ParsableCommand {
     private func end(_ run: ReplayRun, _ sending: ReplaySending?) throws {
         guard let sending else {
             let note =
-                execute ? "nothing was sent; the same command begins again" : "nothing was sent: --execute sends it"
+                execute || run.interruption.pending != nil
+                ? "nothing was sent; the same command begins again" : "nothing was sent: --execute sends it"
             run.say(note)
             guard run.isComplete else { throw ExitCode.failure }
             return
         }
         if let reason = sending.tally.reason { run.say(reason) }
-        if sending.isInterrupted { run.say("stopped while sending; the same command goes on with what was not sent") }
-        guard run.isComplete, !sending.isInterrupted, sending.tally.failed == 0 else { throw ExitCode.failure }
+        let isInterrupted = sending.isInterrupted || run.isInterrupted
+        if isInterrupted { run.say("stopped while sending; the same command goes on with what was not sent") }
+        guard run.isComplete, !isInterrupted, sending.tally.failed == 0 else { throw ExitCode.failure }
     }
 }

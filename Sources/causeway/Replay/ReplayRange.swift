@@ -21,6 +21,9 @@ struct ReplayRangeError: Error, Equatable {
 }
 
 extension ReplayRange {
+    /// The last offset of a range that goes on to the end: one below the greatest, so that the offset behind it is a number.
+    static let openEnd = Int64.max - 1
+
     /// - Parameters:
     ///   - offsets: each `partition:from-to` or `partition:from-`.
     ///   - nowMilliseconds: what durations count back from.
@@ -59,8 +62,7 @@ extension ReplayRange {
         guard parts.count == 2, let partition = Int32(parts[0]), partition >= 0 else { return nil }
         let ends = parts[1].split(separator: "-", omittingEmptySubsequences: false)
         guard ends.count == 2, let first = Int64(ends[0]), first >= 0 else { return nil }
-        // One below the greatest, so that the offset behind it is a number.
-        let last = ends[1].isEmpty ? Int64.max - 1 : Int64(ends[1]).map { min($0, .max - 1) }
+        let last = ends[1].isEmpty ? openEnd : Int64(ends[1]).map { min($0, openEnd) }
         guard let last, first <= last else { return nil }
         return (partition, first...last)
     }

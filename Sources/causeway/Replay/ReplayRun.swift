@@ -13,13 +13,15 @@ struct ReplayRun {
     let configuration: WorkerConfiguration
     let scope: ReplayScope
     let topic: String
-    let interruption = Interruption()
+    let interruption = Interruption(endsAtSecond: true)
     private(set) var tally = ReplayTally()
     private(set) var table: ReplayTable
     /// What was not read because of an interruption.
     private(set) var rest: [ReplaySource.Part] = []
-    /// The registrations were not all read.
-    private(set) var isInterruptedBefore = false
+    /// The registrations were not all read, or Redis was not asked about every activity.
+    private(set) var isInterrupted = false
+    /// The range names what the topic does not have.
+    private(set) var hasGaps = false
     var progress = ReplayProgress()
 
     init(name: String, options: ReplayOptions) throws {
@@ -31,13 +33,14 @@ struct ReplayRun {
         table = ReplayTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { rest.isEmpty && !isInterruptedBefore && !table.wasFull }
+    var isComplete: Bool { rest.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
         let source = try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
         defer { source.close() }
         for note in source.notes { say(note) }
+        hasGaps = !source.notes.isEmpty
         let positions = try ReplayPositions(
             of: topic,
             partitions: source.partitionCount,
@@ -70,7 +73,7 @@ struct ReplayRun {
             kafka: configuration.kafka
         )
         defer { source.close() }
-        isInterruptedBefore = try !source.read(interruption, &progress, body).isEmpty
+        isInterrupted = try !source.read(interruption, &progress, body).isEmpty
         progress.clear()
     }
 
@@ -82,9 +85,18 @@ struct ReplayRun {
         let queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
         defer { queries.close() }
         let decisions = ReplayDecisions(scope: scope, queries: queries, takesStarts: takesStarts)
-        var (tally, progress) = (tally, progress)
+        var (tally, progress, isStopped) = (tally, progress, false)
         defer { (self.tally, self.progress) = (tally, progress) }
-        try decisions.forEach(of: table) { try body($0, &tally, &progress) }
+        // What an interrupted reading has read is still decided on.
+        let wasInterrupted = !rest.isEmpty
+        try decisions.forEach(of: table) { decision in
+            guard interruption.pending == nil || wasInterrupted else {
+                isStopped = true
+                return false
+            }
+            return try body(decision, &tally, &progress)
+        }
+        isInterrupted = isStopped
         progress.clear()
     }
 
@@ -130,7 +142,10 @@ struct ReplayRun {
         if table.wasFull {
             say("--memory \(options.memory) has room for no more activities: narrow the range, or name an app")
         }
-        guard !rest.isEmpty else { return }
+        guard !rest.isEmpty else {
+            if isInterrupted { say("stopped before the end: the counts are not those of the whole range") }
+            return
+        }
         say("stopped while reading; what is left: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 

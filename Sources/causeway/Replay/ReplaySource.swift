@@ -23,7 +23,7 @@ struct ReplaySource {
     let topic: String
     let partitionCount: Int32
     private(set) var parts: [Part] = []
-    /// What somebody should know of the range.
+    /// What the range names and the topic does not have.
     private(set) var notes: [String] = []
 
     var recordsMost: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
@@ -68,6 +68,11 @@ struct ReplaySource {
                     notes.append(
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
+                }
+                // A range without an end may begin where the log ends.
+                let isOpen = range.upperBound == ReplayRange.openEnd
+                if isOpen ? range.lowerBound > log.upperBound : range.upperBound >= log.upperBound {
+                    notes.append("partition \(partition) of \(topic) ends before offset \(log.upperBound)")
                 }
                 add(partition, Range(range).clamped(to: log))
             }
