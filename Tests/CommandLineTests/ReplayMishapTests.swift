@@ -1,13 +1,61 @@
+import ActivityStore
 import Foundation
 import Glibc
 import Kafka
+import LiveActivity
 import Testbed
 import Testing
 
 @testable import causeway
 
-@Suite("causeway replay: ranges that are not there, Ctrl-C", .serialized, .ownThread)
+@Suite("causeway replay: ranges that are not there, Ctrl-C, a missing app", .serialized, .ownThread)
 struct ReplayMishapTests {
+    private static let deadLetters = "causeway.dead-letters"
+
+    private func lines(_ run: ProgramRun) -> [JSONValue] {
+        run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
+    }
+
+    @Test("Each dead letter that is no command has its line, and a registration is told from what is broken")
+    func invalidLines() throws {
+        let scene = try ReplayScene()
+        let registration = scene.registration("a", at: scene.now - 60)
+        let other = scene.update("b", at: scene.now - 10, app: "com.example.other")
+        let broken = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.now * 1_000)
+        try scene.produce([registration, other, broken], to: Self.deadLetters)
+        let range = ["report", "--topic", Self.deadLetters, "--offsets", "0:0-", "--verbose"]
+        let run = try ProgramRun.run(scene.process(range + ["--json"]))
+        #expect(try scene.counts(run) == ["invalid": 2, "registration": 1])
+        #expect(lines(run).map { $0["source"]?.text } == ["\(Self.deadLetters)/0/1", "\(Self.deadLetters)/0/2"])
+        #expect(lines(run).map { $0["code"]?.text } == ["unknownApp", "truncated"])
+        #expect(lines(run).map { $0["activity"]?.text } == ["b", nil])
+        let words = try ProgramRun.run(scene.process(range))
+        #expect(words.output.contains("\(Self.deadLetters)/0/1  com.example.other  b  invalid: unknownApp"))
+        #expect(words.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
+    }
+
+    @Test("Commands and registrations of an app that was not configured: the tokens first, then the commands")
+    func missingApp() throws {
+        let scene = try ReplayScene()
+        let registration = scene.registration("a", at: scene.now - 60)
+        let update = scene.update("a", at: scene.now - 10, alert: true)
+        try scene.produce([registration], to: ReplayScene.registrations)
+        try scene.produce([update])
+        try scene.produce([registration, update], to: Self.deadLetters)
+        try scene.commit([0: 1])
+        let send = ["send", "--topic", Self.deadLetters, "--from", "1h", "--execute", "--json"]
+        #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["tokenUnknown": 1, "registration": 1])
+
+        let rebuild = try scene.replay("rebuild", "--registrations", "--execute")
+        #expect(rebuild.exitCode == 0, "\(rebuild.errors)")
+        #expect(rebuild.output.contains(/registrations written +1/) && !rebuild.output.contains("states"))
+        // Its command is not told to have been sent, as a whole rebuild would tell it.
+        #expect(try scene.value("a").token != nil && scene.value("a").newest == nil)
+        #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
+        #expect(try scene.records(from: 1).map(\.value) == [update.value])
+        #expect(try scene.replay("rebuild", "--registrations", "--from", "1h").exitCode == 64)
+    }
+
     @Test("A range that names what is not there is not all read")
     func gaps() throws {
         let scene = try ReplayScene()

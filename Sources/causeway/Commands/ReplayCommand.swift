@@ -37,7 +37,7 @@ struct ReplayReportCommand: ParsableCommand {
         abstract: "Say what would be sent and why. Reads only.",
         discussion: """
             Counts the commands of the range by what a worker would make of them now. Of each activity only the newest \
-            command counts; --verbose prints a line for it. Nothing is written, to Redis or to Kafka. A Redis user needs \
+            command counts; --verbose prints a line for it, and for each invalid record. Nothing is written, to Redis or to Kafka. A Redis user needs \
             ~{* and +get +hgetall +time; a Kafka user needs to read the topic and to describe the workers' group.
 
             Examples:
@@ -55,7 +55,7 @@ struct ReplayReportCommand: ParsableCommand {
 
     func run() throws {
         var run = try ReplayRun(name: "report", options: options)
-        try ReplayRun.reporting("report") {
+        try ReplayRun.reporting("report", run.configuration) {
             try run.read(try options.range())
             let (line, takesStarts) = (run, starts)
             try run.decide(takesStarts: takesStarts) { decision, tally, _ in

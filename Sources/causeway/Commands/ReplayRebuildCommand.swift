@@ -20,12 +20,14 @@ struct ReplayRebuildCommand: ParsableCommand {
             committed.
 
             Workers that notice that Redis was emptied do the like by themselves. This is for a Redis that is filled \
-            before they begin: after a move, or where they were stopped.
+            before they begin: after a move, or where they were stopped. With --registrations the workers may run: it \
+            is for tokens whose registrations were refused while the configuration lacked their app.
 
             Examples:
               causeway replay rebuild -c causeway.yaml
               causeway replay rebuild -c causeway.yaml --execute
               causeway replay rebuild -c causeway.yaml --app com.example.match --from 4h --rate 2000 --execute
+              causeway replay rebuild -c causeway.yaml --registrations --execute
             """
     )
 
@@ -36,6 +38,9 @@ struct ReplayRebuildCommand: ParsableCommand {
     )
     var rate: Double?
 
+    @Flag(help: "All registrations, and no commands.")
+    var registrations = false
+
     @Flag(help: "Do it.")
     var execute = false
 
@@ -44,13 +49,17 @@ struct ReplayRebuildCommand: ParsableCommand {
     func validate() throws {
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
         guard !options.verbose else { throw ValidationError("--verbose: rebuild prints counts only") }
+        let isRanged = options.from != nil || options.to != nil || !options.offsets.isEmpty || options.topic != nil
+        guard !registrations || !isRanged else {
+            throw ValidationError("--registrations reads no commands: leave out --from, --to, --offsets and --topic")
+        }
         _ = try options.range(defaultFrom: Self.defaultFrom)
     }
 
     func run() throws {
         var run = try ReplayRun(name: "rebuild", options: options)
         var rebuilding: ReplayRebuilding?
-        try ReplayRun.reporting("rebuild") {
+        try ReplayRun.reporting("rebuild", run.configuration) {
             let redis = try RedisConfiguration(run.configuration.redis)
             let queries = try RedisQueries(configuration: redis)
             let store = execute ? try BlockingStore(configuration: redis) : nil
@@ -72,7 +81,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .bool(execute)])
         } else {
-            run.printReport()
+            if !registrations { run.printReport() }
             for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
         }
         run.sayWhatIsMissing()
@@ -92,7 +101,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             )
         }
         try rebuilding.flush()
-        guard !run.isInterrupted else { return rebuilding }
+        guard !run.isInterrupted, !registrations else { return rebuilding }
         try run.read(try options.range(defaultFrom: Self.defaultFrom))
         // A part of the range is no ground to write on: a newer command may lie in the rest.
         guard run.rest.isEmpty else { return rebuilding }

@@ -47,7 +47,7 @@ struct ReplaySendCommand: ParsableCommand {
     func run() throws {
         var run = try ReplayRun(name: "send", options: options)
         var sending: ReplaySending?
-        try ReplayRun.reporting("send") {
+        try ReplayRun.reporting("send", run.configuration) {
             try run.read(try options.range())
             let (line, isInterrupted) = (run, !run.rest.isEmpty)
             if execute, !isInterrupted { sending = try ReplaySending(run.configuration, topic: run.topic, rate: rate) }
@@ -70,7 +70,7 @@ struct ReplaySendCommand: ParsableCommand {
             }
         }
         let members = sending.map { ["sent": $0.json] } ?? [:]
-        run.printReport(members)
+        run.printReport(members, isSent: sending != nil)
         if let sending, !options.json { StandardStreams.printOutput(sending.line) }
         run.sayWhatIsMissing()
         try end(run, sending)

@@ -41,7 +41,7 @@ struct ReplayOptions: ParsableArguments {
     @Option(help: ArgumentHelp("What the newest commands of the range may take, 1 to 65536.", valueName: "mebibytes"))
     var memory = 512
 
-    @Flag(help: "Print a line for the newest command of each activity.")
+    @Flag(help: "Print a line for the newest command of each activity, and for each record that is invalid.")
     var verbose = false
 
     @Flag(help: "Print lines of JSON, for machines.")
@@ -69,7 +69,8 @@ struct ReplayOptions: ParsableArguments {
     func scope(in configuration: WorkerConfiguration) throws -> ReplayScope {
         if let app, !configuration.apps.contains(where: { $0.bundleId == app }) {
             let names = configuration.apps.map(\.bundleId).joined(separator: ", ")
-            throw ValidationError("--app \(app): the configuration has \(names)")
+            StandardStreams.printError("Error: --app \(app): is not in the configuration, which has \(names)")
+            throw ExitCode.validationFailure
         }
         return ReplayScope(configuration, app: app, activity: activity)
     }

@@ -19,9 +19,19 @@ enum ReplayReason: String, CaseIterable {
     case activityUnknown
     case ended
     case invalid
+    case registration
     case tableFull
 
     var isSent: Bool { self == .send || self == .sendAgain }
+
+    /// As a heading has it when the sending is over.
+    var titleWhenSent: String {
+        switch self {
+        case .send: "sent"
+        case .sendAgain: "sent again"
+        default: title
+        }
+    }
 
     /// As a heading has it.
     var title: String {
@@ -43,6 +53,7 @@ enum ReplayReason: String, CaseIterable {
         case .activityUnknown: "activity unknown, too old"
         case .ended: "activity ended"
         case .invalid: "invalid"
+        case .registration: "registration"
         case .tableFull: "not looked at"
         }
     }
@@ -56,7 +67,7 @@ enum ReplayReason: String, CaseIterable {
         case .duplicate: "Redis knows that it was sent, or is over"
         case .unchanged: "the activity shows it already"
         case .underWay: "a worker is about to send it"
-        case .unread: "the workers have not committed its offset: it is theirs"
+        case .unread: "the workers have not finished with its offset: wait, and run it again"
         case .held: "it is kept in Redis until a token registers"
         case .tokenUnknown: "no token is registered"
         case .startLeftOut: "--starts sends those of which Redis knows nothing"
@@ -66,6 +77,7 @@ enum ReplayReason: String, CaseIterable {
         case .activityUnknown: "older than an activity lives, and Redis knows nothing of it"
         case .ended: "its activity has ended"
         case .invalid: "not a command that a worker would take"
+        case .registration: "not a command; replay rebuild --registrations reads the registrations topic"
         case .tableFull: "more activities than --memory has room for: narrow the range"
         }
     }

@@ -57,6 +57,7 @@ struct ReplayRun {
                 nowMilliseconds: Clock.wallMilliseconds
             )
             tally.count(intake)
+            if case .invalid(let code, _) = intake { printLine(invalid: message, code: code) }
             if case .command(let candidate, let activity, let app) = intake {
                 table.take(candidate, of: activity, app: app) { tally.count($0, app: app) }
             }
@@ -128,13 +129,37 @@ struct ReplayRun {
         StandardStreams.printOutput(line.line)
     }
 
-    func printReport(_ others: [String: JSONValue] = [:]) {
+    /// A line for a record that is no command a worker would take, with what can be told of it.
+    private func printLine(invalid message: borrowing Message, code: String) {
+        guard options.verbose else { return }
+        let source = "\(topic)/\(message.partition)/\(message.offset)"
+        var (app, activity): (String?, String?) = (nil, nil)
+        if let value = message.value, let command = try? Command.decode(value) {
+            (app, activity) = (command.app.text(in: value), command.activity.text(in: value))
+        }
+        guard options.json else {
+            return StandardStreams.printOutput(
+                "\(source)  \(app ?? "-")  \(activity ?? "-")  \(ReplayReason.invalid.title): \(code)"
+            )
+        }
+        let line = JSONValue.members([
+            "source": .string(source),
+            "app": app.map { .string($0) },
+            "activity": activity.map { .string($0) },
+            "reason": .string(ReplayReason.invalid.rawValue),
+            "code": .string(code),
+        ])
+        StandardStreams.printOutput(line.line)
+    }
+
+    /// - Parameter isSent: what would be sent has been.
+    func printReport(_ others: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
             let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
             let report = tally.json(scope, topic: topic, isComplete: isComplete, others: members)
             return StandardStreams.printOutput(report.line)
         }
-        for line in tally.lines(scope, topic: topic) { StandardStreams.printOutput(line) }
+        for line in tally.lines(scope, topic: topic, isSent: isSent) { StandardStreams.printOutput(line) }
     }
 
     /// What keeps the replay from being whole.
@@ -150,9 +175,12 @@ struct ReplayRun {
     }
 
     /// Does something that Kafka or Redis may refuse, and ends the program with what is wrong.
-    static func reporting(_ name: String, _ body: () throws -> Void) throws {
+    ///
+    /// - Parameter configuration: says where Kafka is, which its errors do not.
+    static func reporting(_ name: String, _ configuration: WorkerConfiguration, _ body: () throws -> Void) throws {
         func fail(_ error: any Error, _ code: ExitCode) -> ExitCode {
-            StandardStreams.printError("causeway replay \(name): \(error)")
+            let place = error is KafkaError ? "Kafka at \(configuration.kafka.bootstrapServers): " : ""
+            StandardStreams.printError("causeway replay \(name): \(place)\(error)")
             return code
         }
         do {

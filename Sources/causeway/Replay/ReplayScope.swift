@@ -41,6 +41,8 @@ enum ReplayIntake: Equatable {
     case command(ReplayCandidate, activity: [UInt8], app: Int)
     /// Nothing that a worker would take, with the code that its result would have.
     case invalid(code: String, app: Int?)
+    /// Of the registrations topic, or a dead letter from there.
+    case registration
     /// Another app's or activity's, or none that can be told.
     case passedOver
 }
@@ -82,7 +84,9 @@ extension ReplayScope {
             let name = ActivityKey.stored(app: Array(apps[app].bundleIdentifier.utf8), activity: activity)
             return .command(candidate, activity: name, app: app)
         } catch {
-            return isNarrow ? .passedOver : .invalid(code: "\(error.code.name)", app: nil)
+            if isNarrow { return .passedOver }
+            let isRegistration = (try? Registration.decode(value)) != nil
+            return isRegistration ? .registration : .invalid(code: "\(error.code.name)", app: nil)
         }
     }
 }

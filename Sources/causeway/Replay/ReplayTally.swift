@@ -18,6 +18,7 @@ struct ReplayTally {
         case .invalid(let code, let app):
             invalid[code, default: 0] += 1
             count(.invalid, app: app)
+        case .registration: count(.registration, app: nil)
         }
     }
 
@@ -34,7 +35,8 @@ struct ReplayTally {
 
     // MARK: - For people and for machines
 
-    func lines(_ scope: ReplayScope, topic: String) -> [String] {
+    /// - Parameter isSent: what would be sent has been.
+    func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
         let others = passedOver > 0 ? ", \(passedOver) of other apps or activities passed over" : ""
         lines.add("\(topic): \(recordsRead) records\(others)")
@@ -43,7 +45,8 @@ struct ReplayTally {
         guard !reasons.isEmpty else { return lines.lines }
         let names = apps.count > 1 ? apps.map { $0.map { scope.apps[$0].bundleIdentifier } ?? "no app" } : []
         var rows = reasons.map { reason in
-            [reason.title, "\(total(reason))"] + (names.isEmpty ? [] : apps.map { "\(counts[$0]?[reason] ?? 0)" })
+            [isSent ? reason.titleWhenSent : reason.title, "\(total(reason))"]
+                + (names.isEmpty ? [] : apps.map { "\(counts[$0]?[reason] ?? 0)" })
                 + [reason.explanation]
         }
         if withoutAlert > 0 {
