@@ -30,7 +30,7 @@ final class Course {
             applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
         )
-        configuration.inFlightMaxPerApplication = Self.activitiesPerBatch
+        configuration.inFlightMaxPerPool = Self.activitiesPerBatch
         topic = configuration.commandsTopic
         delivery = Delivery(configuration: configuration, now: now)
         guard let place = delivery.assign(topic: .commands, number: 0) else {
@@ -130,7 +130,7 @@ final class Course {
     private func acknowledge() -> Bool {
         while let production = delivery.nextProduction(now: now) {
             writeResult(delivery.view(production.record))
-            delivery.productionTaken()
+            delivery.productionTaken(production)
             productions.append(production)
         }
         for production in productions { delivery.produced(production, .acknowledged, now: now) }

@@ -56,11 +56,12 @@ extension StoreSession {
 
     private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
-        case .admitStart(let version, let claim):
-            write(.start, call.tag, key, argumentCount: 3, argumentBytes: 72, on: connection) {
+        case .admitStart(let version, let claim, let former):
+            write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {
                 $0.argument(letter: UInt8(ascii: "s"))
                 $0.argument(version)
                 $0.argument(claim: claim)
+                if let former { $0.argument(claim: former) } else { $0.emptyArgument() }
             }
         case .hold(let version, let command, let carriesAlert):
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {
@@ -192,7 +193,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
-        case .admitStart(let version, _), .limit(let version, _), .reopen(let version):
+        case .admitStart(let version, _, _), .limit(let version, _), .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)

@@ -22,6 +22,7 @@ enum ConfigurationSchema {
         .text("kafka.topics.results", \.kafka.topics.results, complaint: ConfigurationRule.topic),
         .text("kafka.topics.invalidations", \.kafka.topics.invalidations, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deadLetters", \.kafka.topics.deadLetters, complaint: ConfigurationRule.topic),
+        .text("kafka.topics.deferred", \.kafka.topics.deferred, complaint: ConfigurationRule.topic),
         .choice("kafka.supersededResults", \.kafka.supersededResults),
         .properties("kafka.properties", \.kafka.properties),
         .propertyFiles("kafka.propertyFiles", \.kafka.propertyFiles),
@@ -55,6 +56,8 @@ enum ConfigurationSchema {
         .integer("worker.memoryMebibytes", \.worker.memoryMebibytes, 0...1_048_576),
         .integer("worker.commandsPerLane", \.worker.commandsPerLane, 64...4_194_304),
         .integer("worker.retryMaxMilliseconds", \.worker.retryMaxMilliseconds, 1_000...3_600_000).reloadable,
+        .integer("worker.deferAfterMilliseconds", \.worker.deferAfterMilliseconds, 100...600_000).reloadable,
+        .integer("worker.deferredDelayMilliseconds", \.worker.deferredDelayMilliseconds, 100...600_000).reloadable,
         .integer("worker.readAheadLagRecords", \.worker.readAheadLagRecords, 1...1_000_000_000).reloadable,
         .integer("worker.readAheadMaxMilliseconds", \.worker.readAheadMaxMilliseconds, 1...600_000).reloadable,
 

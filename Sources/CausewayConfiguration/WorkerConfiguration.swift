@@ -56,6 +56,7 @@ extension WorkerConfiguration {
             package var results = "causeway.results"
             package var invalidations = "causeway.invalidations"
             package var deadLetters = "causeway.dead-letters"
+            package var deferred = "causeway.deferred"
 
             package init() {}
         }
@@ -187,6 +188,10 @@ extension WorkerConfiguration {
         package var commandsPerLane = 131_072
         /// The longest that a push which APNs could not take waits before it is tried again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
+        /// A command that waits for so long, and cannot be sent soon, is deferred. 100...600,000.
+        package var deferAfterMilliseconds = 10_000
+        /// After so long a deferred command is read again. 100...600,000.
+        package var deferredDelayMilliseconds = 30_000
         /// A lane whose partition has more unread commands than this reads on before it admits any. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// How long it reads on at most before it begins to admit. 1...600,000.

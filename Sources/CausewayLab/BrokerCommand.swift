@@ -60,7 +60,7 @@ struct BrokerCommand: ParsableCommand {
     /// Every topic with its number of partitions.
     private func topicPartitions() throws -> [String: Int] {
         let own = WorkerConfiguration.Kafka.Topics()
-        let names = [own.commands, own.registrations, own.results, own.invalidations, own.deadLetters]
+        let names = [own.commands, own.registrations, own.results, own.invalidations, own.deadLetters, own.deferred]
         var topics = Dictionary(uniqueKeysWithValues: names.map { ($0, partitions) })
         for text in topic {
             let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

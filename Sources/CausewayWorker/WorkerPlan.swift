@@ -118,7 +118,8 @@ struct WorkerPlan: @unchecked Sendable {
             topics: .init(
                 results: try producer.topic(configuration.kafka.topics.results),
                 invalidations: try producer.topic(configuration.kafka.topics.invalidations),
-                deadLetters: try producer.topic(configuration.kafka.topics.deadLetters)
+                deadLetters: try producer.topic(configuration.kafka.topics.deadLetters),
+                deferred: try producer.topic(configuration.kafka.topics.deferred)
             ),
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,
@@ -131,7 +132,10 @@ struct WorkerPlan: @unchecked Sendable {
     func intake(_ producer: Producer) throws(KafkaError) -> IntakePlan {
         IntakePlan(
             consumerProperties: try consumerProperties,
-            topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
+            topics: [
+                configuration.kafka.topics.commands, configuration.kafka.topics.registrations,
+                configuration.kafka.topics.deferred,
+            ],
             producer: producer,
             mailboxes: mailboxes,
             wakeup: wakeup,
@@ -177,11 +181,19 @@ struct WorkerPlan: @unchecked Sendable {
         )
         delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
+        delivery.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
         delivery.supersededResults = configuration.kafka.supersededResults
-        delivery.inFlightMaxPerApplication =
+        delivery.inFlightMaxPerPool =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
+        delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
+        delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
+        // What overtook an alert may come back from the deferred topic.
+        delivery.riderPatienceMilliseconds = max(
+            delivery.riderPatienceMilliseconds,
+            delivery.deferredDelayMilliseconds + 5_000
+        )
         delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
         delivery.readAheadMaxMilliseconds = Int64(worker.readAheadMaxMilliseconds)
         return delivery

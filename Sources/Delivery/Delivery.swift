@@ -36,6 +36,10 @@ public struct Delivery: ~Copyable {
     /// Keeps its memory between the commands that are held.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue
+    /// Commands on their way to the deferred topic.
+    var deferrals: ProductionQueue
+    /// When what waits for a pool is next looked through.
+    var deferralLookMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read: it makes the core a type that is passed by its address. A struct of this size that has none such would be copied whole,
     /// 1,112 bytes, for each call of a method that only reads it: five times a command.
@@ -72,6 +76,7 @@ public struct Delivery: ~Copyable {
         storeQueue = StoreQueue(limit: callsMax)
         applicationNames = ApplicationNames(configuration.applications)
         productions = ProductionQueue(limit: recordsMax * 3)
+        deferrals = ProductionQueue(limit: recordsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
@@ -96,7 +101,7 @@ public struct Delivery: ~Copyable {
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 
     /// Admitted pushes of a pool that wait for a stream.
-    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: pool) }
+    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PushLine(pool)) }
 
     /// Whether one more record may be received: below the limits of records, of their bytes and of activities.
     public var canReceive: Bool {

@@ -34,8 +34,16 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
+    /// The broker has no such topic, or shows it to nobody who may not see it.
+    public var isUnknownTopic: Bool {
+        code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
+    }
+
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLarge = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
+
+    /// The code of a record for a partition that its topic does not have.
+    public static let unknownPartition = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
     /// The code of a record that cannot be one, such as at an offset that no log comes to.
     public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue

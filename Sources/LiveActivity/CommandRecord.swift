@@ -1,8 +1,7 @@
-/// A command put together again from its parts: how one that waits for a token is kept outside its topic. Texts are plain
+/// A command put together again from its parts: how one that is held or deferred is kept outside its topic. Texts are plain
 /// bytes, not escaped, and borrowed: they must live until ``write(to:)`` has returned.
 ///
-/// Decoding what is written gives the same command, digest and body included. The token is left out: a held command has
-/// none, and another one may be current when it goes out.
+/// Decoding what is written gives the same command, digest and body included.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
     public var activity: UnsafeRawBufferPointer
@@ -22,6 +21,8 @@ public struct CommandRecord {
     public var expiration: Int64 = -1
     /// The version of the command that brought the alert, if that was an older one.
     public var alertVersion: Version?
+    /// The token that the command brings. A held command has none, and another one may be current when it is sent.
+    public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
         self.app = app
@@ -47,6 +48,11 @@ public struct CommandRecord {
             writer.member("alertTimestamp", alertVersion.timestamp)
             writer.key("alertSequence")
             writer.integer(alertVersion.sequence)
+        }
+        if let token {
+            writer.member("token", token.digits)
+            writer.key("environment")
+            writer.string(token.environment.name)
         }
         writer.key("aps")
         writer.raw(aps)

@@ -136,7 +136,13 @@ struct History {
     private mutating func onActivity() -> Operation {
         switch below(25) {
         case 0..<9: return .admit(command())
-        case 9: return .admitStart(version: version(), claim: UInt64(below(2)) &* 0x9E37_79B9_7F4A_7C15)
+        case 9:
+            let former = below(3)
+            return .admitStart(
+                version: version(),
+                claim: UInt64(below(3)) &* 0x9E37_79B9_7F4A_7C15,
+                formerClaim: former == 0 ? nil : UInt64(former) &* 0x9E37_79B9_7F4A_7C15
+            )
         case 10..<14:
             let version = below(3) == 0 ? version() : lastVersion
             return .hold(version: version, command: heldCommand(), carriesAlert: below(2) == 0)

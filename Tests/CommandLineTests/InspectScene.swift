@@ -23,7 +23,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     init() throws {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
-        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters"] {
+        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
         }
         (redis, redisPort) = try RunningProgram.redis(directory: directory)

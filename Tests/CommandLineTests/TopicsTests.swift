@@ -65,6 +65,8 @@ struct TopicsTests {
                     + "cleanup.policy=delete retention.ms=604800000 segment.ms=25200000",
                 "causeway.dead-letters partitions=4 replication-factor=default min.insync.replicas=2 "
                     + "cleanup.policy=delete retention.ms=1209600000 segment.ms=50400000",
+                "causeway.deferred partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
             ]
         )
     }
@@ -80,10 +82,11 @@ struct TopicsTests {
                 "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
                 "causeway.results is there, partitions=4, 24 were planned",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
+                "causeway.deferred created, partitions=24",
             ]
         )
         let requests = try broker.requests()
-        #expect(requests.count == 4)
+        #expect(requests.count == 5)
         for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
             let words = line.split(separator: " ").map(String.init)
             let request = try #require(requests[words[0]], "\(line)")
@@ -95,8 +98,8 @@ struct TopicsTests {
         }
         let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(again.exitCode == 0)
-        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 5)
-        #expect(try broker.requests().count == 4)
+        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 6)
+        #expect(try broker.requests().count == 5)
     }
 
     @Test("A topic that the brokers refuse is named, the others are created: 1")
@@ -122,7 +125,7 @@ struct TopicsTests {
         )
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
-        #expect(run.outputLines.count == 4)
-        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 5)
+        #expect(run.outputLines.count == 5)
+        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 6)
     }
 }

@@ -22,6 +22,7 @@ import Testing
         (.longLives, [108, 2122, 5069]),
         (.repeats, [755, 4949, 6049, 7212, 7882, 20469, 21365, 30787, 58088]),
         (.connections, [56, 27930, 38504]),
+        (.deferrals, [1, 5, 56, 81, 138]),
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)

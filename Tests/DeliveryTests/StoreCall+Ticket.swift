@@ -13,6 +13,15 @@ extension StoreCall {
         if case .admit(let admission) = operation { admission } else { nil }
     }
 
+    /// Of a start.
+    var claim: UInt64? {
+        if case .admitStart(_, let claim, _) = operation { claim } else { nil }
+    }
+
+    var formerClaim: UInt64? {
+        if case .admitStart(_, _, let claim) = operation { claim } else { nil }
+    }
+
     /// The token that the call registers, if it does.
     var registration: TokenRegistration<Bytes>? {
         switch operation {

@@ -72,7 +72,7 @@ final class ExampleRun {
         try broker.createTopic(CommandWire.commandsTopic, partitions: Stage.commandPartitions)
         for topic in [
             CommandWire.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
-            "causeway.dead-letters",
+            "causeway.dead-letters", "causeway.deferred",
         ] {
             try broker.createTopic(topic, partitions: Stage.partitions)
         }

@@ -144,6 +144,7 @@ class Stage:
             NewTopic(RESULTS, PARTITIONS, 1),
             NewTopic("causeway.invalidations", 1, 1),
             NewTopic("causeway.dead-letters", 1, 1),
+            NewTopic("causeway.deferred", PARTITIONS, 1),
         ]
         known = self.admin.list_topics(timeout=2).topics
         missing = [topic for topic in topics if topic.topic not in known]

@@ -153,9 +153,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         reply.budgetLeft = left
     }
 
-    mutating func start(_ version: Version, claim: UInt64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+    mutating func start(
+        _ version: Version,
+        claim: UInt64,
+        formerClaim: UInt64?,
+        now: Int64
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
         if let start {
-            if start.version == version { return (startAgain(start, claim: claim), .unchanged) }
+            if start.version == version { return startAgain(start, claim: claim, formerClaim: formerClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         if let newest = self.version, newest >= version {
@@ -181,11 +186,20 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (startVerdict(start), .renewed)
     }
 
-    /// The start that was given a send verdict comes again: to the record that has it, since the reply was lost, or to another.
-    private func startAgain(_ start: Start, claim: UInt64) -> StoreReply<[UInt8]> {
-        guard start.claim == claim else { return StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown) }
-        if ended || token != nil && standing != .startAssigned { return StoreReply(.superseded) }
-        return startVerdict(start)
+    /// The start that was given a send verdict comes again: to the record that has it, since the reply was lost; to the one that was
+    /// deferred with it; or to another.
+    private mutating func startAgain(
+        _ start: Start,
+        claim: UInt64,
+        formerClaim: UInt64?
+    ) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard let claimed = start.claim, claimed == claim || claimed == formerClaim else {
+            return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
+        }
+        if ended || token != nil && standing != .startAssigned { return (StoreReply(.superseded), .unchanged) }
+        guard claimed != claim else { return (startVerdict(start), .unchanged) }
+        self.start?.claim = claim
+        return (startVerdict(start), .renewed)
     }
 
     private func startVerdict(_ start: Start) -> StoreReply<[UInt8]> {

@@ -19,7 +19,8 @@ extension StoreCall.Operation {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other>.Operation {
         switch self {
         case .admit(let admission): .admit(admission.map(transform))
-        case .admitStart(let version, let claim): .admitStart(version: version, claim: claim)
+        case .admitStart(let version, let claim, let former):
+            .admitStart(version: version, claim: claim, formerClaim: former)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source):

@@ -32,7 +32,8 @@
 -- Starts. A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
 -- start. A record asks only while APNs has processed nothing of it, so its own verdict is repeated, with its timestamp and without a
 -- change; every other record hears `unknown` or, once settled, `duplicate`, and changes nothing either. `unknown` is recorded by a
--- settlement, which leaves the claim: the record that holds it may still be about to send. The repetition is refused only because of
+-- settlement, which leaves the claim: the record that holds it may still be about to send. A record that was deferred comes with a claim
+-- of its own and names the one before; the first that does so takes its place. The repetition is refused only because of
 -- what has come since: an end, or a newer state of an activity that has a token and so lives without the start.
 --
 -- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm): a
@@ -608,12 +609,19 @@ if operation == 's' or ARGV[2] == '' then
   end
 
   if operation == 's' then
-    local version, claim = ARGV[2], ARGV[3]
+    local version, claim, former = ARGV[2], ARGV[3], ARGV[4]
     if start ~= '' then
       if sub(start, 1, 13) == version then
-        if sub(start, 20) ~= claim then return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate' end
+        local claimed = sub(start, 20)
+        if claimed ~= claim and (claimed == '' or claimed ~= former) then
+          return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
+        end
         -- In state `b` the start is the newest version itself, and a token is one of the life before.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
+        if claimed ~= claim then
+          start = sub(start, 1, 19) .. claim
+          store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+        end
         return 'send' .. sub(start, 15, 19)
       end
       if isNewer(start, version) then return 'superseded' end

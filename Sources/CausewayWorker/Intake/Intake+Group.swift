@@ -30,7 +30,7 @@ extension Intake {
         // While the consumer closes the lanes have ended: whatever comes goes again at once, and nothing of it is waited for.
         guard phase == .running else { return }
         for partition in partitions {
-            // Partitions of the two topics with the same number meet in one lane.
+            // Partitions of the topics with the same number meet in one lane.
             let lane = Int(partition.partition) % mailboxes.count
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
@@ -53,6 +53,7 @@ extension Intake {
             stranded.remove(partition)
             unfetched.remove(partition)
             rereading.forget(partition)
+            deferred.discard(partition)
         }
         noteMembership(.joining)
     }

@@ -114,7 +114,7 @@ extension Intake {
         let assigned = assignments.all
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
-        metrics.set(.partitionsPaused, to: Int64(consumer.paused.count))
+        metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
         metrics.set(.partitionsStandingStill, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
@@ -130,6 +130,10 @@ extension Intake {
     }
 
     private func lag(of partition: TopicPartition) -> Int64 {
+        // What is not due is behind nothing.
+        if deferred.contains(partition), let entry = assignments[partition] {
+            return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
+        }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
         // Of what is not fetched from, the brokers may know more.
@@ -150,7 +154,7 @@ extension Intake {
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.standing))
-            .filter { assignments[$0] != nil }
+            .filter { assignments[$0] != nil && !deferred.contains($0) }
         var ends: [TopicPartition: Int64]?
         if !partitions.isEmpty {
             expectQuiet(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))

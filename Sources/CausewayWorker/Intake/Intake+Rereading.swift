@@ -93,10 +93,15 @@ extension Intake {
 
     // MARK: - What is known of the partitions
 
+    /// What is settled of the deferred topic is not read once more: its commands stand in the commands topic as well.
+    private var markedPartitions: [TopicPartition] {
+        assignments.all.filter { $0.topic.index != Self.deferredTopic }
+    }
+
     /// One whose beginning is not known is left out: whether its marks are missing, or were never made, cannot be told.
     private func publishStandings() {
         rereading.board.publish(
-            assignments.all.compactMap { partition in
+            markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let beginning = beginning(of: partition) else { return nil }
                 return PartitionStanding(
                     topic: partition.topic.index,
@@ -127,7 +132,7 @@ extension Intake {
     /// The coordinator is asked again for what it did not tell at the assignment.
     private func learnBeginnings() {
         guard loop.nowMilliseconds >= rereading.questionDueMilliseconds, isBrokerUp == true else { return }
-        let unknown = assignments.all.filter { beginning(of: $0) == nil }
+        let unknown = markedPartitions.filter { beginning(of: $0) == nil }
         guard !unknown.isEmpty else { return }
         expectQuiet(milliseconds: 2 * Int64(PartitionRereading.questionTimeoutMilliseconds))
         let timeout = PartitionRereading.questionTimeoutMilliseconds

@@ -14,7 +14,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
     static let registrationsTopic: Int32 = 1
-    static let topicCount = 2
+    static let deferredTopic: Int32 = 2
+    static let topicCount = 3
 
     /// Records polled in one turn, between two looks at everything else.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
@@ -64,6 +65,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var overflows: [LaneOverflow]
     /// By lane: what its inbox holds, in bytes.
     private var inboxes: [InboxBytes]
+    var deferred = DeferredPartitions()
 
     init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
         self.loop = loop
@@ -133,6 +135,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if signals.takeNumbersRequest() { orderNumbers() }
         placeOverflows()
         reportHighWatermarks()
+        dealDue()
         pollRecords()
         wakeFetching()
         // Each of these may wait for a broker. Told to stop, the thread begins none.
@@ -154,7 +157,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             switch consumer.poll() {
             case .message(let message):
                 polled += 1
-                if !deal(message) { mayGoOn = mayPoll }
+                if let message = passIfDue(message), !deal(message) { mayGoOn = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 polled += 1
@@ -195,7 +198,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     /// - Returns: false if its lane has no place for it now.
-    private func deal(_ message: consuming Message) -> Bool {
+    func deal(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
@@ -282,6 +285,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes = 0
     }
 
+    /// Whether the partitions of a lane are paused, since it takes nothing.
+    func isPaused(lane: Int) -> Bool { overflows[lane].isPaused }
+
     private func placeOverflows() {
         for lane in overflows.indices {
             let inbox = mailboxes[lane].inbox
@@ -298,7 +304,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             {
                 note(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
-                consumer.resume(assignments.partitions(of: lane))
+                resume(assignments.partitions(of: lane))
             }
         }
     }
@@ -346,6 +352,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     func report(_ error: KafkaError) {
         count(error)
-        note(.kafkaError, ["error": "\(error)"])
+        var fields: Logger.Metadata = ["error": "\(error)"]
+        if error.isUnknownTopic { fields["help"] = "create it: causeway topics --create" }
+        note(.kafkaError, fields)
     }
 }

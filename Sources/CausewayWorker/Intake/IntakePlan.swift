@@ -6,7 +6,7 @@ import Reactor
 /// What the intake is built from.
 struct IntakePlan: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// Commands, then registrations.
+    /// Commands, registrations, then what was deferred.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]

@@ -21,6 +21,7 @@ extension Lane {
             if view.outcome == .accepted { observeTimes(of: view, application: application) }
         case .invalidation: metrics.add(.invalidations, application)
         case .deadLetter: metrics.add(.deadLetters, application)
+        case .deferral: metrics.add(.deferred, application)
         case .trace: preconditionFailure("Kafka has nothing of it")
         }
     }

@@ -14,17 +14,19 @@ extension Lane {
                 case .result: produceResult(production.record, tag: tag)
                 case .invalidation: produceInvalidation(production.record, tag: tag)
                 case .deadLetter: produceDeadLetter(production.record, tag: tag)
+                case .deferral: produceDeferral(production.record, tag: tag)
                 case .trace: tellTrace(of: production.record)
                 }
             switch outcome {
             case .queued:
-                delivery.productionTaken()
+                delivery.productionTaken(production)
                 if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
             case .queueFull:
                 // Delivery reports make room, and each asks for a turn.
                 return
             case .failed(let error):
-                delivery.productionTaken()
+                delivery.productionTaken(production)
+                noteDeferralFailure(error.code, of: production)
                 delivery.produced(production, Self.productionReport(of: error.code), now: now)
                 note(.resultNotProduced, ["error": "\(error)"])
             }
@@ -44,7 +46,7 @@ extension Lane {
 
     private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
-        let topic = view.topic == .commands ? plan.delivery.commandsTopic : plan.delivery.registrationsTopic
+        let topic = plan.delivery.name(of: view.topic)
         let app = view.application < plan.applications.count ? plan.applications[view.application] : nil
         writer.reset()
         return topic.withUnsafeBytes { topic in

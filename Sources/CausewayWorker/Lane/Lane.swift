@@ -55,6 +55,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
+    /// Whether the deferred topic has the partitions that its records' sources have.
+    var defersToSourcePartition = true
     let traces: LaneTraces
     /// A record that was taken from the inbox and did not fit the core yet.
     private var waitingEntry: InboxEntry?
@@ -167,11 +169,17 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     private func takeNumbers() {
         guard let numbers = mailbox.takeNumbers() else { return }
         plan.delivery.readAheadLagRecords = numbers.readAheadLagRecords
+        plan.delivery.deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
         delivery.take(numbers)
     }
 
     private func assign(_ order: LaneOrder) {
-        let topic: RecordTopic = order.topic == Intake.commandsTopic ? .commands : .registrations
+        let topic: RecordTopic =
+            switch order.topic {
+            case Intake.commandsTopic: .commands
+            case Intake.registrationsTopic: .registrations
+            default: .deferred
+            }
         let committed = order.committed?.take()
         guard let place = delivery.assign(topic: topic, number: order.partition) else {
             // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
@@ -290,17 +298,19 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
         partitions[position].nextOffset = message.offset + 1
         metrics.add(.recordsReceived, Int(entry.topic))
-        delivery.receive(
-            IncomingRecord(
-                partition: place,
-                offset: message.offset,
-                timestampMilliseconds: message.timestampMilliseconds,
-                key: message.key,
-                value: message.value,
-                trace: traces.carried(by: message)
-            ),
-            now: now
+        let record = IncomingRecord(
+            partition: place,
+            offset: message.offset,
+            timestampMilliseconds: message.timestampMilliseconds,
+            key: message.key,
+            value: message.value,
+            trace: traces.carried(by: message)
         )
+        if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
+            delivery.receive(record, deferred: deferral, now: now)
+        } else {
+            delivery.receive(record, now: now)
+        }
         return true
     }
 
@@ -316,6 +326,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             }
             guard let production = Production(tag: report.tag) else { continue }
             if report.error == 0 { countAcknowledged(production) }
+            noteDeferralFailure(report.error, of: production)
             delivery.produced(production, Self.productionReport(of: report.error), now: now)
         }
         if taken == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }

@@ -36,5 +36,6 @@ struct LanePlan: @unchecked Sendable {
         var results: ProducerTopic
         var invalidations: ProducerTopic
         var deadLetters: ProducerTopic
+        var deferred: ProducerTopic
     }
 }

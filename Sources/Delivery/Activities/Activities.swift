@@ -13,6 +13,11 @@ struct ActivitySlot: BitwiseCopyable {
     var riderAwaitingCarrier = RiderAwaitingCarrier()
     /// The record whose alert was last carried on, as a hint for the processor's cache: it may be gone.
     var lastRider: UInt32 = .max
+    /// The pool that its pushes go to, as far as that is known.
+    var line = PushLine.Kind.unsure
+    /// The line whose credit its current command holds.
+    var creditLine = PushLine.Kind.unsure
+    var deferred = DeferredReturn()
     /// Monotonic time before which no push may go; Redis decides.
     private(set) var restsUntilMilliseconds: Int64 = 0
 
@@ -25,15 +30,23 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether a command waits that may go now.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
 
-    /// When the spacing or the wait of a rider is over, whichever is first; nil if there is neither.
+    /// Whether what waits may not begin now: nearly always it may.
+    @inline(__always)
+    func mayHaveToWait(now: Moment) -> Bool { isResting(now: now) || deferred.isKnown }
+
+    /// When the spacing, the wait of a rider or that for a deferred command is over, whichever is first; nil if there is none.
     @inline(__always)
     func restEndMilliseconds(now: Moment) -> Int64? {
-        let spacingEnd = isResting(now: now) ? restsUntilMilliseconds : nil
-        guard !riderAwaitingCarrier.isNone else { return spacingEnd }
-        return min(spacingEnd ?? .max, riderAwaitingCarrier.untilMilliseconds)
+        var end = isResting(now: now) ? restsUntilMilliseconds : .max
+        if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
+        if deferred.isExpected(now: now) { end = min(end, deferred.untilMilliseconds) }
+        return end == .max ? nil : end
     }
 
     mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
+
+    /// So many were counted when a command was deferred.
+    mutating func recall(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
     /// APNs has judged a push of the activity on its own.
     mutating func forgetServiceFaults() { serviceFaults = 0 }

@@ -13,6 +13,7 @@ extension Delivery {
         if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
         if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
         releaseSpareBlocks(now: now)
+        deferBlocked(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDue() {
             if activities[activity].phase == .resting {
@@ -30,6 +31,8 @@ extension Delivery {
         var next = activities.nextTimerMilliseconds ?? .max
         if let due = storeQueue.dueMilliseconds { next = min(next, due) }
         if let due = productions.dueMilliseconds { next = min(next, due) }
+        if let due = deferrals.dueMilliseconds { next = min(next, due) }
+        if let due = deferralDueMilliseconds { next = min(next, due) }
         if let due = readAhead.dueMilliseconds { next = min(next, due) }
         next = min(next, readingDueMilliseconds)
         return next == .max ? nil : next
@@ -40,9 +43,16 @@ extension Delivery {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         dropStale(activity, now: now)
-        guard activities[activity].hasWork(now: now) else { return rest(activity, now: now) }
+        guard !activities[activity].waiting.isEmpty else { return rest(activity, now: now) }
+        if activities[activity].mayHaveToWait(now: now) {
+            deferResting(activity, now: now)
+            guard activities[activity].hasWork(now: now), !awaitsDeferred(activity, now: now) else {
+                return rest(activity, now: now)
+            }
+        }
         if readAhead.phase == .reading { return activities.enter(.parked, activity) }
-        guard takeCredit(activity) else { return }
+        noteLine(of: activity)
+        guard takeCredit(activity, now: now) else { return }
         guard let record = activities[activity].waiting.popFirst(in: &records) else {
             preconditionFailure("the first of a list is gone")
         }
@@ -58,19 +68,45 @@ extension Delivery {
         }
     }
 
-    /// Counts an activity's next push as one of its app's pushes in flight, or lets it wait until one of those is done.
-    mutating func takeCredit(_ activity: UInt32) -> Bool {
-        let application = activities[activity].application
-        guard pools.takeCredit(of: application) else {
+    /// A command that brings a token says which pool its activity belongs to.
+    @inline(__always)
+    private mutating func noteLine(of activity: UInt32) {
+        let head = activities[activity].waiting.first
+        guard records[head].suppliesToken else { return }
+        activities[activity].line = PushLine.Kind(records[head].environment)
+    }
+
+    /// Counts an activity's next push as one of its pool's pushes in flight, or lets it wait until one of those is done.
+    mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
+        let line = pools.line(of: activities[activity].application, activities[activity].line)
+        guard pools.takeCredit(of: line) else {
             activities.enter(.eligible, activity)
-            pools.appendEligible(activity, of: application)
+            pools.appendEligible(activity, of: line, now: now)
             return false
         }
+        activities[activity].creditLine = line.kind
+        return true
+    }
+
+    /// The pool of an activity's current command is known now: it counts there.
+    /// - Returns: false if that pool has its maximum of pushes in flight.
+    @inline(__always)
+    mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
+        let line = PushLine(pool)
+        activities[activity].line = line.kind
+        return activities[activity].creditLine == line.kind || moveCredit(of: activity, to: line, now: now)
+    }
+
+    private mutating func moveCredit(of activity: UInt32, to line: PushLine, now: Moment) -> Bool {
+        let before = PushLine(application: line.application, kind: activities[activity].creditLine)
+        guard pools.moveCredit(from: before, to: line) else { return false }
+        activities[activity].creditLine = line.kind
+        beginEligible(of: before, now: now)
         return true
     }
 
     /// Drops commands from the head of the list while their partition is revoked or they are expired.
-    private mutating func dropStale(_ activity: UInt32, now: Moment) {
+    mutating func dropStale(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
@@ -85,13 +121,29 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Rests until the spacing or the wait of a rider is over; removes the activity when there is neither.
+    /// Rests until the spacing, the wait of a rider or that for a deferred command is over; removes the activity when there is none.
     private mutating func rest(_ activity: UInt32, now: Moment) {
-        if let until = activities[activity].restEndMilliseconds(now: now) {
-            activities.enter(.resting, activity, untilMilliseconds: until)
-        } else {
-            activities.remove(activity)
-        }
+        guard let until = restEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
+        activities.enter(.resting, activity, untilMilliseconds: until)
+    }
+
+    @inline(__always)
+    private func restEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+        let slot = activities.address(of: activity)
+        let spacingEnd = slot.pointee.restsUntilMilliseconds
+        // Nearly always there is a usual spacing, or nothing.
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
+            !isLong(spacingEnd - now.monotonicMilliseconds)
+        else { return rareRestEndMilliseconds(of: activity, now: now) }
+        return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil
+    }
+
+    @inline(never)
+    private func rareRestEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+        guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
+        // What comes during a long rest is deferred (`deferResting`).
+        guard restsLong(activity, now: now) else { return until }
+        return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
     /// The current command is finished or put back: the next ones of its app and of its activity may go.
@@ -112,12 +164,17 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// The activity's app has one push fewer in flight.
+    /// The activity's pool has one push fewer in flight.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
-        let application = activities[activity].application
-        pools.returnCredit(of: application)
+        let line = PushLine(application: activities[activity].application, kind: activities[activity].creditLine)
+        pools.returnCredit(of: line)
+        beginEligible(of: line, now: now)
+    }
+
+    /// Begins what waits for a credit of a line.
+    mutating func beginEligible(of line: PushLine, now: Moment) {
         // An activity may need no credit after all (its commands expired), so the next one is tried until one takes the credit.
-        while pools.hasCredit(of: application), let next = pools.popEligible(of: application) {
+        while let next = pools.popEligibleWithCredit(of: line) {
             precondition(activities[next].phase == .eligible)
             if activities[next].current != .max {
                 sendAgain(next, now: now)

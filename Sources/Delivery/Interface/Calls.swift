@@ -4,6 +4,8 @@ import LiveActivity
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
+        /// To the deferred topic.
+        case deferral
         /// Nothing is written: the record ends without a result, and its trace may record that. Acknowledged afterwards.
         case trace
     }
@@ -115,7 +117,6 @@ public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
         self.environment = environment
     }
 
-    var position: Int { Int(application) * 2 + Int(environment.rawValue) }
 }
 
 /// A record from Kafka. The pointers are valid only during the call that takes it.

@@ -26,16 +26,17 @@ public struct DeliveryConfiguration: Sendable {
     public var applications: [Application]
     /// How often and how urgently activities are pushed to. Commands choose one by name. 1...``policiesMax``.
     public var policies = [Policy(name: "default")]
-    /// The names of the two topics that are read. Default command ids contain them.
+    /// The names of the topics that are read. Default command ids contain them.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
+    public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
     /// The most records the lane holds from receipt to acknowledged result. 64...4,194,304.
     public var recordsMax = 131_072
     /// The most bytes of texts, tokens and bodies that the lane's records hold before it receives no more. At least 1.
     public var blockBytesMax = Int.max
-    /// The most pushes of one app in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
+    /// The most pushes of one pool in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
     /// replaces them.
-    public var inFlightMaxPerApplication = 2_000
+    public var inFlightMaxPerPool = 2_000
     /// A push that APNs could not take waits before the next attempt: after the n-th fault in a row of its activity for a random time
     /// between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
@@ -45,6 +46,10 @@ public struct DeliveryConfiguration: Sendable {
     /// How long an alert waits for a newer state that another worker admitted but did not settle: when this lane reads that state, it
     /// carries the alert.
     public var riderPatienceMilliseconds: Int64 = 10_000
+    /// A command that has been here for so long and cannot be sent within the next `deferredDelayMilliseconds` is deferred.
+    public var deferAfterMilliseconds: Int64 = 10_000
+    /// After so long a deferred command is read again.
+    public var deferredDelayMilliseconds: Int64 = 30_000
     /// A lane that is behind by more than this many records of the commands topic reads ahead before it begins anything.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead, however far behind it still is.
@@ -67,9 +72,20 @@ public struct DeliveryConfiguration: Sendable {
             policies: policies,
             applicationPolicies: applications.map(\.policy),
             retryMaxMilliseconds: retryMaxMilliseconds,
+            deferAfterMilliseconds: deferAfterMilliseconds,
+            deferredDelayMilliseconds: deferredDelayMilliseconds,
             readAheadLagRecords: readAheadLagRecords,
             readAheadMaxMilliseconds: readAheadMaxMilliseconds
         )
+    }
+
+    /// The name of a topic that is read.
+    public func name(of topic: RecordTopic) -> [UInt8] {
+        switch topic {
+        case .commands: commandsTopic
+        case .registrations: registrationsTopic
+        case .deferred: deferredTopic
+        }
     }
 
     mutating func take(_ numbers: DeliveryNumbers) {
@@ -82,6 +98,8 @@ public struct DeliveryConfiguration: Sendable {
         policies = numbers.policies
         for position in applications.indices { applications[position].policy = numbers.applicationPolicies[position] }
         retryMaxMilliseconds = numbers.retryMaxMilliseconds
+        deferAfterMilliseconds = numbers.deferAfterMilliseconds
+        deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
         readAheadLagRecords = numbers.readAheadLagRecords
         readAheadMaxMilliseconds = numbers.readAheadMaxMilliseconds
         validate()
@@ -91,13 +109,14 @@ public struct DeliveryConfiguration: Sendable {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
         precondition(blockBytesMax > 0)
-        precondition(inFlightMaxPerApplication > 0)
+        precondition(inFlightMaxPerPool > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(applications.allSatisfy { policies.indices.contains($0.policy) })
         for policy in policies { validate(policy) }
         precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
         precondition(riderPatienceMilliseconds > 0)
+        precondition(deferAfterMilliseconds > 0 && deferredDelayMilliseconds > 0)
         precondition(readAheadLagRecords > 0 && readAheadMaxMilliseconds > 0)
     }
 
@@ -129,6 +148,8 @@ public struct DeliveryNumbers: Sendable {
     /// The default policy of each app.
     public var applicationPolicies: [Int]
     public var retryMaxMilliseconds: Int64
+    public var deferAfterMilliseconds: Int64
+    public var deferredDelayMilliseconds: Int64
     public var readAheadLagRecords: Int64
     public var readAheadMaxMilliseconds: Int64
 }

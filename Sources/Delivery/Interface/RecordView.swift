@@ -34,8 +34,8 @@ public struct RecordView {
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }
-    public var partition: Int32 { slot.partitionNumber }
-    public var offset: Int64 { slot.offset }
+    public var partition: Int32 { slot.sourcePartition }
+    public var offset: Int64 { slot.sourceOffset }
     public var registeredAtMilliseconds: Int64 { slot.registeredAtMilliseconds }
     public var invalidAtMilliseconds: Int64 { slot.invalidAtMilliseconds }
     public var recordMilliseconds: Int64 { slot.recordMilliseconds }
@@ -68,7 +68,7 @@ public struct RecordView {
     /// The members beside `aps`, without braces; empty where there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// The command as a record: so Redis keeps a command that has no token yet.
+    /// The command as a record, as Redis keeps one that has no token yet.
     func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = CommandRecord(app: app, activity: activity, aps: aps)
         if isStart { record.device = device }
@@ -82,6 +82,17 @@ public struct RecordView {
         if !slot.layout.alert.isAbsent { record.alertVersion = slot.foreignAlert }
         return record
     }
+
+    var deferralMark: DeferralMark { slot.deferral }
+    /// By which Redis may know the start.
+    var claim: UInt64 { slot.formerClaim == 0 ? slot.claim : slot.formerClaim }
+    var foreignAlert: Version? { slot.foreignAlert }
+    var isHeldStart: Bool { slot.isHeldStart }
+    var isReadAgain: Bool { slot.isReadAgain }
+    var statePriority: UInt8 { slot.statePriority }
+    var isAlertExpired: Bool { slot.isAlertExpired }
+    /// Whether its token is its own, or that of a start which was held for it.
+    var bringsToken: Bool { (slot.suppliesToken || slot.isHeldStart) && slot.tokenCount > 0 }
 
     /// As received beside the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }

@@ -25,7 +25,7 @@ extension Delivery {
     /// Whether a push may be handed to a pool; not at once where APNs was away.
     @inline(__always)
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
-        let watch = pools.watch(pool)
+        let watch = pools.watch(PushLine(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
         guard hasRead(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
         watch.pointee.noteRead(now: now)

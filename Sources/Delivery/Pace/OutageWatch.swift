@@ -13,6 +13,9 @@ struct OutageWatch: BitwiseCopyable {
     /// The same on the wall clock: what was admitted before is older than what has been read.
     private(set) var readWallMilliseconds = Int64.min
 
+    /// Whether what waits is held back, as far as it was asked.
+    var isReading: Bool { readingSinceMilliseconds != .max }
+
     mutating func noteWaiting(now: Moment) {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }

@@ -1,71 +1,203 @@
 import LiveActivity
 
-/// Pushes in flight, by app, and pushes that wait for a stream, by app and environment. Fixed at start; owned by one core.
+/// What an app's commands take a credit from and wait in: one of its pools, or neither while nobody knows which environment an activity
+/// belongs to. That is known from an admission on, or from the token that a command brings.
+struct PushLine: Equatable, BitwiseCopyable {
+    enum Kind: UInt8, CaseIterable { case production, sandbox, unsure }
+
+    var application: UInt16
+    var kind: Kind
+
+    init(application: UInt16, kind: Kind) { (self.application, self.kind) = (application, kind) }
+
+    init(_ pool: PoolIndex) { self.init(application: pool.application, kind: Kind(pool.environment)) }
+
+    var position: Int { Int(application) * Kind.allCases.count + Int(kind.rawValue) }
+}
+
+extension PushLine.Kind {
+    init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
+}
+
+/// Pushes in flight, and what waits for credit or for a stream, by app and environment. Fixed at start; owned by one core.
+///
+/// No pool takes another's credits. An activity whose environment is not known is taken for one of production; while production is blocked
+/// such activities have credits of their own, so that those of the sandbox are found out.
 final class PoolTable {
-    private let ready: UnsafeMutablePointer<IndexQueue<UInt32>>
-    private let eligible: UnsafeMutablePointer<IndexQueue<UInt32>>
+    /// As many pushes of a blocked pool are admitted: they show when it is back. The others wait unadmitted, without a draw on their budgets.
+    static let blockedInFlightMax = 64
+
+    private struct State: ~Copyable {
+        var ready: IndexQueue<UInt32>
+        var eligible: IndexQueue<UInt32>
+        var onTheirWay = 0
+        var progress = PoolProgress()
+        /// Whether there is such a line.
+        let exists: Bool
+        /// Of an activity that may be of either pool: for which it is taken.
+        let assumed: PushLine.Kind
+
+        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PushLine.Kind) {
+            ready = IndexQueue(limit: configuration.recordsMax)
+            eligible = IndexQueue(limit: activitiesMax)
+            (self.exists, self.assumed) = (exists, assumed)
+        }
+    }
+
+    /// All lines of all apps.
+    let lines: [PushLine]
+    private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
-    private var onTheirWay: [Int]
-    private let exists: [Bool]
-    private let applicationCount: Int
     private let inFlightMax: Int
+    /// Pushes and activities that wait, of all lines.
+    private(set) var queuedCount = 0
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
-        applicationCount = configuration.applications.count
-        inFlightMax = configuration.inFlightMaxPerApplication
-        onTheirWay = Array(repeating: 0, count: applicationCount)
-        exists = configuration.applications.flatMap { [$0.hasProduction, $0.hasSandbox] }
-        ready = .allocate(capacity: applicationCount * 2)
-        for position in 0..<applicationCount * 2 {
-            (ready + position).initialize(to: IndexQueue(limit: configuration.recordsMax))
+        inFlightMax = configuration.inFlightMaxPerPool
+        lines = configuration.applications.indices.flatMap { application in
+            PushLine.Kind.allCases.map { PushLine(application: UInt16(application), kind: $0) }
         }
-        watches = .allocate(capacity: applicationCount * 2)
-        watches.initialize(repeating: OutageWatch(), count: applicationCount * 2)
-        eligible = .allocate(capacity: applicationCount)
-        for position in 0..<applicationCount {
-            (eligible + position).initialize(to: IndexQueue(limit: activitiesMax))
+        watches = .allocate(capacity: lines.count)
+        watches.initialize(repeating: OutageWatch(), count: lines.count)
+        states = .allocate(capacity: lines.count)
+        for line in lines {
+            let application = configuration.applications[Int(line.application)]
+            let exists =
+                switch line.kind {
+                case .production: application.hasProduction
+                case .sandbox: application.hasSandbox
+                case .unsure: application.hasProduction && application.hasSandbox
+                }
+            (states + line.position)
+                .initialize(
+                    to: State(
+                        configuration: configuration,
+                        activitiesMax: activitiesMax,
+                        exists: exists,
+                        assumed: application.hasProduction ? .production : .sandbox
+                    )
+                )
         }
     }
 
     deinit {
-        ready.deinitialize(count: applicationCount * 2)
-        ready.deallocate()
-        eligible.deinitialize(count: applicationCount)
-        eligible.deallocate()
+        states.deinitialize(count: lines.count)
+        states.deallocate()
         watches.deallocate()
     }
 
-    func hasPool(_ pool: PoolIndex) -> Bool { exists[pool.position] }
+    func hasPool(_ pool: PoolIndex) -> Bool { states[PushLine(pool).position].exists }
 
-    func takeCredit(of application: UInt16) -> Bool {
-        guard onTheirWay[Int(application)] < inFlightMax else { return false }
-        onTheirWay[Int(application)] += 1
+    /// The line of an activity of which so much is known. One that may be of either pool is taken for one of production, unless that is
+    /// blocked.
+    func line(of application: UInt16, _ kind: PushLine.Kind) -> PushLine {
+        let line = PushLine(application: application, kind: kind)
+        guard kind == .unsure else { return line }
+        let assumed = PushLine(application: application, kind: states[line.position].assumed)
+        return isBlocked(assumed) && states[line.position].exists ? line : assumed
+    }
+
+    // MARK: - Credits
+
+    func takeCredit(of line: PushLine) -> Bool {
+        guard hasCredit(of: line) else { return false }
+        states[line.position].onTheirWay += 1
         return true
     }
 
-    func returnCredit(of application: UInt16) {
-        onTheirWay[Int(application)] -= 1
-        precondition(onTheirWay[Int(application)] >= 0, "a push was counted out that was not counted in")
+    func returnCredit(of line: PushLine) {
+        states[line.position].onTheirWay -= 1
+        precondition(states[line.position].onTheirWay >= 0, "a push was counted out that was not counted in")
     }
 
-    func hasCredit(of application: UInt16) -> Bool { onTheirWay[Int(application)] < inFlightMax }
-
-    func appendReady(_ record: UInt32, to pool: PoolIndex, now: Moment) {
-        ready[pool.position].append(record)
-        watches[pool.position].noteWaiting(now: now)
+    /// - Returns: false if the other line has none.
+    func moveCredit(from before: PushLine, to line: PushLine) -> Bool {
+        guard takeCredit(of: line) else { return false }
+        returnCredit(of: before)
+        return true
     }
 
-    /// APNs has judged a push of this pool, and so is there.
-    func noteAlive(_ pool: PoolIndex, now: Moment) {
-        watches[pool.position].noteAlive(isAwaited: ready[pool.position].first != nil, now: now)
+    func hasCredit(of line: PushLine) -> Bool {
+        let most = isBlocked(line) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
+        return states[line.position].onTheirWay < most
     }
 
-    func watch(_ pool: PoolIndex) -> UnsafeMutablePointer<OutageWatch> { watches + pool.position }
-    func prependReady(_ record: UInt32, to pool: PoolIndex) { ready[pool.position].prepend(record) }
-    func firstReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].first }
-    func popReady(of pool: PoolIndex) -> UInt32? { ready[pool.position].popFirst() }
-    func readyCount(of pool: PoolIndex) -> Int { ready[pool.position].count }
+    /// The next activity that may take a credit of this line; it is not taken yet.
+    func popEligibleWithCredit(of line: PushLine) -> UInt32? { hasCredit(of: line) ? popEligible(of: line) : nil }
 
-    func appendEligible(_ activity: UInt32, of application: UInt16) { eligible[Int(application)].append(activity) }
-    func popEligible(of application: UInt16) -> UInt32? { eligible[Int(application)].popFirst() }
+    // MARK: - Queues
+
+    func appendReady(_ record: UInt32, to line: PushLine, now: Moment) {
+        let position = line.position
+        states[position].ready.append(record)
+        states[position].progress.wait(now: now)
+        watches[position].noteWaiting(now: now)
+        queuedCount += 1
+    }
+
+    func prependReady(_ record: UInt32, to line: PushLine) {
+        states[line.position].ready.prepend(record)
+        queuedCount += 1
+    }
+
+    func firstReady(of line: PushLine) -> UInt32? { states[line.position].ready.first }
+
+    func popReady(of line: PushLine) -> UInt32? {
+        guard let record = states[line.position].ready.popFirst() else { return nil }
+        queuedCount -= 1
+        return record
+    }
+
+    func readyCount(of line: PushLine) -> Int { states[line.position].ready.count }
+
+    func appendEligible(_ activity: UInt32, of line: PushLine, now: Moment) {
+        states[line.position].eligible.append(activity)
+        states[line.position].progress.wait(now: now)
+        queuedCount += 1
+    }
+
+    func popEligible(of line: PushLine) -> UInt32? {
+        guard let activity = states[line.position].eligible.popFirst() else { return nil }
+        queuedCount -= 1
+        return activity
+    }
+
+    func eligibleCount(of line: PushLine) -> Int { states[line.position].eligible.count }
+
+    // MARK: - Outages
+
+    /// APNs has judged a push of this line's pool, and so is there.
+    func noteJudgement(of line: PushLine, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+        let position = line.position
+        watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
+        guard isProgress else { return }
+        states[position].progress.countAnswer()
+        guard states[position].progress.isBlocked else { return }
+        let waiting = waitingCount(of: line)
+        states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
+    }
+
+    func watch(_ line: PushLine) -> UnsafeMutablePointer<OutageWatch> { watches + line.position }
+
+    // MARK: - Progress
+
+    /// Whether what waits for the line's pool will not be sent soon.
+    func isBlocked(_ line: PushLine) -> Bool { states[line.position].progress.isBlocked }
+
+    func look(_ line: PushLine, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+        // No push has this line: its activities go on as soon as Redis answers.
+        guard line.kind != .unsure else { return }
+        let waiting = waitingCount(of: line)
+        states[line.position].progress
+            .look(
+                waiting: waiting,
+                patienceMilliseconds: patienceMilliseconds,
+                delayMilliseconds: delayMilliseconds,
+                now: now
+            )
+    }
+
+    private func waitingCount(of line: PushLine) -> Int {
+        states[line.position].ready.count + states[line.position].eligible.count
+    }
 }

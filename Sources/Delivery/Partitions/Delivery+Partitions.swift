@@ -85,7 +85,9 @@ extension Delivery {
         case .current:
             guard activities[activity].phase.isBackingOff, !slot.pointee.isStart else { return }
             dropCurrent(of: activity, now: now)
-        case .received, .registering, .unregistering, .finished, .leavingDevice, .refunding, .settled, .dropped: return
+        case .received, .registering, .unregistering, .finished, .leavingDevice, .deferring, .refunding, .settled,
+            .dropped:
+            return
         }
     }
 

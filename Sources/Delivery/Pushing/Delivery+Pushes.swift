@@ -9,7 +9,7 @@ extension Delivery {
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
-        while let record = pools.popReady(of: pool) {
+        while let record = pools.popReady(of: PushLine(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
@@ -38,9 +38,10 @@ extension Delivery {
 
     /// Whether a push that was overtaken while it waited gives way at once: where the newer state could go at once, and where APNs was away.
     /// A start gives way in any case.
-    private func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
-        records[record].isStart || !activities[activity].isResting(now: now)
-            || records[record].admittedMilliseconds <= pools.watch(records[record].pool).pointee.readWallMilliseconds
+    func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        if records[record].isStart || !activities[activity].isResting(now: now) { return true }
+        let watch = pools.watch(PushLine(records[record].pool))
+        return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
     }
 
     /// The push that `nextPush` handed out last found no stream: it waits again as before, without a spacing, so that a newer state can
@@ -53,18 +54,28 @@ extension Delivery {
         records[record].takeBackAttempt()
         uncountPush()
         handedOut = HandedOutPush()
-        pools.prependReady(record, to: records[record].pool)
+        pools.prependReady(record, to: PushLine(records[record].pool))
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: pool) != nil }
+    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PushLine(pool)) != nil }
 
     /// APNs answered a push, or no answer will come. A command fails only for a reason of this very push; whatever concerns the service,
     /// the key, the connection or the load delays it.
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteAnswer(result)
-        if result.disposition.isJudgement { pools.noteAlive(records[record].pool, now: now) }
+        if result.disposition.isJudgement {
+            // A token that may be known elsewhere waits on: it is not what the pool gets done.
+            let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
+            let delay = configuration.deferredDelayMilliseconds
+            pools.noteJudgement(
+                of: PushLine(records[record].pool),
+                isProgress: isProgress,
+                delayMilliseconds: delay,
+                now: now
+            )
+        }
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:

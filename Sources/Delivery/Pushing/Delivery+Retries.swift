@@ -37,8 +37,12 @@ extension Delivery {
     }
 
     /// The current command waits until the service may take it. Meanwhile it does not count as one of its app's pushes in flight, and a
-    /// newer state waits for its own spacing only.
+    /// newer state waits for its own spacing only. A long wait is made in the deferred topic, and so is that of a command which has been here
+    /// for long.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
+        if isLong(milliseconds) || isOverdue(activities[activity].current, now: now) {
+            return deferCurrent(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
+        }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
         returnCredit(of: activity, now: now)
     }
@@ -69,13 +73,13 @@ extension Delivery {
             return endTurn(activity, now: now)
         }
         // A start that waited for the service was not counted meanwhile, so it takes a credit again.
-        guard activities[activity].phase.holdsCredit || takeCredit(activity) else { return }
+        guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
             return call(.admit, record)
         }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: pool, now: now)
+        pools.appendReady(record, to: PushLine(pool), now: now)
     }
 
     /// A newer state came while the current push waits to go again. It replaces the push and waits for the rest of the spacing.
@@ -93,5 +97,5 @@ extension Delivery {
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, so the next
     /// owner would report `unknown`, though nothing was sent.
-    private func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
+    func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

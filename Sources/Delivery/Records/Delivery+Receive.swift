@@ -7,11 +7,29 @@ extension Delivery {
     /// reads it again. An offset that was received before in this assignment is ignored as well, and one that an earlier owner of the
     /// partition has settled: it has its result.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
-        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
+        guard let partition = accept(record, now: now) else { return }
+        let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
+        switch (partition.pointee.topic, record.value) {
+        case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
+        case (.registrations, let value?): receiveRegistration(value, index: index, record: record, now: now)
+        case (.registrations, nil): receiveTombstone(index: index, record: record)
+        case (.commands, nil): reject(record, index, code: "emptyRecord", detail: "a command record has no value")
+        case (.deferred, _):
+            reject(record, index, code: "notDeferred", detail: "the record has no header of a deferred command")
+        }
+    }
+
+    /// Notes a record in its partition's ledger.
+    /// - Returns: its partition; nil if the record is to be ignored.
+    @inline(__always)
+    mutating func accept(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
+        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
-        case .alreadySeen: return
-        case .settledBefore: return countSettledBefore()
+        case .alreadySeen: return nil
+        case .settledBefore:
+            countSettledBefore()
+            return nil
         }
         partition.pointee.receipts.note(
             record.offset,
@@ -21,13 +39,7 @@ extension Delivery {
         )
         partition.pointee.outstanding += 1
         countReceived()
-        let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
-        switch (partition.pointee.topic, record.value) {
-        case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
-        case (.registrations, let value?): receiveRegistration(value, index: index, record: record, now: now)
-        case (.registrations, nil): receiveTombstone(index: index, record: record)
-        case (.commands, nil): reject(record, index, code: "emptyRecord", detail: "a command record has no value")
-        }
+        return partition
     }
 
     /// Whether the partition's window has room for `offset`; if not, the record waits outside.
@@ -47,16 +59,19 @@ extension Delivery {
             epoch: partition.pointee.epoch,
             offset: record.offset,
             isReadAgain: partition.pointee.settledBefore.contains(record.offset),
-            partitionNumber: partition.pointee.number,
+            sourcePartition: partition.pointee.number,
+            sourceOffset: record.offset,
             recordMilliseconds: record.timestampMilliseconds,
             receivedMilliseconds: now.wallMilliseconds
         )
     }
 
-    private mutating func receiveCommand(
+    /// - Parameter deferral: of a command that was deferred.
+    mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
         index: UInt32,
         record: IncomingRecord,
+        deferral: Deferral? = nil,
         now: Moment
     ) {
         do throws(Fault) {
@@ -75,6 +90,7 @@ extension Delivery {
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
             if records[index].isReadAgain { removeAlertReadAgain(of: index) }
+            if let deferral { restore(deferral, to: index, of: activity, now: now) }
             enqueue(index, of: activity, now: now)
         } catch {
             reject(record, index, fault: error)
@@ -192,9 +208,9 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
         let written = DefaultIdentifier.write(
-            topic: slot.pointee.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic,
-            partition: slot.pointee.partitionNumber,
-            offset: slot.pointee.offset,
+            topic: configuration.name(of: slot.pointee.topic),
+            partition: slot.pointee.sourcePartition,
+            offset: slot.pointee.sourceOffset,
             into: slot.pointee.block.base + Int(slot.pointee.commandIdentifier.offset)
         )
         slot.pointee.commandIdentifier.count = UInt32(written)

@@ -10,7 +10,7 @@ extension Delivery {
     /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
     mutating func reject(_ record: IncomingRecord, _ index: UInt32, code: StaticString, detail: String) {
         var slot = records[index]
-        let topic = slot.topic == .commands ? configuration.commandsTopic : configuration.registrationsTopic
+        let topic = configuration.name(of: slot.topic)
         let code = code.bytes
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
@@ -29,8 +29,8 @@ extension Delivery {
             slot.detail = writer.append(detail)
             let written = DefaultIdentifier.write(
                 topic: topic,
-                partition: slot.partitionNumber,
-                offset: slot.offset,
+                partition: slot.sourcePartition,
+                offset: slot.sourceOffset,
                 into: writer.remaining
             )
             slot.commandIdentifier = writer.advance(written)

@@ -8,6 +8,7 @@ struct RecordSlot: BitwiseCopyable {
     // The fields that merging, settling and freeing read come first: of most commands nothing else is read again, and lines of the
     // processor's cache that were not read for a while have been evicted.
     var kind: RecordKind
+    /// Of the record that it was first; `deferred` only if that is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
@@ -26,6 +27,7 @@ struct RecordSlot: BitwiseCopyable {
     let partition: UInt32
     let epoch: UInt32
     var activity: UInt32 = .max
+    /// In the partition that it was read from, which the ledger counts.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
     /// The command's own, UNIX seconds; -1: it has none. A start always has one, by its age.
@@ -69,7 +71,10 @@ struct RecordSlot: BitwiseCopyable {
     var recordKey: Piece?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = Piece()
-    let partitionNumber: Int32
+    /// Where the record stood first: its own place, or that of the record which was deferred.
+    let sourcePartition: Int32
+    let sourceOffset: Int64
+    var deferral = DeferralMark()
     let recordMilliseconds: Int64
     let receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
@@ -95,6 +100,8 @@ struct RecordSlot: BitwiseCopyable {
     var digest: UInt64?
     /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
     var claim: UInt64 = 0
+    /// The one with which the start was deferred, until it is admitted again; 0: there is none.
+    var formerClaim: UInt64 = 0
     /// What is sent, by default the policy's.
     var sentExpiration: Int64 = -1
     /// UNIX seconds; -1: it has none.
@@ -169,7 +176,8 @@ extension RecordSlot {
             trace: slot.trace,
             device: slot.device,
             attributesType: slot.attributesType,
-            partitionNumber: slot.partitionNumber,
+            sourcePartition: slot.sourcePartition,
+            sourceOffset: slot.sourceOffset,
             recordMilliseconds: slot.recordMilliseconds,
             receivedMilliseconds: slot.receivedMilliseconds,
             environment: slot.environment,
@@ -246,8 +254,10 @@ enum StartDraw: BitwiseCopyable {
     case refunded(Int64)
 }
 
-/// Which of the two topics that Causeway reads a record came from.
+/// Which of the topics that Causeway reads a record came from.
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
+    /// Commands that could not be sent soon. Their source is a record of one of the others.
+    case deferred
 }

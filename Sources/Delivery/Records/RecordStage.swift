@@ -15,6 +15,8 @@
 ///
 /// A record that is read once more and of which nothing is to be done is `finished` at once.
 ///
+/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome.
+///
 /// A record without an outcome whose partition is revoked is `dropped`, after `refunding` where a start's draw is given back.
 enum RecordStage: UInt8 {
     /// Its bytes are being read; passed through within one call. → `waiting`, `riding` or `finished`, for a command, by what waits there
@@ -45,6 +47,8 @@ enum RecordStage: UInt8 {
     /// Its partition's next owner reads it again. Its draw on a device's budget is being given back, in a call that names the slot.
     /// → `dropped`, when that is acknowledged.
     case refunding
+    /// It is being produced to the deferred topic. → `settled`, when that is acknowledged, and a start's draw is given back.
+    case deferring
     /// Its offset is settled: the slot is freed.
     case settled
     /// Its partition's next owner reads it again: the slot is freed.
@@ -55,7 +59,7 @@ enum RecordStage: UInt8 {
     /// Whether nothing more is decided of the record, and only acknowledgements are outstanding.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
-        isOne(of: Self.finished.mask | Self.leavingDevice.mask | Self.refunding.mask)
+        isOne(of: Self.finished.mask | Self.leavingDevice.mask | Self.refunding.mask | Self.deferring.mask)
     }
 
     @inline(__always) func mayLead(to next: RecordStage) -> Bool { next.isOne(of: exits) }
@@ -70,17 +74,18 @@ enum RecordStage: UInt8 {
             Self.received.mask, Self.waiting.mask, Self.current.mask, Self.riding.mask
         )
         let (registering, finished, settled) = (Self.registering.mask, Self.finished.mask, Self.settled.mask)
-        let (refunding, dropped) = (Self.refunding.mask, Self.dropped.mask)
+        let (refunding, deferring, dropped) = (Self.refunding.mask, Self.deferring.mask, Self.dropped.mask)
         return switch self {
         case .received: waiting | riding | registering | Self.unregistering.mask | finished
-        case .waiting: current | riding | finished | refunding | dropped
-        case .current: waiting | riding | Self.awaitingCarrier.mask | finished | dropped
+        case .waiting: current | riding | finished | deferring | refunding | dropped
+        case .current: waiting | riding | Self.awaitingCarrier.mask | finished | deferring | dropped
         case .riding: riding | waiting | finished | dropped
         case .awaitingCarrier: riding | finished | dropped
         case .registering: received | settled | dropped
         case .unregistering: settled
         case .finished: Self.leavingDevice.mask | registering | settled
         case .leavingDevice: registering | settled
+        case .deferring: settled
         case .refunding: dropped
         case .settled, .dropped: 0
         }

@@ -45,10 +45,19 @@ extension Delivery {
         productions.append(Production(kind: kind, record: record))
     }
 
-    /// The next record to be produced, or nil if there is none now. It stays first until `productionTaken`.
-    public func nextProduction(now: Moment) -> Production? { productions.next(now: now) }
+    /// Results do not wait behind a deferred topic that takes nothing.
+    mutating func produceDeferral(_ record: UInt32) {
+        records[record].awaitAcknowledgement()
+        deferrals.append(Production(kind: .deferral, record: record))
+    }
 
-    public mutating func productionTaken() { productions.take() }
+    /// The next record to be produced, or nil if there is none now. It stays first until `productionTaken`.
+    public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
+
+    /// The production that `nextProduction` named is the producer's.
+    public mutating func productionTaken(_ production: Production) {
+        if production.kind == .deferral { deferrals.take() } else { productions.take() }
+    }
 
     /// A delivery report of the record will be handed over soon.
     public func expectReport(of production: Production) { records.prefetch(production.record) }
@@ -58,6 +67,8 @@ extension Delivery {
         switch report {
         case .acknowledged:
             acknowledge(production.record)
+        case .failed where production.kind == .deferral, .tooLarge where production.kind == .deferral:
+            deferrals.retry(production, now: now)
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
@@ -90,6 +101,10 @@ extension Delivery {
         } else if stage == .finished, followUps.contains(.leaveDevice) {
             records.enter(.leavingDevice, record)
             call(.settleDevice, record)
+        } else if stage == .deferring {
+            // The alert that it carries is in the deferred topic.
+            finishRider(of: record)
+            settle(record)
         } else if followUps.contains(.registerToken) {
             registerToken(of: record)
         } else {

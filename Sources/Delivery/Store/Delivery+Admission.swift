@@ -99,6 +99,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
+            slot.pointee.formerClaim = 0
             slot.pointee.allowance.priority = slot.pointee.priority
         } else {
             records.setAddress(of: record, to: reply.registration)
@@ -106,19 +107,26 @@ extension Delivery {
             if reply.isDemoted { countDemoted() }
         }
         let policy = policies[slot.pointee.policy]
-        activities[activity].rest(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let pool = slot.pointee.pool
+        let hasPool = pools.hasPool(pool)
+        if hasPool, !moveCredit(of: activity, to: pool, now: now) {
+            // It waits for its pool unadmitted, as it would have if the pool had been known.
+            putBackCurrent(of: activity, now: now)
+            return endTurn(activity, now: now)
+        }
+        activities[activity].rest(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.timestamp)
-        guard pools.hasPool(pool), slot.pointee.tokenCount > 0, isTimestampValid else {
-            let reason = pools.hasPool(pool) ? Self.unexpectedReply : "no key for this environment"
+        guard hasPool, slot.pointee.tokenCount > 0, isTimestampValid else {
+            let reason = hasPool ? Self.unexpectedReply : "no key for this environment"
             return finishCurrent(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.sentTimestamp = reply.timestamp
+        slot.pointee.deferral.isSeenReady = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its own.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextIdentifier() }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: pool, now: now)
+        pools.appendReady(record, to: PushLine(pool), now: now)
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {

@@ -61,7 +61,13 @@ extension Delivery {
                 startBudget: policies[slot.pointee.policy].startBudget,
                 registration: slot.pointee.suppliedRegistration
             )
-        case .admit where isStart: return .admitStart(version: slot.pointee.version, claim: slot.pointee.claim)
+        case .admit where isStart:
+            let former = slot.pointee.formerClaim
+            return .admitStart(
+                version: slot.pointee.version,
+                claim: slot.pointee.claim,
+                formerClaim: former == 0 ? nil : former
+            )
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
             let command = heldCommand(of: slot)

@@ -23,7 +23,7 @@ extension Delivery {
         wake(activity, now: now)
     }
 
-    private mutating func activityOf(_ record: UInt32) -> UInt32 {
+    mutating func activityOf(_ record: UInt32) -> UInt32 {
         let slot = records.address(of: record)
         return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
@@ -48,7 +48,7 @@ extension Delivery {
             return true
         }
         if records.areSameVersion(record, tail) {
-            finish(record, asDuplicateOf: tail)
+            mergeSame(record, with: tail, of: activity)
         } else if records.isNewer(tail, than: record) {
             return mergeLate(record, behind: tail, of: activity, now: now)
         } else if records[tail].event == .end, !records[record].isStart {
@@ -64,6 +64,15 @@ extension Delivery {
             activities[activity].waiting.append(record, in: &records)
         }
         return true
+    }
+
+    /// Two records of one command. One that comes out of the deferred topic may carry an older command's alert.
+    private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
+        guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
+            return finish(record, asDuplicateOf: tail)
+        }
+        activities[activity].waiting.replaceLast(by: record, in: &records)
+        finish(tail, asDuplicateOf: record)
     }
 
     /// A version below a waiting one is superseded, with two exceptions. An update never supersedes an end (design §3, rule 6). A start that

@@ -28,8 +28,9 @@ public struct StoreCall<Bytes> {
         /// Decides what happens to a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller has to settle.
         ///
         /// The claim identifies the caller's record of the start among all records of it anywhere. The same claim gets its `send` again,
-        /// so a call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent.
-        case admitStart(version: Version, claim: UInt64)
+        /// so a call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent: a record that
+        /// was deferred comes with another, and names the one before, which gives way to it. Only the first reader of it is told `send`.
+        case admitStart(version: Version, claim: UInt64, formerClaim: UInt64? = nil)
         /// Keeps an update or an end until a token registers: `held`, `superseded`, `duplicate`, or `retry` if a token has registered.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.

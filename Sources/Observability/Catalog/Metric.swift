@@ -5,6 +5,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case outcomes
     case deadLetters
     case invalidations
+    case deferred
     case coalesced
 
     // Pushes.

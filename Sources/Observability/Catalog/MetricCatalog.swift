@@ -49,6 +49,15 @@ package enum MetricCatalog {
             "A little is everyday life: people end activities and delete apps. A wave means a wrong environment or key."
         ),
         .counter(
+            .deferred,
+            "causeway_deferred_total",
+            "records",
+            [.configuredApp],
+            "Commands written to the deferred topic, since they could not be sent soon; each time counts.",
+            "Steady growth of one app: its APNs host does not answer, its key is refused, or its producers start more activities on a device "
+                + "than phones take. The records' `cause` headers tell which. Nothing waits behind them."
+        ),
+        .counter(
             .coalesced,
             "causeway_coalesced_total",
             "commands",

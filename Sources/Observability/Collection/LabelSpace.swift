@@ -51,8 +51,8 @@ package struct LabelSpace: Sendable {
     package var redisErrors: [String]
     /// Names of librdkafka's errors that are told apart; the last should be "other".
     package var kafkaErrors: [String]
-    /// The two topics that are read, by their names in the metrics.
-    package var topics = ["commands", "registrations"]
+    /// The topics that are read, by their names in the metrics.
+    package var topics = ["commands", "registrations", "deferred"]
     package var build: Build
 
     package init(

@@ -21,7 +21,8 @@ final class CoreHarness {
     /// Partition 0 of each topic.
     private(set) var commands: UInt32 = .max
     private(set) var registrations: UInt32 = .max
-    private var nextOffsets: [UInt32: Int64] = [:]
+    private(set) lazy var deferred = assign(.deferred)
+    var nextOffsets: [UInt32: Int64] = [:]
 
     /// Made and not replied to, oldest first.
     private(set) var calls: [StoreCall<[UInt8]>] = []
@@ -35,6 +36,7 @@ final class CoreHarness {
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
+    private(set) var deferrals: [SeenDeferral] = []
     /// Commands whose trace was to be told, without a result.
     private(set) var traces: [String] = []
     /// What was told to the settle script, as `u1 accepted` or `u1 limited`.
@@ -56,6 +58,9 @@ final class CoreHarness {
         )
         configuration.recordsMax = 1_024
         configuration.ledgerWindowOffsets = 4_096
+        // Nothing is deferred, but where a test is about that.
+        configuration.deferAfterMilliseconds = 1 << 40
+        configuration.deferredDelayMilliseconds = 1 << 40
         change(&configuration)
         self.configuration = configuration
         delivery = Delivery(configuration: configuration, now: now)
@@ -338,13 +343,14 @@ final class CoreHarness {
             }
         }
         while let production = delivery.nextProduction(now: now) {
-            delivery.productionTaken()
+            delivery.productionTaken(production)
             productions.append(production)
             let view = delivery.view(production.record)
             switch production.kind {
             case .result: results.append(SeenResult(view))
             case .deadLetter: deadLetters.append(SeenDeadLetter(view))
             case .invalidation: invalidations.append(SeenInvalidation(view))
+            case .deferral: deferrals.append(SeenDeferral(view))
             case .trace: traces.append(view.name)
             }
         }

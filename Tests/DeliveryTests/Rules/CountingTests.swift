@@ -157,7 +157,7 @@ import Testing
     }
 
     @Test func aPartitionThatGoesTakesTheNewerOneAndItsCount() {
-        let core = counting { $0.inFlightMaxPerApplication = 1 }
+        let core = counting { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)

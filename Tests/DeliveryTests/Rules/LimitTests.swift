@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func anAppHasSoManyPushesOnTheirWay() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 2 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 2 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
         #expect(core.waiting == ["admit b.u1", "admit c.u1"])
         core.receive(.update(2, of: "e"))
@@ -89,7 +89,7 @@ import Testing
 
     @Test func anAppDoesNotWaitForAnother() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
-            $0.inFlightMaxPerApplication = 1
+            $0.inFlightMaxPerPool = 1
         }
         core.receive(
             .update(1, of: "b"),
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func whatExpiresWhileItWaitsForItsAppLetsTheNextOneGo() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c", beside: ExpirationTests.untilStart), .update(1, of: "d"))
         core.elapse(1_000)
         core.reply(.unchanged)
@@ -113,14 +113,14 @@ import Testing
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
     func whatWaitsToBeAdmittedAgainDoesNotCountAsOnItsWay(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.carry(disposition)
         #expect(core.waiting == ["admit c.u1"])
     }
 
     @Test func aRetryThatIsCancelledLetsTheNextOneGo() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.carry(.retryNow)
         #expect(core.waiting == [], "b's push backs off and is still on its way")

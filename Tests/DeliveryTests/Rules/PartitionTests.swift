@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func whatIsSetFreeForAPartitionThatIsGoneIsNotMistakenForWhatComesAgain() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
         core.release(core.registrations)

@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func whatWaitsForTheBudgetIsNotCountedAsOnItsWay() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1), .update(2, of: "b"))
         #expect(core.waiting == ["admit u1"])
         core.reply(.send)
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func aStartThatWaitedForTheBudgetTakesItsPlaceAgainWhenItGoes() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
         core.reply(.address)
         core.reply(.send)
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func aStartThatWaitedForItsPlaceExpires() {
-        let core = CoreHarness { $0.inFlightMaxPerApplication = 1 }
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
         core.reply(.address)
         core.reply(.send)

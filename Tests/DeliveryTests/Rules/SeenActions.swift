@@ -46,6 +46,26 @@ struct SeenResult {
     }
 }
 
+/// A command on its way to the deferred topic.
+struct SeenDeferral {
+    var command: String
+    var cause: String
+    var deferral: Deferral
+    /// The record's value.
+    var value: String
+    var trace: String
+
+    init(_ view: RecordView) {
+        command = view.name
+        cause = "\(view.deferralCause.name)"
+        deferral = view.deferral
+        trace = text(view.trace)
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        value = text(writer.bytes)
+    }
+}
+
 struct SeenDeadLetter: Equatable {
     var key: String?
     var value: String?

@@ -1,13 +1,17 @@
-/// The two topics that are read, and what the group has committed.
+import Delivery
+
+/// The topics that are read, and what the group has committed.
 struct SimulatedLog {
     struct Record {
         var timestampMilliseconds: Int64
         var key: [UInt8]
         var value: [UInt8]?
+        /// Of a command that was deferred, with the time at which it is due.
+        var deferral: (Deferral, dueMilliseconds: Int64)?
     }
 
     struct Place: Hashable {
-        /// 0: commands, 1: registrations.
+        /// 0: commands, 1: registrations, 2: deferred commands.
         var topic: Int
         var partition: Int
     }
@@ -22,9 +26,9 @@ struct SimulatedLog {
     private(set) var records: [Place: [Record]] = [:]
     var commits: [Place: Commit] = [:]
 
-    init(partitions: Int) {
+    init(partitions: Int, topics: Int) {
         self.partitions = partitions
-        for topic in 0...1 {
+        for topic in 0..<topics {
             for partition in 0..<partitions { records[Place(topic: topic, partition: partition)] = [] }
         }
     }
@@ -41,5 +45,21 @@ struct SimulatedLog {
         )
         records[place, default: []].append(record)
         return (place, Int64(records[place, default: []].count - 1))
+    }
+
+    /// To the partition of the command's source.
+    mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Place, Int64) {
+        let place = Place(topic: 2, partition: Int(deferral.partition))
+        records[place, default: []]
+            .append(
+                Record(timestampMilliseconds: 0, key: [], value: value, deferral: (deferral, dueMilliseconds))
+            )
+        return (place, Int64(records[place, default: []].count - 1))
+    }
+
+    /// Whether a partition has a record at an offset that may be read now.
+    func hasRecord(_ place: Place, at offset: Int64, now: Int64) -> Bool {
+        guard let records = records[place], offset < records.count else { return false }
+        return records[Int(offset)].deferral.map { $0.dueMilliseconds <= now } ?? true
     }
 }

@@ -57,12 +57,17 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.recordsMax = swarm.recordsMax
-        configuration.inFlightMaxPerApplication = swarm.inFlightMax
+        configuration.inFlightMaxPerPool = swarm.inFlightMax
         configuration.ledgerWindowOffsets = 64
         configuration.policies = [swarm.policy]
         configuration.supersededResults = swarm.supersededResults
         configuration.readAheadLagRecords = swarm.readAheadLag
         configuration.readAheadMaxMilliseconds = 5_000
+        configuration.deferAfterMilliseconds = swarm.deferrals?.afterMilliseconds ?? 1 << 40
+        configuration.deferredDelayMilliseconds = swarm.deferrals?.delayMilliseconds ?? 1 << 40
+        if let deferrals = swarm.deferrals {
+            configuration.riderPatienceMilliseconds = max(10_000, deferrals.delayMilliseconds + 5_000)
+        }
         delivery = Delivery(
             configuration: configuration,
             now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)

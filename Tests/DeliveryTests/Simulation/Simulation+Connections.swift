@@ -132,7 +132,8 @@ extension Simulation {
     private func checkHandedOut(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
         // What was told of the slot's record before this one is nobody's any more.
         let told = worker.told.removeValue(forKey: record)
-        guard view.isRetry else { return }
+        // What was told of one that was deferred since was told of another slot.
+        guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let told, told.offset == view.offset, told.partition == view.partition, told.version == view.version
         else {

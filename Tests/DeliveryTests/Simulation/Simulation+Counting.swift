@@ -64,7 +64,7 @@ extension Simulation {
         }
         guard swarm.crash == 0, swarm.rebalance == 0, swarm.productionFailure == 0 else { return }
         var written: [String: Int] = [:]
-        for command in counting.commands.values.flatMap(\.values) {
+        for command in counting.commands.filter({ $0.key.topic == 0 }).values.flatMap(\.values) {
             written[String(command.prefix { $0 != "#" }), default: 0] += 1
         }
         for (activity, count) in written.sorted(by: { $0.key < $1.key }) {

@@ -11,6 +11,7 @@ extension Simulation {
         if swarm.tombstone > 0, random.chance(swarm.tombstone) { unregisterAnActivity() }
         if let connections = swarm.connections { injectConnectionFaults(connections) }
         if swarm.outage > 0, random.chance(swarm.outage) { beginOutage() }
+        if let deferrals = swarm.deferrals { injectOutage(deferrals) }
         if swarm.timeJump > 0, random.chance(swarm.timeJump) { now += Int64(random.number(1...600_000)) }
         if swarm.wipesRedis, !wasWiped, random.chance(100) {
             wasWiped = true
@@ -45,7 +46,7 @@ extension Simulation {
 
     func assign(_ place: SimulatedLog.Place, to owner: Int) {
         guard let worker = workers[owner] else { return }
-        let topic: RecordTopic = place.topic == 0 ? .commands : .registrations
+        let topic: RecordTopic = [.commands, .registrations, .deferred][place.topic]
         guard let number = worker.delivery.assign(topic: topic, number: Int32(place.partition)) else { return }
         let commit = log.commits[place] ?? SimulatedLog.Commit()
         trace?("\(now % 1_000_000) \(place) to \(owner) from \(commit.offset)")
@@ -120,6 +121,10 @@ extension Simulation {
                 default: []
             ]
             .append(worker.delivery.view(entry.production.record).outcome)
+        }
+        for entry in worker.productions where entry.production.kind == .deferral {
+            guard entry.isAppended, random.chance(500) else { continue }
+            noteDeferral(worker.delivery.view(entry.production.record))
         }
         trace?("\(now % 1_000_000) crash of \(number)")
         let places = worker.assigned.keys.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }

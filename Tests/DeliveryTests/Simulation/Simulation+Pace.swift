@@ -14,7 +14,7 @@ extension Simulation {
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
             // The word is repeated to the record that has it, and nothing begins anew.
-            guard pace.births[activity]?[view.version] == nil else { return }
+            guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
             let drawn = pace.lastStartDraws[activity] ?? now
@@ -118,7 +118,8 @@ extension Simulation {
     /// Each alert was displayed, or a newer one in its place.
     func checkAlerts() {
         for (activity, sequences) in alerts.sorted(by: { $0.key < $1.key }) {
-            guard let phone = phones[activity], !mayHaveLostFinal(activity), phone.device == nil || phone.starts > 0
+            guard let phone = phones[activity], !mayHaveLostFinal(activity), !mayHavePassedAlert(activity),
+                phone.device == nil || phone.starts > 0
             else {
                 continue
             }

@@ -74,6 +74,10 @@ final class Simulation {
     let commits: SimulatedCommits
     /// By place and offset: how often the first result of a record was written.
     var firstResults: [SimulatedLog.Place: [Int64: Int]] = [:]
+    /// Until when APNs is away.
+    var poolAwayUntil: Int64 = 0
+    /// Activities of which a command was deferred.
+    var deferredActivities: Set<String> = []
     private var workersMade = 0
 
     /// - Parameter supersededResults: nil: drawn by the seed, beside the other draws, so that they stay what they were.
@@ -90,7 +94,7 @@ final class Simulation {
         var coin = SimulationRandom(seed: ~seed)
         swarm.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
         self.swarm = swarm
-        log = SimulatedLog(partitions: swarm.partitions)
+        log = SimulatedLog(partitions: swarm.partitions, topics: swarm.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
         store.heldStartsMax = swarm.heldStartsMax
         faultsUntil =
@@ -151,18 +155,14 @@ final class Simulation {
         for end in [redisAwayUntil, apnsAwayUntil] where end > now { due = min(due, end) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
+        due = min(due, nextDeferralMilliseconds)
         now = max(now + 1, min(due, now + 10_000))
         store.nowMilliseconds = now
     }
 
-    private var hasUnreadRecords: Bool {
-        workers.contains { worker in
-            worker?.assigned.contains { place, entry in entry.nextOffset < log.records[place]?.count ?? 0 } ?? false
-        }
-    }
-
     private var isQuiet: Bool {
-        script.isEmpty && !hasUnreadRecords && workers.allSatisfy { $0?.isIdle ?? true }
+        script.isEmpty && !hasUnreadRecords && nextDeferralMilliseconds == .max
+            && workers.allSatisfy { $0?.isIdle ?? true }
     }
 
     private func step() {
@@ -180,6 +180,7 @@ final class Simulation {
             worker.delivery.advance(now: worker.moment(now))
             perform(worker)
             commitIfDue(worker)
+            checkFollowing(worker)
         }
     }
 
@@ -188,7 +189,7 @@ final class Simulation {
         for place in worker.assigned.keys.sorted(by: { ($0.topic, $0.partition) < ($1.topic, $1.partition) }) {
             var taken = 0
             while taken < most, worker.delivery.canReceive, let entry = worker.assigned[place],
-                let records = log.records[place], entry.nextOffset < records.count,
+                let records = log.records[place], log.hasRecord(place, at: entry.nextOffset, now: now),
                 worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.place)
             {
                 let record = records[Int(entry.nextOffset)]
@@ -211,17 +212,19 @@ final class Simulation {
         record.key.withUnsafeBytes { key in
             (record.value ?? [])
                 .withUnsafeBytes { value in
-                    worker.delivery.receive(
-                        IncomingRecord(
-                            partition: entry.place,
-                            offset: entry.nextOffset,
-                            timestampMilliseconds: record.timestampMilliseconds,
-                            key: key,
-                            value: record.value == nil ? nil : value,
-                            trace: counting.trace(of: entry.nextOffset)
-                        ),
-                        now: worker.moment(now)
+                    let incoming = IncomingRecord(
+                        partition: entry.place,
+                        offset: entry.nextOffset,
+                        timestampMilliseconds: record.timestampMilliseconds,
+                        key: key,
+                        value: record.value == nil ? nil : value,
+                        trace: counting.trace(of: entry.nextOffset)
                     )
+                    if let (deferral, _) = record.deferral {
+                        worker.delivery.receive(incoming, deferred: deferral, now: worker.moment(now))
+                    } else {
+                        worker.delivery.receive(incoming, now: worker.moment(now))
+                    }
                 }
         }
     }
@@ -235,8 +238,8 @@ final class Simulation {
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.storeCalls.append((due, call))
         }
-        if now < apnsAwayUntil {
-            // No stream is free.
+        if now < apnsAwayUntil || isPoolAway {
+            // No stream is free: nothing is sent, and nothing is answered.
         } else if let connections = swarm.connections {
             performPushes(worker, connections)
         } else {
@@ -247,7 +250,7 @@ final class Simulation {
             }
         }
         while let production = worker.delivery.nextProduction(now: moment) {
-            worker.delivery.productionTaken()
+            worker.delivery.productionTaken(production)
             let fails = now < faultsUntil && random.chance(swarm.productionFailure)
             let due = now + Int64(random.number(0...swarm.latencyMax))
             worker.productions.append((due, production, !fails, !fails || random.chance(500)))
@@ -362,6 +365,9 @@ final class Simulation {
         for entry in due {
             if entry.isAppended, entry.production.kind == .result {
                 note(worker.delivery.view(entry.production.record))
+            }
+            if entry.isAppended, entry.production.kind == .deferral {
+                noteDeferral(worker.delivery.view(entry.production.record))
             }
             worker.delivery.produced(
                 entry.production,

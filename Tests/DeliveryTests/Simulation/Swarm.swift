@@ -18,6 +18,17 @@ struct Swarm {
         case repeats
         /// Commands that are minutes or hours old when they are written, alerts among them; time that jumps, and long outages.
         case old
+        /// An APNs that is away for a while, and commands that are deferred.
+        case deferrals
+    }
+
+    /// When commands are deferred, and how often APNs is away.
+    struct Deferrals {
+        var afterMilliseconds: Int64
+        var delayMilliseconds: Int64
+        /// Per mille of 100 ms steps in which APNs goes away.
+        var outage: Int
+        var outageMillisecondsMax: Int
     }
 
     /// What happens to the connections of a worker, per mille of 100 ms steps, and to their streams, per mille of pushes.
@@ -88,6 +99,8 @@ struct Swarm {
     var shortLived = 0
     /// Nil: pushes come to their answers without connections.
     var connections: Connections?
+    /// Nil: nothing is deferred.
+    var deferrals: Deferrals?
     var livesLong = false
     /// Per mille of 100 ms steps in which the whole world stands still for minutes.
     var timeJump = 0
@@ -152,6 +165,16 @@ struct Swarm {
             outage = [0, 20][random.number(0...1)]
             lateStartToken = 900
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
+        case .deferrals:
+            if random.chance(500) { drawPace(&random) }
+            if random.chance(300) { drawTokens(&random) }
+            if random.chance(200) { drawConnections(&random) }
+            deferrals = Deferrals(
+                afterMilliseconds: [300, 2_000][random.number(0...1)],
+                delayMilliseconds: [500, 3_000, 8_000][random.number(0...2)],
+                outage: [20, 100, 300][random.number(0...2)],
+                outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
+            )
         }
         // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
         var copy = random

@@ -99,7 +99,8 @@ extension Records {
                 partition: 0,
                 epoch: 1,
                 offset: 0,
-                partitionNumber: 0,
+                sourcePartition: 0,
+                sourceOffset: 0,
                 recordMilliseconds: 0,
                 receivedMilliseconds: 0
             )

@@ -29,7 +29,11 @@ extension OutageCase {
                 OutageApp(name: "afflicted", activities: 12, startedByPush: 12, activitiesPerDevice: 12, endEvery: 0),
                 OutageApp(name: "healthy", activities: 60),
             ],
-            workers: OutageWorkers(policy: ["expiration": "{startSeconds: 30}"]),
+            workers: OutageWorkers(
+                // What waits shorter than the delay is not deferred, and these starts expire after 30 s.
+                worker: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
+                policy: ["expiration": "{startSeconds: 30}"]
+            ),
             bounds: AgeBounds(startSeconds: 30),
             expectations: [
                 .never("failed"), .freshness99(app: "healthy", milliseconds: freshness),

@@ -1,0 +1,97 @@
+import Delivery
+import Kafka
+import LiveActivity
+
+/// The headers of a record of the deferred topic. For people: `source` (topic, partition and offset of the record that it was first),
+/// `cause`, `attempts` (how often it has been deferred). For the Kafka thread: `due`, UNIX milliseconds. For the lane that reads it: `state`,
+/// the numbers of a ``Deferral`` in their order, with a space between them. Beside them the trace goes on.
+enum DeferredHeaders {
+    private static let numbersCount = 18
+    /// Of any time in `state`; what is further from now is nobody's.
+    private static let milliseconds = Int64(-1)...1 << 53
+
+    static func append(_ view: RecordView, topic: [UInt8], dueMilliseconds: Int64, to headers: inout ProducedHeaders) {
+        let deferral = view.deferral
+        let topic = String(decoding: topic, as: UTF8.self)
+        append("source", "\(topic)/\(deferral.partition)/\(deferral.offset)", to: &headers)
+        append("cause", "\(view.deferralCause.name)", to: &headers)
+        append("attempts", "\(deferral.count)", to: &headers)
+        append("due", "\(dueMilliseconds)", to: &headers)
+        append("state", state(of: deferral), to: &headers)
+    }
+
+    private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {
+        var text = text
+        text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
+    }
+
+    /// When the record is to be read; nil if it does not say so.
+    static func dueMilliseconds(of message: borrowing Message) -> Int64? {
+        guard let due = message.headers?.last("due") else { return nil }
+        return Int64(String(decoding: due, as: UTF8.self))
+    }
+
+    /// Nil of a record that no lane has deferred.
+    static func deferral(of message: borrowing Message) -> Deferral? {
+        message.headers?.last("state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
+    }
+
+    static func state(of deferral: Deferral) -> String {
+        let alert = deferral.alertVersion
+        let numbers: [any FixedWidthInteger] = [
+            deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
+            deferral.recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.resultsBefore,
+            deferral.superseded, deferral.registeredAtMilliseconds, deferral.claim, flags(of: deferral),
+            alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.statePriority, deferral.isAlertExpired ? 1 : 0,
+            deferral.serviceFaults, deferral.pauseEndMilliseconds,
+        ]
+        return numbers.map { "\($0)" }.joined(separator: " ")
+    }
+
+    private static let heldStartFlag: UInt8 = 1
+    private static let readAgainFlag: UInt8 = 2
+
+    private static func flags(of deferral: Deferral) -> UInt8 {
+        (deferral.isHeldStart ? heldStartFlag : 0) | (deferral.isReadAgain ? readAgainFlag : 0)
+    }
+
+    static func deferral(_ state: String) -> Deferral? {
+        var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
+        guard numbers.count == numbersCount else { return nil }
+        func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        guard let topic = next(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
+            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offset >= 0,
+            let count = next(UInt16.self),
+            let record = next(Int64.self), let received = next(Int64.self),
+            let attempts = next(UInt8.self), let resultsBefore = next(UInt8.self),
+            let superseded = next(UInt32.self), let registeredAt = next(Int64.self),
+            let claim = next(UInt64.self), let flags = next(UInt8.self),
+            let timestamp = next(Int64.self), let sequence = next(UInt64.self),
+            let statePriority = next(UInt8.self), [0, 5, 10].contains(statePriority),
+            let isAlertExpired = next(UInt8.self), let serviceFaults = next(UInt8.self),
+            let pauseEnd = next(Int64.self),
+            [record, received, registeredAt, pauseEnd].allSatisfy(milliseconds.contains),
+            timestamp <= Limits.timestampMost
+        else { return nil }
+        return Deferral(
+            topic: topic,
+            partition: partition,
+            offset: offset,
+            count: count,
+            recordMilliseconds: record,
+            receivedMilliseconds: received,
+            attempts: attempts,
+            resultsBefore: resultsBefore,
+            superseded: superseded,
+            registeredAtMilliseconds: registeredAt,
+            claim: claim,
+            isHeldStart: flags & heldStartFlag != 0,
+            isReadAgain: flags & readAgainFlag != 0,
+            alertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
+            statePriority: statePriority,
+            isAlertExpired: isAlertExpired == 1,
+            serviceFaults: serviceFaults,
+            pauseEndMilliseconds: pauseEnd
+        )
+    }
+}

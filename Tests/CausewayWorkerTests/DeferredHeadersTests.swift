@@ -1,0 +1,60 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import CausewayWorker
+
+@Suite struct DeferredHeadersTests {
+    private static let deferral = Deferral(
+        topic: .commands,
+        partition: 7,
+        offset: 1 << 40,
+        count: 3,
+        recordMilliseconds: 1_790_000_000_001,
+        receivedMilliseconds: 1_790_000_000_002,
+        attempts: 4,
+        resultsBefore: 1,
+        superseded: 12,
+        registeredAtMilliseconds: 1_790_000_000_003,
+        claim: .max,
+        isHeldStart: true,
+        isReadAgain: true,
+        alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
+        statePriority: 5,
+        isAlertExpired: true,
+        serviceFaults: 9,
+        pauseEndMilliseconds: 1_790_000_300_000
+    )
+
+    @Test func whatTheNextReadingNeedsComesBack() {
+        let plain = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
+        for deferral in [Self.deferral, plain] {
+            #expect(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)) == deferral)
+        }
+    }
+
+    @Test func whatNoLaneHasWrittenIsRefused() {
+        var numbers = DeferredHeaders.state(of: Self.deferral).split(separator: " ").map(String.init)
+        #expect(DeferredHeaders.deferral(numbers.dropLast().joined(separator: " ")) == nil)
+        #expect(DeferredHeaders.deferral("") == nil)
+        for position in numbers.indices {
+            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] {
+                let right = numbers[position]
+                numbers[position] = wrong
+                // A time of before any is nobody's, and arithmetic with it would overflow.
+                let read = DeferredHeaders.deferral(numbers.joined(separator: " "))
+                if position == Self.alertTimestamp, wrong.hasPrefix("-") {
+                    #expect(read?.alertVersion == nil)
+                } else {
+                    #expect(read == nil, "number \(position): \(wrong)")
+                }
+                numbers[position] = right
+            }
+        }
+        numbers[0] = "\(RecordTopic.deferred.rawValue)"
+        #expect(DeferredHeaders.deferral(numbers.joined(separator: " ")) == nil)
+    }
+
+    /// Any number below 0 there means that there is none.
+    private static let alertTimestamp = 12
+}

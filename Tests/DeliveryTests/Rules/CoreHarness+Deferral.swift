@@ -1,0 +1,32 @@
+import Delivery
+import LiveActivity
+
+extension CoreHarness {
+    /// Time passes as it does in a lane, which looks at it all the time.
+    func pass(_ milliseconds: Int64) {
+        var left = milliseconds
+        while left > 0 {
+            elapse(min(left, 100))
+            left -= 100
+        }
+    }
+
+    /// A command that was deferred is due.
+    func receive(_ seen: SeenDeferral, partition: UInt32? = nil) {
+        let partition = partition ?? deferred
+        let offset = nextOffsets[partition, default: 0]
+        nextOffsets[partition] = offset + 1
+        Array(seen.value.utf8)
+            .withUnsafeBytes { value in
+                let record = IncomingRecord(
+                    partition: partition,
+                    offset: offset,
+                    timestampMilliseconds: now.wallMilliseconds,
+                    key: nil,
+                    value: value
+                )
+                delivery.receive(record, deferred: seen.deferral, now: now)
+            }
+        endBatch()
+    }
+}

@@ -1,0 +1,344 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Commands that cannot be sent soon leave their partition, and come back (design §6).
+@Suite struct DeferralTests {
+    /// A little more than `deferAfterMilliseconds`, so that a look comes after it.
+    private static let patience: Int64 = 11_200
+    private static let delay: Int64 = 30_000
+    private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
+
+    @Test func whatItsPoolDoesNotTakeIsDeferredAndSentWhenItComesBack() throws {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.send, number: CoreHarness.startSeconds + 5)
+        core.pass(9_000)
+        #expect(core.deferrals.isEmpty)
+        core.pass(Self.patience - 9_000)
+        let deferred = try #require(core.deferrals.first)
+        #expect(deferred.cause == "pool" && deferred.deferral.count == 1)
+        #expect(deferred.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"), "its own, not the raised one")
+        #expect(core.committableOffset == 0, "not before the deferred topic has it")
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0 && core.results.isEmpty)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.carry()
+        core.acknowledgeAll()
+        let result = try #require(core.results.first)
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(result.topic == .commands && result.offset == 0, "its source is where it stood first")
+        #expect(core.committableOffset(core.deferred) == 1)
+    }
+
+    @Test func whatWaitsAgainIsDeferredAgainSoonerButNotBeforeItWasOffered() throws {
+        let core = try blocked()
+        core.pass(Self.delay)
+        core.receive(core.deferrals[0])
+        core.reply(.send)
+        core.pass(600)
+        #expect(core.deferrals.count == 1)
+        core.pass(1_200)
+        #expect(core.deferrals.count == 2 && core.deferrals[1].deferral.count == 2)
+        #expect(core.deferrals[1].deferral.offset == 0 && core.deferrals[1].deferral.topic == .commands)
+    }
+
+    @Test func aNewerStateWaitsForTheDeferredOneAndTakesItsPlace() throws {
+        let core = try blocked()
+        core.pass(5_000)
+        core.receive(.update(2))
+        core.pass(Self.delay - 5_000)
+        #expect(core.deferrals.count == 1 && core.waiting == [], "one of an activity is under way")
+        core.receive(core.deferrals[0])
+        #expect(core.outcomes == ["u1 superseded"])
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 superseded", "u2 accepted"], "one push, the newest")
+        #expect(core.committableOffset == 2 && core.committableOffset(core.deferred) == 1)
+    }
+
+    @Test func aNewerStateGoesAtOnceWhenThePoolIsBack() throws {
+        let core = try blocked()
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.pass(600)
+        core.receive(.update(2))
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func anAlertThatWasDeferredIsNotOvertakenByAStateWithoutOne() throws {
+        let core = try blocked(.alert(1))
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.pass(600)
+        core.receive(.update(2))
+        #expect(core.waiting == [])
+        core.pass(Self.delay)
+        core.receive(core.deferrals[0])
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.contains("1 : 0"), "the alert of the older one")
+        core.answer(.accepted)
+        #expect(core.outcomes.contains("u2 accepted") && core.outcomes.contains("u1 superseded"))
+    }
+
+    @Test func anAlertThatDoesNotComeBackIsWaitedForNoLongerThanItsDelay() throws {
+        let core = try blocked(.alert(1))
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.pass(600)
+        core.receive(.update(2))
+        core.pass(Self.delay + 5_000)
+        #expect(core.waiting == ["admit u2"])
+    }
+
+    @Test func aCarriedAlertIsDeferredWithItsCarrier() throws {
+        let core = Self.core()
+        core.receive(.alert(1), .update(2))
+        core.reply(.send)
+        core.pass(Self.patience)
+        let deferred = try #require(core.deferrals.first)
+        #expect(deferred.command == "u2" && deferred.value.contains("1 : 0"))
+        #expect(deferred.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
+        #expect(core.outcomes == [], "the rider settles with its carrier")
+        core.acknowledgeAll()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 superseded"] && core.committableOffset == 2)
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("1 : 0"))
+    }
+
+    @Test func aStartWithoutBudgetIsDeferredAndKeepsItsExpiration() throws {
+        let core = Self.core()
+        core.receive(.start(1))
+        core.reply(.wait, number: 400_000)
+        core.pass(Self.patience)
+        let deferred = try #require(core.deferrals.first)
+        #expect(deferred.cause == "startBudget")
+        #expect(deferred.value.contains("\"expiration\":\(CoreHarness.startSeconds + 601)"))
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.pass(10_100)
+        try #require(core.deferrals.count == 2, "the device's budget is as empty as before")
+        core.acknowledgeAll()
+        core.pass(600_000)
+        core.receive(core.deferrals[1])
+        #expect(core.outcomes == ["s1 expired"])
+    }
+
+    @Test func anAdmittedStartRefundsItsDrawAndHandsItsClaimOn() throws {
+        let core = Self.core()
+        core.receive(.start(1))
+        core.reply(.address, number: 77)
+        let claim = try #require(try core.called.claim)
+        core.reply(.send)
+        core.pass(Self.patience)
+        let deferred = try #require(core.deferrals.first)
+        #expect(core.settlements == ["s1 refunded"] && deferred.deferral.claim == claim)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.reply(.address, number: 78)
+        let next = try #require(try core.called.claim)
+        #expect(next != claim, "a worker that reads the record again, after this one has died, has another")
+        #expect(try core.called.formerClaim == claim, "by which Redis admits it again")
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        #expect(core.outcomes == ["s1 accepted"])
+    }
+
+    @Test func aStateOfALimitedTokenIsDeferred() throws {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.wait, number: 60_000)
+        core.pass(Self.patience)
+        #expect(core.deferrals.map(\.cause) == ["pace"])
+        core.acknowledgeAll()
+        core.receive(.update(2))
+        core.pass(Self.patience + 5_000)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2, "what comes during the rest is deferred as well")
+    }
+
+    @Test func aWaitThatIsShorterThanTheDelayIsNotDeferred() {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.wait, number: 29_000)
+        core.pass(28_000)
+        #expect(core.deferrals.isEmpty)
+        core.pass(1_000 + PaceTests.precision)
+        #expect(core.waiting == ["admit u1"])
+    }
+
+    @Test func whatApnsHasNotTakenForLongIsDeferred() throws {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.pass(9_000)
+        core.push()
+        core.pass(2_000)
+        core.answer(.retryLater, status: 503)
+        let deferred = try #require(core.deferrals.first)
+        #expect(deferred.cause == "retry" && deferred.deferral.attempts == 1)
+        core.acknowledgeAll()
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.carry()
+        #expect(core.results.first?.attempts == 2)
+    }
+
+    @Test(arguments: [false, true]) func aLaneThatHoldsMuchDefersSooner(holdsMuch: Bool) {
+        let core = Self.core { if holdsMuch { $0.blockBytesMax = 64 } }
+        core.receive(.update(1))
+        core.reply(.send)
+        core.pass(4_000)
+        core.push()
+        core.answer(.retryLater, status: 503)
+        #expect(core.deferrals.map(\.cause) == (holdsMuch ? ["retry"] : []))
+    }
+
+    @Test func theCountOfSupersededCommandsIsDeferredToo() throws {
+        let core = Self.core { $0.supersededResults = .counted }
+        core.receive(.update(1), .update(2), .update(3))
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.acknowledgeAll()
+        core.pass(Self.delay)
+        core.receive(try #require(core.deferrals.first))
+        core.carry()
+        #expect(core.results.map(\.superseded) == [2])
+    }
+
+    @Test func aTokenThatCameWithTheCommandIsDeferredToo() throws {
+        let core = Self.core()
+        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+        core.receiveOne(.update(1, beside: token), partition: core.commands, recordMilliseconds: 1_234)
+        core.endBatch()
+        core.reply(.send, registeredAtMilliseconds: 1_234)
+        core.pass(Self.patience)
+        core.acknowledgeAll()
+        core.pass(Self.delay)
+        core.receive(try #require(core.deferrals.first))
+        let registration = try #require(try core.called.admission?.registration)
+        #expect(registration.registeredAtMilliseconds == 1_234)
+    }
+
+    @Test func aHeldCommandThatItsRegistrationSetFreeIsDeferredAsItself() throws {
+        let core = Self.core()
+        core.register(CommandText.registration())
+        core.reply(.registered, held: .update(1))
+        core.reply(.send)
+        core.pass(Self.patience)
+        let deferred = try #require(core.deferrals.first)
+        #expect(deferred.command == "u1" && deferred.deferral.topic == .registrations)
+        core.acknowledgeAll()
+        #expect(core.committableOffset(core.registrations) == 1)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.carry()
+        #expect(core.results.map(\.topic) == [.registrations])
+    }
+
+    @Test func aRecordThatNoLaneHasDeferredIsADeadLetter() {
+        let core = Self.core()
+        core.receive(.update(1), partition: core.deferred)
+        #expect(core.deadLetters.map(\.error) == ["notDeferred"])
+        #expect(core.deadLetters.map(\.source) == ["causeway.deferred/0/0"])
+    }
+
+    @Test func resultsDoNotWaitBehindADeferredTopicThatTakesNothing() throws {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.report(.failed, on: .deferral)
+        core.receive(.update(1, of: "b", beside: #""expiration":1,"#))
+        #expect(core.outcomes == ["b.u1 expired"])
+        core.pass(250)
+        core.acknowledgeAll()
+        #expect(core.deferrals.count == 2, "it is produced again")
+        #expect(core.committableOffset == 2)
+    }
+
+    @Test func aRevokedPartitionsDeferralIsStillAcknowledged() throws {
+        let core = Self.core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.beginRevoking(core.commands)
+        #expect(!core.isDrained(core.commands))
+        core.acknowledgeProductions()
+        #expect(core.isDrained(core.commands) && core.committableOffset == 1)
+    }
+
+    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+        CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = delay
+            change(&$0)
+        }
+    }
+
+    // MARK: - Each pool by itself
+
+    @Test func aPoolThatTakesNothingHoldsBackNoOther() {
+        let core = Self.core { $0.inFlightMaxPerPool = 2 }
+        for activity in ["a", "b", "c", "d"] {
+            core.receive(.update(1, of: activity))
+            core.reply(.send, environment: .sandbox)
+        }
+        #expect(core.pushesWaiting(Self.sandbox) == 2, "the others wait unadmitted")
+        core.receive(.update(1, of: "e"))
+        #expect(core.waiting == ["admit e.u1"])
+        core.carry()
+        #expect(core.outcomes == ["e.u1 accepted"])
+    }
+
+    @Test func whileProductionTakesNothingTheSandboxIsFoundOut() {
+        let core = Self.core { $0.inFlightMaxPerPool = 2 }
+        for activity in ["a", "b", "c"] {
+            core.receive(.update(1, of: activity))
+            if !core.waiting.isEmpty { core.reply(.send) }
+        }
+        core.pass(Self.patience)
+        core.receive(.update(1, of: "e"))
+        while core.waiting.first != "admit e.u1", !core.waiting.isEmpty { core.reply(.send) }
+        core.reply(.send, environment: .sandbox)
+        #expect(core.push(environment: .sandbox)?.command == "e.u1")
+    }
+
+    @Test func aReadyPushIsSupersededAndExpiresAsItWaits() {
+        let core = Self.core()
+        core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
+        core.reply(.send)
+        core.reply(.send)
+        core.pass(1_100)
+        core.receive(.update(2))
+        core.pass(600)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.pass(2_000)
+        #expect(core.outcomes == ["u1 superseded", "b.u1 expired"])
+    }
+
+    /// A core with a command of `a` in the deferred topic, whose pool is blocked.
+    private func blocked(_ command: String = .update(1)) throws -> CoreHarness {
+        let core = Self.core()
+        core.receive(command)
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.acknowledgeAll()
+        try #require(core.deferrals.count == 1 && core.recordsHeld == 0)
+        return core
+    }
+}

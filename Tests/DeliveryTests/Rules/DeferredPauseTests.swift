@@ -1,0 +1,160 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// What a command keeps while it is in the deferred topic: the pause that its push makes, and what is known of its alert.
+@Suite struct DeferredPauseTests {
+    private static let delay: Int64 = 30_000
+    /// The first pause is as long as any: between 150 and 300 s.
+    private static let pauseLeast: Int64 = 150_000
+
+    private func core() -> CoreHarness {
+        CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = Self.delay
+            $0.retryBaseMilliseconds = 300_000
+            $0.retryMaxMilliseconds = 300_000
+        }
+    }
+
+    /// A core with a command in the deferred topic that APNs did not take.
+    private func refused(_ command: String = .update(1)) throws -> CoreHarness {
+        let core = core()
+        core.receive(command)
+        core.reply(.send)
+        core.push()
+        core.answer(.retryLater, status: 503)
+        core.acknowledgeAll()
+        try #require(core.deferrals.count == 1 && core.recordsHeld == 0)
+        return core
+    }
+
+    @Test func aPauseThatIsLongerThanTheDelayGoesAlongToItsEnd() throws {
+        let core = try refused()
+        let end = core.deferrals[0].deferral.pauseEndMilliseconds
+        #expect(core.deferrals[0].cause == "retry")
+        #expect(end - core.now.wallMilliseconds >= Self.pauseLeast)
+        var readings = 0
+        while end - core.now.wallMilliseconds > Self.delay {
+            core.pass(Self.delay - 6_000)
+            core.receive(try #require(core.deferrals.last))
+            readings += 1
+            #expect(core.waiting == [])
+            if end - core.now.wallMilliseconds > Self.delay + 6_000 {
+                core.pass(6_000)
+                try #require(core.deferrals.count == readings + 1, "it goes back")
+                #expect(core.deferrals.last?.deferral.pauseEndMilliseconds == end)
+                core.acknowledgeAll()
+            } else {
+                break
+            }
+        }
+        core.pass(end - core.now.wallMilliseconds - 100)
+        #expect(core.waiting == [])
+        core.pass(100 + PaceTests.precision)
+        #expect(core.waiting == ["admit u1"])
+        #expect(core.committableOffset(core.deferred) == Int64(readings) - 1)
+    }
+
+    @Test func aNewerStateDoesNotWaitForThePauseOfAnOlderOne() throws {
+        let core = try refused()
+        core.pass(Self.delay)
+        core.receive(core.deferrals[0])
+        #expect(core.waiting == [])
+        core.receive(.update(2))
+        #expect(core.waiting == ["admit u2"] && core.outcomes == ["u1 superseded"])
+    }
+
+    @Test func aStartPausesAsWell() throws {
+        let core = core()
+        core.receive(.start(1))
+        core.reply(.address, number: 77)
+        core.reply(.send)
+        core.push()
+        core.answer(.retryLater, status: 503)
+        core.acknowledgeAll()
+        core.pass(Self.delay)
+        core.receive(try #require(core.deferrals.first))
+        #expect(core.waiting == [])
+        core.receive(.update(2))
+        #expect(core.waiting == [], "there is nothing to update without it")
+    }
+
+    @Test func thePausesGrowOn() throws {
+        let core = CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 1_000
+            $0.retryBaseMilliseconds = 1_000
+            $0.retryMaxMilliseconds = 300_000
+        }
+        core.receive(.update(1))
+        core.reply(.send)
+        var pauses: [Int64] = []
+        for _ in 0..<3 {
+            core.push()
+            core.answer(.retryLater, status: 503)
+            let deferred = try #require(core.deferrals.last)
+            let pause = deferred.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
+            pauses.append(pause)
+            core.acknowledgeAll()
+            core.pass(pause + PaceTests.precision)
+            core.receive(deferred)
+            core.reply(.send)
+        }
+        #expect(core.deferrals.map(\.deferral.serviceFaults) == [1, 2, 3])
+        for (pause, whole) in zip(pauses, [2_000, 4_000, 8_000] as [Int64]) {
+            #expect((whole / 2...whole + 1).contains(pause))
+        }
+    }
+
+    @Test func aPauseOfAClockThatIsWrongIsNotMadeToItsEnd() throws {
+        let core = try refused()
+        var deferred = core.deferrals[0]
+        deferred.deferral.pauseEndMilliseconds = 1 << 53
+        core.receive(deferred)
+        core.pass(6_000)
+        let again = try #require(core.deferrals.last)
+        #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
+    }
+
+    /// It was not processed, so nothing says that the next attempt fails.
+    @Test func whatApnsNeverProcessedGoesAgainAtOnceHoweverLongItHasBeenHere() throws {
+        let core = core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.elapse(12_000)
+        core.push()
+        core.answer(.retryNow)
+        #expect(core.deferrals.isEmpty)
+    }
+
+    @Test func aTokenThatItsPoolMayNotKnowWaitsInTheDeferredTopic() throws {
+        let core = core()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
+        #expect(core.deferrals.map(\.cause) == ["retry"])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1 && core.outcomes == [])
+    }
+
+    @Test func anAlertThatGrowsOldInTheDeferredTopicIsLeftOut() throws {
+        let core = try refused(.alert(1))
+        core.pass(303_000)
+        core.receive(core.deferrals[0])
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("1 : 0") && push.priority == 5, "its state has the priority of a state again")
+        core.answer(.accepted)
+        #expect(core.results.first?.reason == "alertExpired")
+    }
+
+    @Test func anAlertThatWasOldBeforeTheDeferralIsNamedInTheResult() throws {
+        let core = try refused(.alert(-301))
+        core.pass(303_000)
+        core.receive(core.deferrals[0])
+        core.carry()
+        #expect(core.results.first?.reason == "alertExpired")
+    }
+}

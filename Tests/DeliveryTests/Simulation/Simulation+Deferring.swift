@@ -1,0 +1,81 @@
+import Delivery
+import LiveActivity
+
+/// An APNs that is away, and the deferred topic.
+extension Simulation {
+    var isPoolAway: Bool { now < min(poolAwayUntil, faultsUntil) }
+
+    func injectOutage(_ deferrals: Swarm.Deferrals) {
+        guard !isPoolAway, random.chance(deferrals.outage) else { return }
+        poolAwayUntil = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
+        trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
+    }
+
+    /// A deferred record that is not due is none.
+    var hasUnreadRecords: Bool {
+        workers.contains { worker in
+            worker?.assigned
+                .contains { place, entry in log.hasRecord(place, at: entry.nextOffset, now: now) } ?? false
+        }
+    }
+
+    /// When the next deferred record that no worker has read is due; `.max` if there is none.
+    var nextDeferralMilliseconds: Int64 {
+        guard swarm.deferrals != nil else { return .max }
+        var due = Int64.max
+        for case let worker? in workers {
+            for (place, entry) in worker.assigned where place.topic == 2 {
+                guard let records = log.records[place], entry.nextOffset < records.count,
+                    let deferral = records[Int(entry.nextOffset)].deferral
+                else { continue }
+                due = min(due, deferral.dueMilliseconds)
+            }
+        }
+        return due
+    }
+
+    /// The broker has a command in the deferred topic.
+    func noteDeferral(_ view: RecordView) {
+        guard let deferrals = swarm.deferrals else { return violations.append("deferred, though nothing is") }
+        let identifier = identifier(view)
+        trace?("\(now % 1_000_000) \(identifier) deferred \(view.deferralCause) \(view.deferral.count)")
+        deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
+        var writer = JSONWriter()
+        Array(Simulation.application.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        let due = now + deferrals.delayMilliseconds
+        let (place, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
+        counting.commands[place, default: [:]][offset] = identifier
+        guard view.topic == .commands else { return }
+        let source = SimulatedLog.Place(topic: 0, partition: Int(view.partition))
+        acknowledged[source, default: []].insert(view.offset)
+    }
+
+    /// A start whose draw was refunded when it was deferred draws once more.
+    func noteDrawAgain(_ view: RecordView, of activity: String) {
+        guard swarm.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
+        let device = String(decoding: view.device, as: UTF8.self)
+        guard let place = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
+        pace.startDraws[device]?[place].at = drawn
+    }
+
+    /// Only a lane that has deferred an alert knows that it comes back, and lets no newer state without one pass it.
+    func mayHavePassedAlert(_ activity: String) -> Bool {
+        let hasOneLane = swarm.workers == 1 && swarm.crash == 0 && swarm.rebalance == 0
+        return deferredActivities.contains(activity) && !hasOneLane
+    }
+
+    /// Whatever APNs does, the committed offset follows the log's end.
+    func checkFollowing(_ worker: SimulatedWorker) {
+        guard let deferrals = swarm.deferrals, swarm.redisLoss == 0, swarm.productionFailure == 0,
+            swarm.connections == nil, swarm.pushFailure == 0, swarm.limited == 0, swarm.latencyMax < 100
+        else { return }
+        // The wait before, the wait for one that comes back, and as much for what came behind that.
+        let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
+        for (place, entry) in worker.assigned where place.topic == 0 {
+            guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.place), now - since > patience else {
+                continue
+            }
+            violations.append("\(place): a record has not been settled for \(now - since) ms")
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// One app's APNs host answers nobody: its commands leave their partitions, and nobody waits behind them.
+@Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
+struct DeferralTests {
+    /// Times are a tenth of the usual ones.
+    private static let times = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
+
+    @Test func aHostThatDoesNotAnswerHoldsBackNoOtherApp() async throws {
+        try await onOwnThread {
+            let host = try Relay()
+            let run = try ExampleRun(["ride", "trip"]) { text, _ in
+                guard let trip = text.range(of: "\n  trip:") else { throw Timeout(what: "the second app") }
+                return
+                    (text[..<trip.lowerBound]
+                    + text[trip.lowerBound...].replacingOccurrences(of: "[sandbox]", with: "[production]"))
+                    .replacingOccurrences(
+                        of: "\napns:\n",
+                        with: "\napns:\n  production:\n    host: localhost\n    port: \(host.port)\n"
+                    )
+                    .replacingOccurrences(of: "\nworker:\n", with: Self.times)
+            }
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.awaitToken()
+            let trip = try Trip(run)
+
+            var slowest = 0.0
+            for _ in 0..<10 {
+                try trip.send()
+                let began = Date()
+                try traffic.sendOne()
+                slowest = max(slowest, Date().timeIntervalSince(began))
+            }
+            // One update a second at the most goes to an activity.
+            #expect(slowest < 5, "the other app's updates are as fresh as ever")
+            try run.awaitMetrics("a commands topic of which everything is settled") {
+                $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0
+                    && ($0.sum("causeway_deferred_total", ["app": "trip"]) ?? 0) > 1
+            }
+            #expect(!trip.outcomes.contains("accepted"))
+
+            try host.begin(to: run.stage.simulator.apnsPort, on: run.stage)
+            let newest = try trip.send()
+            try run.awaitAccepted([newest])
+            try run.await("every result") {
+                try run.turn(milliseconds: 10)
+                return !trip.outcomes.contains("none")
+            }
+            #expect(trip.outcomes.dropLast().allSatisfy { $0 == "superseded" }, "\(trip.outcomes)")
+            let result = try #require(run.results.last(newest))
+            #expect((result["source"] as? JSONObject)?["topic"] as? String == "causeway.commands", "\(result)")
+            try run.awaitMetrics("nothing that waits") {
+                $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+            }
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+}
+
+/// Updates to one activity of the second app, which bring its token.
+private final class Trip {
+    private let run: ExampleRun
+    private let command: JSONObject
+    private var sent: [String] = []
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let files = ExampleFiles("trip")
+        try run.post("/phones", try files.object("phones.json"))
+        let starts = try files.object("app-starts.json")
+        try run.post("/activities", starts)
+        let activity = try #require((starts["activities"] as? [JSONObject])?.first?["activity"] as? String)
+        let registration = try #require(try run.registrations().first { $0["activity"] as? String == activity })
+        var command = try #require(
+            try files.records("commands.jsonl").first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" }
+        )
+        command["activity"] = activity
+        command["token"] = registration["token"]
+        command["environment"] = "production"
+        self.command = command
+    }
+
+    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+
+    /// - Returns: the command's id.
+    @discardableResult
+    func send() throws -> String {
+        let identifier = "trip-\(sent.count)"
+        var (command, aps) = (command, command["aps"] as? JSONObject ?? [:])
+        aps["timestamp"] = Int(Date().timeIntervalSince1970)
+        aps["relevance-score"] = sent.count
+        command["aps"] = aps
+        command["id"] = identifier
+        command["sequence"] = sent.count + 1
+        sent.append(identifier)
+        try run.send(command)
+        return identifier
+    }
+}
