@@ -176,9 +176,7 @@ public final class Pool {
         }
         var best: Connection?
         var bestFree = 0
-        var hasOther = false
         for connection in connections where connection.identifier != avoided {
-            hasOther = hasOther || connection.carriesPushes
             // The one push that a new connection needs before it takes more goes there first.
             if connection.phase == .cold, connection.freeStreams > 0 { return connection }
             if connection.freeStreams > bestFree {
@@ -186,8 +184,8 @@ public final class Pool {
                 bestFree = connection.freeStreams
             }
         }
-        // With no other connection to carry it, the one to be avoided is better than none.
-        if best == nil, !hasOther {
+        // Where no other connection has room the one to be avoided is better than none: what waits behind the push would wait too.
+        if best == nil {
             best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
         preferred = best

@@ -129,6 +129,21 @@ import Testing
         for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
     }
 
+    /// Else every push behind it would wait until the other connection has a stream, however many this one has.
+    @Test func retryGoesToItsFirstConnectionWhereNoOtherHasRoom() throws {
+        let fixture = try Fixture(bodyBytes: 40) {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.warmUp(connections: 2)
+        fixture.server.respond = { _ in nil }
+        for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
+        #expect(fixture.pool.connections.map(\.inFlight) == [0, 1_000])
+        #expect(fixture.submit(1_000, avoiding: 1))
+        #expect(fixture.pool.connections.map(\.inFlight) == [1, 1_000])
+        fixture.pool.close()
+    }
+
     @Test func malformedPushIsAnsweredAtTheEndOfTheTurn() throws {
         let fixture = try Fixture()
         fixture.warmUp()
