@@ -99,15 +99,20 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Not while something is paused: an assignment would leave it so, and unknown to librdkafka's own book-keeping.
+    /// What is paused is so afterwards, but not meanwhile: an assignment would leave it so, and unknown to librdkafka's own book-keeping.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
-        guard paused.isEmpty else { return KafkaError(RD_KAFKA_RESP_ERR__STATE, partition: partition) }
         let others = PartitionList(assignment.subtracting([partition]), of: topics)
         // Where nothing was handed out yet the offset stays unset, and librdkafka asks for the committed one.
         let code = others.withPointer { rd_kafka_position(handle, $0) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return KafkaError(code, partition: partition) }
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
+        let wasPaused = paused
+        if !wasPaused.isEmpty {
+            PartitionList(wasPaused, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+            paused = []
+        }
         let assigned = others.withPointer { rd_kafka_assign(handle, $0) }
+        pause(Array(wasPaused))
         return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
     }
 

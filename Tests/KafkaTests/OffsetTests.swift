@@ -213,8 +213,8 @@ import Testing
         producer.close()
     }
 
-    @Test(arguments: ["cooperative-sticky", "range"])
-    func anOffsetThatTheBrokerHasDroppedIsAnError(strategy: String) async throws {
+    @Test(arguments: ["cooperative-sticky", "range"], [false, true])
+    func anOffsetThatTheBrokerHasDroppedIsAnError(strategy: String, isOtherPaused: Bool) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker, [("compression.type", "none")])
@@ -241,9 +241,16 @@ import Testing
         #expect(late.consumer.seek(other, to: .beginning) == nil)
         try await producer.fill("commands", partition: 1, count: 3)
         #expect(await late.run { $0.received.count == 3 })
+        if isOtherPaused { late.consumer.pause([other]) }
         #expect(late.consumer.seek(Self.partition, to: .beginning) == nil)
-        #expect(await late.run { $0.received.count >= 12 })
-        try await producer.fill("commands", partition: 1, count: 2, from: 3)
+        #expect(late.consumer.paused == (isOtherPaused ? [other] : []))
+        try await producer.fill("commands", partition: 1, count: 1, from: 3)
+        #expect(await late.run { reader in reader.received.count { $0.partition == 0 } >= 9 })
+        if isOtherPaused {
+            #expect(late.received.count { $0.partition == 1 } == 3, "it stays paused")
+            late.consumer.resume([other])
+        }
+        try await producer.fill("commands", partition: 1, count: 1, from: 4)
         #expect(await late.run { reader in reader.received.count { $0.partition == 1 } >= 5 })
         #expect(late.received.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2, 3, 4])
         #expect(late.received.count { $0.partition == 0 } == 9, "what the broker still had")
