@@ -74,14 +74,18 @@ extension Delivery {
         deferral: Deferral? = nil,
         now: Moment
     ) {
+        var identifier = TextRange.absent
         do throws(Fault) {
             let command = try Command.decode(value, recalling: &lastAps)
+            identifier = command.identifier
             try command.checkTimestamp(now: now.wallSeconds)
             guard let application = application(named: command.app, in: value) else {
-                return reject(record, index, code: "unknownApp", detail: "app: is not configured")
+                let detail = "app: is not configured"
+                return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             guard let policy = policy(of: command, of: application, in: value) else {
-                return reject(record, index, code: "unknownPolicy", detail: "policy: is not configured")
+                let detail = "policy: is not configured"
+                return reject(record, index, identifier, code: "unknownPolicy", detail: detail)
             }
             if records[index].isReadAgain, command.event == .start { return passOver(index) }
             records[index].application = application
@@ -93,7 +97,7 @@ extension Delivery {
             if let deferral { restore(deferral, to: index, of: activity, now: now) }
             enqueue(index, of: activity, now: now)
         } catch {
-            reject(record, index, fault: error)
+            reject(record, index, identifier, fault: error)
         }
     }
 

@@ -2,13 +2,25 @@ import LiveActivity
 
 /// Records that are wrong: each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
 extension Delivery {
-    mutating func reject(_ record: IncomingRecord, _ index: UInt32, fault: Fault) {
+    /// - Parameter identifier: the command's own, as far as it could be read: its result names it. Else its place in the topic does.
+    mutating func reject(
+        _ record: IncomingRecord,
+        _ index: UInt32,
+        _ identifier: TextRange = .absent,
+        fault: Fault
+    ) {
         let detail = record.value.map { fault.message(in: $0) } ?? ""
-        reject(record, index, code: fault.code.name, detail: detail)
+        reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
     /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
-    mutating func reject(_ record: IncomingRecord, _ index: UInt32, code: StaticString, detail: String) {
+    mutating func reject(
+        _ record: IncomingRecord,
+        _ index: UInt32,
+        _ identifier: TextRange = .absent,
+        code: StaticString,
+        detail: String
+    ) {
         var slot = records[index]
         let topic = configuration.name(of: slot.topic)
         let code = code.bytes
@@ -19,7 +31,8 @@ extension Delivery {
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
-            let count = key.count + record.trace.count + code.count + detail.count + DefaultIdentifier.bytesMax
+            let identifierCount = identifier.isAbsent ? DefaultIdentifier.bytesMax : Int(identifier.range.count)
+            let count = key.count + record.trace.count + code.count + detail.count + identifierCount
             var writer = RecordBlockWriter(block: records.allocateBlock(count))
             slot.block = writer.block
             let recordKey = writer.append(key)
@@ -27,6 +40,10 @@ extension Delivery {
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
+            guard identifier.isAbsent else {
+                slot.commandIdentifier = writer.append(identifier, from: value)
+                return
+            }
             let written = DefaultIdentifier.write(
                 topic: topic,
                 partition: slot.sourcePartition,

@@ -52,6 +52,17 @@ import Testing
         #expect(core.calls.isEmpty)
     }
 
+    @Test(arguments: [
+        #"{"id":"c-1","app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000301,"content-state":{}}}"#,
+        #"{"id":"c-1","app":"com.example.other","activity":"a","aps":{"event":"update","timestamp":1790000001,"content-state":{}}}"#,
+    ])
+    func theResultNamesACommandThatCouldBeReadByItsOwnId(record: String) {
+        let core = CoreHarness()
+        core.receive(record)
+        #expect(core.outcomes == ["c-1 invalid"])
+        #expect(core.deadLetters.map(\.source) == ["causeway.commands/0/0"])
+    }
+
     @Test func clocksMayDiffer() {
         let core = CoreHarness()
         core.receive(.update(300))
