@@ -1,4 +1,5 @@
 import CRdkafka
+import Glibc
 
 /// A Kafka cluster inside this process: librdkafka's mock cluster, on loopback, in memory. For tests and the demo.
 ///
@@ -56,6 +57,7 @@ public final class EmbeddedBroker {
         self.client = client
         self.cluster = cluster
         self.defaultPartitions = Int32(defaultPartitions)
+        closeListenersOnExecution()
     }
 
     deinit {
@@ -96,6 +98,42 @@ public final class EmbeddedBroker {
 
     public func bringUp(broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
+        closeListenersOnExecution()
+    }
+
+    /// No program that this process starts keeps a copy of a listener: the mock cluster asserts that it gets a broker's port back when the
+    /// broker is brought up, and librdkafka opens its sockets without `SOCK_CLOEXEC`.
+    private func closeListenersOnExecution() {
+        let ports = Set(
+            bootstrapServers.split(separator: ",").compactMap { UInt16($0.split(separator: ":").last ?? "") }
+        )
+        guard let directory = opendir("/proc/self/fd") else { return }
+        defer { closedir(directory) }
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            guard let descriptor = Int32(name), let port = listeningPort(of: descriptor), ports.contains(port) else {
+                continue
+            }
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        }
+    }
+
+    /// Nil of a descriptor that is not a listening socket of the internet protocol.
+    private func listeningPort(of descriptor: Int32) -> UInt16? {
+        var isListening: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListening, &size) == 0, isListening != 0 else {
+            return nil
+        }
+        var address = sockaddr_in()
+        var addressSize = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isKnown = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &addressSize) == 0 }
+        }
+        guard isKnown, Int32(address.sin_family) == AF_INET else { return nil }
+        return UInt16(bigEndian: address.sin_port)
     }
 
     /// Moves a partition to another broker.

@@ -140,7 +140,8 @@ extension Lane {
         var headers = ProducedHeaders(capacity: 5)
         headers.append("error", view.reason)
         headers.append("detail", view.detail)
-        headers.append("source", view.commandIdentifier)
+        var source = delivery.source(of: record)
+        source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
         if var trace = CarriedTrace(view.trace) {
             let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finished { trace.context = finished.context }

@@ -13,6 +13,13 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
+    /// The place of a record's command in its topic, as its dead letter names it. Off the hot path.
+    public func source(of record: UInt32) -> String {
+        let slot = records.address(of: record)
+        let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
+        return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
+    }
+
     /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
     mutating func reject(
         _ record: IncomingRecord,

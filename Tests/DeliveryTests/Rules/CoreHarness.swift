@@ -348,7 +348,8 @@ final class CoreHarness {
             let view = delivery.view(production.record)
             switch production.kind {
             case .result: results.append(SeenResult(view))
-            case .deadLetter: deadLetters.append(SeenDeadLetter(view))
+            case .deadLetter:
+                deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: production.record)))
             case .invalidation: invalidations.append(SeenInvalidation(view))
             case .deferral: deferrals.append(SeenDeferral(view))
             case .trace: traces.append(view.name)

@@ -82,12 +82,12 @@ struct SeenDeadLetter: Equatable {
         self.source = source
     }
 
-    init(_ view: RecordView) {
+    init(_ view: RecordView, source: String) {
         key = view.deadLetterKey.map(text)
         value = view.deadLetterValue.map(text)
         error = text(view.reason)
         detail = text(view.detail)
-        source = text(view.commandIdentifier)
+        self.source = source
         trace = text(view.trace)
     }
 }
