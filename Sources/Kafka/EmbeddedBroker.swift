@@ -37,6 +37,8 @@ public final class EmbeddedBroker {
     private let client: OpaquePointer
     private let cluster: OpaquePointer
     private let defaultPartitions: Int32
+    private let ports: [UInt16]
+    private var brokersDown: Set<Int32> = []
 
     /// - Parameters:
     ///   - brokers: each gets an ephemeral port on loopback, and a number from 1.
@@ -57,7 +59,8 @@ public final class EmbeddedBroker {
         self.client = client
         self.cluster = cluster
         self.defaultPartitions = Int32(defaultPartitions)
-        closeListenersOnExecution()
+        ports = String(cString: rd_kafka_mock_cluster_bootstraps(cluster)).split(separator: ",")
+            .map { $0.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
     }
 
     deinit {
@@ -94,46 +97,41 @@ public final class EmbeddedBroker {
     /// Closes a broker's connections and refuses new ones.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
+        brokersDown.formUnion(broker < 0 ? (1...Int32(ports.count)).map { $0 } : [broker])
     }
 
     public func bringUp(broker: Int32 = -1) throws(KafkaError) {
+        for down in broker < 0 ? brokersDown : brokersDown.intersection([broker]) {
+            awaitPort(ports[Int(down) - 1])
+            brokersDown.remove(down)
+        }
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
-        closeListenersOnExecution()
     }
 
-    /// No program that this process starts keeps a copy of a listener: the mock cluster asserts that it gets a broker's port back when the
-    /// broker is brought up, and librdkafka opens its sockets without `SOCK_CLOEXEC`.
-    private func closeListenersOnExecution() {
-        let ports = Set(
-            bootstrapServers.split(separator: ",").compactMap { UInt16($0.split(separator: ":").last ?? "") }
-        )
-        guard let directory = opendir("/proc/self/fd") else { return }
-        defer { closedir(directory) }
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            guard let descriptor = Int32(name), let port = listeningPort(of: descriptor), ports.contains(port) else {
-                continue
-            }
-            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        }
+    /// The mock cluster ends the process if it does not get a broker's port back. A program that this process starts has a copy of the
+    /// listener between its fork and its execution, and nothing tells when that is over.
+    private func awaitPort(_ port: UInt16) {
+        let deadline = Deadline(afterMilliseconds: Self.portMilliseconds)
+        while !isFree(port), !deadline.hasPassed { _ = poll(nil, 0, 1) }
     }
 
-    /// Nil of a descriptor that is not a listening socket of the internet protocol.
-    private func listeningPort(of descriptor: Int32) -> UInt16? {
-        var isListening: Int32 = 0
-        var size = socklen_t(MemoryLayout<Int32>.size)
-        guard getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListening, &size) == 0, isListening != 0 else {
-            return nil
-        }
+    private static var portMilliseconds: Int64 { 5_000 }
+
+    private func isFree(_ port: UInt16) -> Bool {
+        let probe = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard probe >= 0 else { return true }
+        defer { close(probe) }
+        var yes: Int32 = 1
+        setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
-        var addressSize = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isKnown = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &addressSize) == 0 }
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(probe, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
         }
-        guard isKnown, Int32(address.sin_family) == AF_INET else { return nil }
-        return UInt16(bigEndian: address.sin_port)
     }
 
     /// Moves a partition to another broker.

@@ -340,55 +340,6 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    // MARK: - To the Kafka thread
-
-    private func reportOffsets() {
-        var hasNews = false
-        for position in partitions.entries.indices {
-            let entry = partitions[position]
-            guard let offset = delivery.committableOffset(entry.place),
-                offset != entry.reportedOffset || delivery.progressRevision(entry.place) != entry.reportedRevision
-            else { continue }
-            guard report(position, isDrained: false) else { break }
-            hasNews = true
-        }
-        if hasNews { kafkaWakeup.signal() }
-    }
-
-    private func reportDrained() {
-        var hasNews = false
-        for position in partitions.entries.indices where partitions[position].isRevoking {
-            let entry = partitions[position]
-            guard !entry.isReportedDrained, delivery.isDrained(entry.place) else { continue }
-            guard report(position, isDrained: true) else { break }
-            partitions[position].isReportedDrained = true
-            hasNews = true
-        }
-        if hasNews { kafkaWakeup.signal() }
-    }
-
-    private func report(_ position: Int, isDrained: Bool) -> Bool {
-        let entry = partitions[position]
-        let progress = delivery.progress(entry.place)
-        let passed = progress.map { Handover.pass($0) }
-        let isTaken = mailbox.laneReports.push(
-            LaneReport(
-                topic: entry.topic,
-                partition: entry.partition,
-                assignment: entry.assignment,
-                progress: passed,
-                isDrained: isDrained
-            )
-        )
-        if isTaken {
-            partitions[position].reportedOffset = progress?.committableOffset ?? -1
-            partitions[position].reportedRevision = delivery.progressRevision(entry.place)
-        } else {
-            passed?.release()
-        }
-        return isTaken
-    }
-
     /// Lets go of what the loop's end leaves behind: records in the rings, connections.
     func close() {
         waitingEntry?.discard()

@@ -395,13 +395,3 @@ extension CoreHarness {
         get throws { delivery.view(try #require(calls.first).ticket.record) }
     }
 }
-
-extension StoreCall {
-    /// A settlement, or what only keeps records up to date.
-    fileprivate var isSettlement: Bool {
-        switch operation {
-        case .settle, .settleStart, .limit, .refundStart, .retire: true
-        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister: false
-        }
-    }
-}

@@ -159,3 +159,13 @@ extension RecordView {
 }
 
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
+
+extension StoreCall {
+    /// A settlement, or what only keeps records up to date.
+    var isSettlement: Bool {
+        switch operation {
+        case .settle, .settleStart, .limit, .refundStart, .retire: true
+        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister: false
+        }
+    }
+}
