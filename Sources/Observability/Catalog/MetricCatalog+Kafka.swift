@@ -24,7 +24,7 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions of both topics that this worker reads.",
+            "Partitions of all topics that this worker reads.",
             "0 with a healthy group: more workers than partitions."
         ),
         .gauge(
