@@ -18,6 +18,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 APP = "com.example.ride"
 SHAPES = REPOSITORY / "Config/examples/ride/shapes.json"
 COMMANDS, REGISTRATIONS, RESULTS = "causeway.commands", "causeway.registrations", "causeway.results"
+DEFERRED = "causeway.deferred"
+READ = (COMMANDS, REGISTRATIONS, DEFERRED)
 PARTITIONS = 12
 GROUP = "causeway"
 START_SECONDS = 30
@@ -144,7 +146,7 @@ class Stage:
             NewTopic(RESULTS, PARTITIONS, 1),
             NewTopic("causeway.invalidations", 1, 1),
             NewTopic("causeway.dead-letters", 1, 1),
-            NewTopic("causeway.deferred", PARTITIONS, 1),
+            NewTopic(DEFERRED, PARTITIONS, 1),
         ]
         known = self.admin.list_topics(timeout=2).topics
         missing = [topic for topic in topics if topic.topic not in known]

@@ -6,9 +6,9 @@ import time
 
 from confluent_kafka import Consumer, OFFSET_BEGINNING, TopicPartition
 
-from stage import COMMANDS, PARTITIONS, REGISTRATIONS, RESULTS
+from stage import COMMANDS, PARTITIONS, READ, RESULTS
 
-EVERYTHING = {(topic, number) for topic in (COMMANDS, REGISTRATIONS) for number in range(PARTITIONS)}
+EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
 
 
 class Results(threading.Thread):
@@ -91,13 +91,13 @@ class Group:
         )
 
     def shares(self):
-        """By worker: how many partitions of the commands, and of the registrations."""
+        """By worker: how many partitions of each topic that it reads."""
         return {
-            worker: tuple(sum(topic == one for topic, _ in own) for one in (COMMANDS, REGISTRATIONS))
+            worker: tuple(sum(topic == one for topic, _ in own) for one in READ)
             for worker, own in sorted(self.owners.items())
         }
 
     def text(self):
         return f"generation {self.generation}: " + ", ".join(
-            f"{worker} {commands}+{registrations}" for worker, (commands, registrations) in self.shares().items()
+            f"{worker} {'+'.join(map(str, counts))}" for worker, counts in self.shares().items()
         )
