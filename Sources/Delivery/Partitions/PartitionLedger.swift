@@ -25,8 +25,8 @@ struct PartitionLedger: ~Copyable {
     private var isStarted = false
     /// One above the highest offset that an earlier owner has settled; their bits are set although their records have not arrived.
     private var resumedEnd: Int64 = .min
-    /// Offsets that are settled and not told of; few, in no order.
-    private var untold: [Int64] = []
+    /// Offsets that are settled and not told of; nil: there was none yet. In a backlog whose commands bring tokens nearly all are.
+    private var untoldBits: UnsafeMutablePointer<UInt64>?
 
     init(windowOffsets: Int) {
         precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
@@ -37,7 +37,10 @@ struct PartitionLedger: ~Copyable {
         nextOffset = 0
     }
 
-    deinit { settledBits.deallocate() }
+    deinit {
+        settledBits.deallocate()
+        untoldBits?.deallocate()
+    }
 
     /// Offsets from the first that is not settled to the last that was received.
     var span: Int64 { nextOffset - committableOffset }
@@ -86,37 +89,27 @@ struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets from the committable one on, the lowest first, as many as `SettledOffsetsText` may have room for.
+    /// The settled offsets from the committable one on that are told of, the lowest first, as many as `SettledOffsetsText` may have room for.
     var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEnd)
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
-            let first = firstOffset(from: offset, below: end, isSettled: true)
+            let first = firstOffset(from: offset, below: end, isTold: true)
             guard first < end else { break }
-            offset = firstOffset(from: first, below: end, isSettled: false)
+            offset = firstOffset(from: first, below: end, isTold: false)
             ranges.append(first..<offset)
         }
-        return untold.isEmpty ? ranges : ranges.flatMap { withoutUntold($0) }
+        return ranges
     }
 
-    private func withoutUntold(_ range: Range<Int64>) -> [Range<Int64>] {
-        var parts: [Range<Int64>] = []
-        var first = range.lowerBound
-        for offset in untold.filter({ range.contains($0) }).sorted() {
-            if first < offset { parts.append(first..<offset) }
-            first = offset + 1
-        }
-        if first < range.upperBound { parts.append(first..<range.upperBound) }
-        return parts
-    }
-
-    private func firstOffset(from first: Int64, below end: Int64, isSettled: Bool) -> Int64 {
+    private func firstOffset(from first: Int64, below end: Int64, isTold: Bool) -> Int64 {
         var offset = first
         while offset < end {
             let position = Int(offset) & (windowOffsets - 1)
-            let word = isSettled ? settledBits[position >> 6] : ~settledBits[position >> 6]
+            let told = settledBits[position >> 6] & ~(untoldBits?[position >> 6] ?? 0)
+            let word = isTold ? told : ~told
             let rest = word >> UInt64(position & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - position & 63)
@@ -153,16 +146,30 @@ struct PartitionLedger: ~Copyable {
         setSettled(offset)
         revision &+= 1
         advance()
-        guard !isTold else { return }
-        untold.removeAll { $0 < committableOffset }
-        if offset > committableOffset { untold.append(offset) }
+        if !isTold, offset > committableOffset { setUntold(offset) }
     }
 
     private mutating func advance() {
+        let before = committableOffset
         while committableOffset < nextOffset, isSettled(committableOffset) {
             clearSettled(committableOffset)
             committableOffset += 1
         }
+        guard let untoldBits else { return }
+        for offset in before..<committableOffset {
+            let position = Int(offset) & (windowOffsets - 1)
+            untoldBits[position >> 6] &= ~(1 << UInt64(position & 63))
+        }
+    }
+
+    private mutating func setUntold(_ offset: Int64) {
+        if untoldBits == nil {
+            let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
+            bits.initialize(repeating: 0, count: windowOffsets / 64)
+            untoldBits = bits
+        }
+        let position = Int(offset) & (windowOffsets - 1)
+        untoldBits?[position >> 6] |= 1 << UInt64(position & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {
