@@ -38,7 +38,8 @@ import Testing
         #expect(DeferredHeaders.deferral(numbers.dropLast().joined(separator: " ")) == nil)
         #expect(DeferredHeaders.deferral("") == nil)
         for position in numbers.indices {
-            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] {
+            let positionsWrong = position == Self.alertTimestamp ? ["0", "5"] : []
+            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
                 // A time of before any is nobody's, and arithmetic with it would overflow.

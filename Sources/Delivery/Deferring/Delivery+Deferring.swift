@@ -263,6 +263,7 @@ extension RecordSlot {
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         formerClaim = deferral.claim
-        if deferral.isHeldStart { (isHeldStart, suppliesToken) = (true, false) }
+        // It was held for the token that comes with it.
+        if deferral.isHeldStart, suppliesToken { (isHeldStart, suppliesToken) = (true, false) }
     }
 }

@@ -14,7 +14,7 @@ extension Delivery {
     /// Decides, by the outcome of a record that brought a token, whether a command may still be held for the token.
     mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
-        guard slot.pointee.resultsBefore + 1 < Self.resultsMax else { return }
+        guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
         switch outcome {
         // Starts of other activities may be held for the token of a device.
         case .accepted, .unchanged, .failed, .unknown:

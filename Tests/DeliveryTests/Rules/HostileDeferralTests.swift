@@ -1,0 +1,43 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// The deferred topic is a topic like others: what stands in a record's headers may be anything.
+@Suite struct HostileDeferralTests {
+    private static let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+
+    /// A record whose headers say what no lane has written.
+    private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
+        core.receive(.update(1, of: "z"))
+        core.reply(.send)
+        core.pass(11_200)
+        var deferred = try #require(core.deferrals.first)
+        deferred.value = command
+        change(&deferred.deferral)
+        core.receive(deferred)
+    }
+
+    private func core() -> CoreHarness {
+        CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+    }
+
+    @Test(arguments: [UInt8(15), 254, .max]) func anyNumberOfEarlierResultsIsTaken(resultsBefore: UInt8) throws {
+        let core = core()
+        try receive(.update(1, beside: Self.token), core) { $0.resultsBefore = resultsBefore }
+        core.reply(.duplicate)
+        #expect(core.outcomes == ["u1 duplicate"])
+        core.acknowledgeAll()
+        #expect(core.waiting == [] && core.committableOffset(core.deferred) == 1, "it registers its token no more")
+    }
+
+    @Test func aStartThatWasHeldWithoutATokenRegistersNone() throws {
+        let core = core()
+        try receive(.start(1), core) { $0.isHeldStart = true }
+        core.reply(.address)
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        core.acknowledgeAll()
+        let registers = core.waiting.contains { $0.hasPrefix("register") }
+        #expect(!registers, "an empty token would take the place of the known one")
+    }
+}
