@@ -40,4 +40,10 @@ import Testing
         let registers = core.waiting.contains { $0.hasPrefix("register") }
         #expect(!registers, "an empty token would take the place of the known one")
     }
+
+    @Test func whatWasTakenOnceIsNotRefusedByAnotherClock() throws {
+        let core = core()
+        try receive(.update(400), core) { $0.receivedMilliseconds += 200_000 }
+        #expect(core.outcomes == [] && core.waiting == ["admit u400"])
+    }
 }
