@@ -138,15 +138,21 @@ extension Delivery {
     mutating func deferBlocked(now: Moment) {
         guard pools.queuedCount > 0, deferralLookMilliseconds <= now.monotonicMilliseconds else { return }
         deferralLookMilliseconds = now.monotonicMilliseconds + Self.lookMilliseconds
+        let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
+        let isStoreAway = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for line in pools.lines {
-            pools.look(
-                line,
-                patienceMilliseconds: configuration.deferAfterMilliseconds,
-                delayMilliseconds: configuration.deferredDelayMilliseconds,
-                now: now
-            )
+            if isStoreAway {
+                pools.beginAgain(line, now: now)
+            } else {
+                pools.look(
+                    line,
+                    patienceMilliseconds: configuration.deferAfterMilliseconds,
+                    delayMilliseconds: configuration.deferredDelayMilliseconds,
+                    now: now
+                )
+            }
             lookThroughReady(line, now: now)
-            if pools.isBlocked(line) { lookThroughEligible(line, now: now) }
+            if pools.isBlocked(line), !isStoreAway { lookThroughEligible(line, now: now) }
             // What is left from when production was blocked has nobody who returns a credit.
             beginEligible(of: line, now: now)
         }

@@ -33,6 +33,11 @@ struct OutageWatch: BitwiseCopyable {
         return true
     }
 
+    /// Whether something has waited for so long without a sign of life.
+    func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
+        waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
+    }
+
     mutating func noteRead(now: Moment) {
         readingSinceMilliseconds = .max
         (readMilliseconds, readWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)

@@ -38,6 +38,11 @@ struct PoolProgress: BitwiseCopyable {
         if waiting == 0, !isBlocked { sinceMilliseconds = .max }
     }
 
+    /// What waited until now did not wait for the pool: what it has got done since says nothing.
+    mutating func beginAgain(now: Moment) {
+        if sinceMilliseconds != .max { begin(now: now) }
+    }
+
     private func isTooSlow(for waiting: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
         let span = max(1, now.monotonicMilliseconds - sinceMilliseconds)
         return Double(answered) * Double(delayMilliseconds) < Double(waiting) * Double(span)

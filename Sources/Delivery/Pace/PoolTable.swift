@@ -197,6 +197,9 @@ final class PoolTable {
             )
     }
 
+    /// The store is away: what waits for a credit of the line waits for those who hold one, and they for the store.
+    func beginAgain(_ line: PushLine, now: Moment) { states[line.position].progress.beginAgain(now: now) }
+
     private func waitingCount(of line: PushLine) -> Int {
         states[line.position].ready.count + states[line.position].eligible.count
     }

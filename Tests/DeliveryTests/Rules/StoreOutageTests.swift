@@ -1,0 +1,18 @@
+import Delivery
+import Testing
+
+/// Redis, or a part of it, is away for an hour.
+@Suite struct StoreOutageTests {
+    /// Nothing can be decided of any command (`Deferring/Delivery+Deferring.swift`).
+    @Test func whatWaitsForACreditWhileRedisIsAwayIsNotDeferred() {
+        let core = CoreHarness(hasSandbox: false) {
+            ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
+            $0.inFlightMaxPerPool = 2
+        }
+        for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
+        core.pass(120_000)
+        #expect(core.deferrals.isEmpty && core.recordsHeld == 4)
+        for _ in 0..<4 { core.carry() }
+        #expect(core.results.count == 4)
+    }
+}
