@@ -20,7 +20,7 @@ extension Lane: ActivityStoreHandler {
             case .notReady where store.hasSeveralServers && passedLeft > 0:
                 // Only this key's server is away: calls to the others do not wait behind this one.
                 passedLeft -= 1
-                delivery.storeCallPostponed()
+                delivery.storeCallPostponed(now: now)
             case .notReady, .full:
                 // Replies, and the next connection, each ask for a turn.
                 return

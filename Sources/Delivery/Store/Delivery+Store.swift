@@ -14,8 +14,32 @@ extension Delivery {
         refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// The next call cannot be made now, though others can: it moves to the end of the queue.
-    public mutating func storeCallPostponed() { storeQueue.moveFirstToEnd() }
+    /// How long a command waits whose server is away, though others are there, before it asks again.
+    private static var serverPauseMilliseconds: Int64 { 1_000 }
+
+    /// The next call cannot be made now, though others can: its server is away. It moves to the end of the queue. A command that asks to be
+    /// sent gives its credit back and waits: else those whose server is away would soon have all credits of their pool.
+    public mutating func storeCallPostponed(now: Moment) {
+        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard mayWaitForItsServer(ticket) else { return storeQueue.append(ticket) }
+        let activity = records[ticket.record].activity
+        recordsAwaitingStore -= 1
+        acknowledge(ticket.record)
+        activities[activity].rest(until: now.monotonicMilliseconds + Self.serverPauseMilliseconds)
+        putBackCurrent(of: activity, now: now)
+        endTurn(activity, now: now)
+    }
+
+    /// A start that may have been admitted is under way: its partition's next owner would report it as `unknown`.
+    private func mayWaitForItsServer(_ ticket: StoreTicket) -> Bool {
+        switch ticket.purpose {
+        case .address: true
+        case .admit: !records[ticket.record].isStart
+        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
+            .retire:
+            false
+        }
+    }
 
     /// A call has no reply, or was refused.
     ///

@@ -49,11 +49,6 @@ struct StoreQueue: ~Copyable {
         return tickets.popFirst()
     }
 
-    mutating func moveFirstToEnd() {
-        guard let ticket = tickets.popFirst() else { preconditionFailure("no call waits") }
-        tickets.append(ticket)
-    }
-
     mutating func pause(now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.refusalPauseMilliseconds
     }

@@ -15,4 +15,19 @@ import Testing
         for _ in 0..<4 { core.carry() }
         #expect(core.results.count == 4)
     }
+
+    @Test func whatOneServerOfAClusterDoesNotTakeLeavesItsCreditToOthers() {
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        core.receive(.update(1), .update(1, of: "b"))
+        core.loseRedis(pauses: true)
+        core.elapse(100)
+        core.loseRedis(pauses: true)
+        core.delivery.storeCallPostponed(now: core.now)
+        core.elapse(100)
+        #expect(core.waiting == ["admit b.u1"], "the other's server is there")
+        core.carry()
+        core.receive(.update(2))
+        core.pass(1_000 + PaceTests.precision)
+        #expect(core.waiting == ["admit u2"] && core.outcomes.contains("u1 superseded"), "it asks again after a while")
+    }
 }
