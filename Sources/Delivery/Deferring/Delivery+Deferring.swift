@@ -83,6 +83,12 @@ extension Delivery {
         return received <= now.monotonicMilliseconds - patience
     }
 
+    /// Whether a start that was admitted goes to its partition's next owner by way of the deferred topic, with its claim: its pool sends
+    /// nothing, so it may be here for longer than the partition.
+    func isHandedOn(_ record: UInt32) -> Bool {
+        records[record].isStart && isRevoked(record) && pools.isBlocked(PushLine(records[record].pool))
+    }
+
     // MARK: - What rests
 
     /// Defers what waits for an activity that rests for long, or whose push pauses for long.
@@ -169,7 +175,9 @@ extension Delivery {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
-            } else if isBlocked, records[record].deferral.isSeenReady, isOverdue(record, now: now) {
+            } else if isBlocked, records[record].deferral.isSeenReady,
+                isOverdue(record, now: now) || isHandedOn(record)
+            {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
                 // Each push is offered to its pool before it is deferred: it may be what shows that the pool is back. Not while the lane
@@ -185,7 +193,7 @@ extension Delivery {
             guard let activity = pools.popEligible(of: line) else { return }
             let current = activities[activity].current
             if current != .max {
-                guard isOverdue(current, now: now) else {
+                guard isOverdue(current, now: now) || isHandedOn(current) else {
                     pools.appendEligible(activity, of: line, now: now)
                     continue
                 }

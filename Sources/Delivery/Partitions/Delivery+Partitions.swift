@@ -67,7 +67,7 @@ extension Delivery {
     }
 
     /// Drops a record of a revoked partition wherever it waits. A start that backs off is under way: it was admitted, and nobody else may
-    /// send it.
+    /// send it but who has its claim.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -83,8 +83,12 @@ extension Delivery {
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)
         case .current:
-            guard activities[activity].phase.isBackingOff, !slot.pointee.isStart else { return }
-            dropCurrent(of: activity, now: now)
+            guard activities[activity].phase.isBackingOff else { return }
+            if isHandedOn(record) {
+                deferCurrent(of: activity, .retry, now: now)
+            } else if !slot.pointee.isStart {
+                dropCurrent(of: activity, now: now)
+            }
         case .received, .registering, .unregistering, .finished, .leavingDevice, .deferring, .refunding, .settled,
             .dropped:
             return

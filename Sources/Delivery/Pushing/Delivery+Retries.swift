@@ -40,7 +40,8 @@ extension Delivery {
     /// newer state waits for its own spacing only. A long wait is made in the deferred topic, and so is that of a command which has been here
     /// for long.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
-        if isLong(milliseconds) || isOverdue(activities[activity].current, now: now) {
+        let current = activities[activity].current
+        if isLong(milliseconds) || isOverdue(current, now: now) || isHandedOn(current) {
             return deferCurrent(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
@@ -96,6 +97,6 @@ extension Delivery {
     }
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, so the next
-    /// owner would report `unknown`, though nothing was sent.
+    /// owner would report `unknown`, though nothing was sent. See `isHandedOn`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

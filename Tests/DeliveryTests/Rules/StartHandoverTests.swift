@@ -1,0 +1,45 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A start that was admitted and that APNs does not take is in hand when its partition is revoked. Its next owner would read it again and
+/// report `unknown`, though nothing was sent: it goes there by way of the deferred topic, with its claim.
+@Suite struct StartHandoverTests {
+    /// A core whose pool is blocked, and the claim of a start on its way there.
+    private func core() throws -> (CoreHarness, claim: UInt64) {
+        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.pass(11_200)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1"])
+        core.receive(.start(1))
+        core.reply(.address, number: 77)
+        let claim = try #require(try core.called.claim)
+        core.reply(.send)
+        return (core, claim)
+    }
+
+    private func expectHandover(_ core: CoreHarness, claim: UInt64) throws {
+        let deferred = try #require(core.deferrals.last)
+        #expect(deferred.command == "s1" && deferred.deferral.claim == claim)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands) && core.committableOffset == 2 && core.outcomes == [])
+    }
+
+    @Test func aStartThatIsReadyIsHandedOn() throws {
+        let (core, claim) = try core()
+        core.beginRevoking(core.commands)
+        core.pass(1_100)
+        try expectHandover(core, claim: claim)
+    }
+
+    @Test(arguments: [false, true]) func aStartThatApnsDoesNotTakeIsHandedOn(isRevokedFirst: Bool) throws {
+        let (core, claim) = try core()
+        core.push()
+        if isRevokedFirst { core.beginRevoking(core.commands) }
+        core.answer(.retryLater, status: 503)
+        if !isRevokedFirst { core.beginRevoking(core.commands) }
+        try expectHandover(core, claim: claim)
+    }
+}
