@@ -1,20 +1,17 @@
+import Delivery
 import Kafka
 import Reactor
 
 /// The deferred topic is read when its records are due.
 extension Intake {
-    /// A deferred record may be due in a year, by a clock that was wrong: it is not waited for any longer than the longest delay that can
-    /// be configured.
-    static let deferredDelayMillisecondsMax: Int64 = 600_000
-
     /// Keeps a record that is not due, and pauses its partition.
     /// - Returns: nil if it was kept.
     func passIfDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopic, assignments[partition] != nil else { return message }
-        let now = loop.wallMilliseconds
-        let due = min(DeferredHeaders.dueMilliseconds(of: message) ?? now, now + Self.deferredDelayMillisecondsMax)
-        guard due > now || deferred.contains(partition) else { return message }
+        let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
+        let due = DeferredPartitions.due(atWallMilliseconds: DeferredHeaders.dueMilliseconds(of: message), now: now)
+        guard due > now.monotonicMilliseconds || deferred.contains(partition) else { return message }
         deferred.append(message, of: partition, dueMilliseconds: due)
         consumer.pause([partition])
         return nil
@@ -22,7 +19,7 @@ extension Intake {
 
     /// Deals what has come due, and reads on in its partitions.
     func dealDue() {
-        for (partition, messages) in deferred.takeDue(wallMilliseconds: loop.wallMilliseconds) {
+        for (partition, messages) in deferred.takeDue(nowMilliseconds: loop.nowMilliseconds) {
             for message in messages {
                 guard let pointer = Message.Pointer(bitPattern: message) else { continue }
                 if let due = passIfDue(Message(taking: pointer)) { _ = deal(due) }
