@@ -66,6 +66,8 @@ actor StoreWatch {
                 isAnswered = look()
                 due = ContinuousClock.now + Self.interval
             }
+            // By the clock, since Redis tells nobody what it has lost. What is looked at in between is in memory: to be told of a new
+            // assignment would take a second task, for what happens once a rebalance.
             try? await Task.sleep(for: Self.shortInterval)
         }
     }

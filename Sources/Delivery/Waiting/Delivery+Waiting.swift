@@ -76,7 +76,7 @@ extension Delivery {
     }
 
     /// A version below a waiting one is superseded, with two exceptions. An update never supersedes an end (design §3, rule 6). A start that
-    /// was held until now goes before an update, since without it there is nothing to update.
+    /// was held until now is sent ahead of an update, since without it there is nothing to update.
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
