@@ -6,7 +6,7 @@
 # The oldest C library that the image has to run with is the builder's: Debian 12's.
 ARG SWIFT=6.3-bookworm
 # Debian 13 has librdkafka 2.8.0. Debian 12's 2.0.2 works too (`--build-arg DEBIAN=bookworm-slim`), but has defects in
-# rebalances and TLS that were mended by 2.4.0 and that the program has to go around.
+# rebalances and TLS that 2.4.0 fixed and that the program has to go around.
 ARG DEBIAN=trixie-slim
 
 FROM swift:${SWIFT} AS build

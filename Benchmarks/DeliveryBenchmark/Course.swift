@@ -6,7 +6,7 @@ import LiveActivity
 final class Course {
     static let activities = 4_096
     static let activitiesPerBatch = 512
-    /// Batches after which an activity's turn comes again take twice its spacing, so that it is forgotten and begun anew each time.
+    /// Batches after which an activity's turn comes again take twice its spacing, so that it is forgotten and begun again each time.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery

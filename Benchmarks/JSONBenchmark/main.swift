@@ -8,7 +8,7 @@ enum Contender: String, CaseIterable {
     case ours
     /// The same dictionary each time, as one state goes to many activities.
     case oursRepeated = "ours-repeated"
-    /// Another dictionary each time, remembered in vain.
+    /// Another dictionary each time, remembered for nothing.
     case oursChanged = "ours-changed"
     case simdjsonFields = "simdjson-fields"
     case simdjsonParse = "simdjson-parse"

@@ -47,7 +47,7 @@ func serve(_ given: Arguments) async throws {
     }
     print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")
     fflush(nil)
-    // Ends with whoever started it.
+    // Ends with the process that started it.
     while getchar() != EOF {}
     await simulator.stop()
 }

@@ -25,7 +25,7 @@ public struct BreakerConfiguration: Sendable, Hashable {
     /// Opens after so many 403 in a row. Range 1 to 1,000.
     public var forbiddenMax = 5
     /// From opening to the first probe, and from each probe that fails to the next: one push a second harms nobody, and so the pool goes
-    /// on within a second of what was wrong being mended. Range 1 to 600,000.
+    /// on within a second of what was wrong being repaired. Range 1 to 600,000.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -63,7 +63,7 @@ enum BreakerSample {
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .indifferent
-        // The pool mends an expired provider token by itself, one request at a time on a new connection.
+        // The pool replaces an expired provider token by itself, one request at a time on a new connection.
         case .retryNow, .refreshProviderToken: self = .indifferent
         }
     }

@@ -288,7 +288,7 @@ extension Connection {
     }
 
     fileprivate func streamDrained() {
-        // The handler may let go of the pool in what follows.
+        // The handler may release the pool in what follows.
         let pool = pool
         sendWaiting()
         pool.roomMayHaveChanged()

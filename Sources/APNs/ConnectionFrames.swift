@@ -4,7 +4,7 @@ import Reactor
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
-        // The handler may let go of the pool in what follows.
+        // The handler may release the pool in what follows.
         let pool = pool
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
@@ -171,7 +171,7 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Whoever wants acknowledgements has to read them.
+    /// A peer that wants acknowledgements has to read them.
     private func requireReadingPeer() throws(ConnectionFault) {
         guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
             throw ConnectionFault(.enhanceYourCalm, "acknowledgements that are not read (RFC 9113, 10.5)")

@@ -37,7 +37,7 @@ public final class Pool {
     /// A candidate key's token, for the next connection to try.
     var trialToken: ProviderToken?
 
-    /// The connection that the last push went to, and how many more go there before the choice is made anew: as many as
+    /// The connection that the last push went to, and how many more go there before the choice is made again: as many as
     /// fill about one TLS record.
     var preferred: Connection?
     private var preferredPushesLeft = 0
@@ -225,7 +225,7 @@ public final class Pool {
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.answered += 1
-        if answer.disposition != .accepted { heed(answer.reason, on: connection) }
+        if answer.disposition != .accepted { act(on: answer.reason, of: connection) }
         if answer.disposition == .accepted { acceptedSinceSuspect = true }
         handler.pushAnswered(answer)
         if sample == .suspect { acceptedSinceSuspect = false }
@@ -233,7 +233,7 @@ public final class Pool {
     }
 
     /// What an answer's reason says about its connection.
-    private func heed(_ reason: Reason, on connection: Connection) {
+    private func act(on reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             if let token = connection.token { tokens.refused(token, unixSeconds: loop.wallMilliseconds / 1_000) }

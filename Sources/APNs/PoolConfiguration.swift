@@ -2,7 +2,7 @@ public import Reactor
 
 /// How a pool connects and how much it carries. Times are milliseconds.
 public struct PoolConfiguration {
-    /// The service's host name or numeric address; looked up anew for every connection.
+    /// The service's host name or numeric address; looked up again for every connection.
     public var host: String
     /// 443, or Apple's alternative 2197. Range 1 to 65,535.
     public var port: UInt16

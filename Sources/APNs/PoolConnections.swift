@@ -1,6 +1,6 @@
 import Reactor
 
-/// The pool's connections: opened, replaced, let go.
+/// The pool's connections: opened, replaced, given up.
 extension Pool {
     /// Opens the next connection when its time comes, unless there are enough or one is on its way.
     func considerOpening() {
@@ -33,7 +33,7 @@ extension Pool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Lets go of a connection that is not wanted any more, one at a time: first of one that has nothing to do and was never used,
+    /// Gives up a connection that is not wanted any more, one at a time: first of one that has nothing to do and was never used,
     /// else of the one with the least to do.
     func retireSurplus() {
         let wanted = sizing.wanted + (hasConnectionBesideWanted ? 1 : 0)

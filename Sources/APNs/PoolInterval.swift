@@ -26,11 +26,11 @@ extension Pool {
         return connections.contains { $0.carriesPushes && $0.isOfAnotherKey(than: generation) }
     }
 
-    /// Takes part in the trial of a new key, and after it lets go of the connections with the old one: one an interval, and only while
+    /// Takes part in the trial of a new key, and after it gives up the connections with the old one: one an interval, and only while
     /// there is one with the new key.
     ///
     /// A pool that has sent nothing lately takes no trial: it would have nothing to try the key with, and the others would wait for its
-    /// verdict in vain.
+    /// verdict for nothing.
     private func replaceOldKey() {
         for connection in connections where connection.carriesPushes {
             if let token = connection.trialToken, tokens.hasForsaken(token) { connection.retire(.providerToken) }

@@ -28,7 +28,7 @@ public final class ProviderToken: @unchecked Sendable {
         text.deallocate()
     }
 
-    /// The token itself, without the scheme, for whoever shares it with other processes or other senders.
+    /// The token itself, without the scheme, to share it with other processes or other senders.
     public var text: String {
         String(decoding: headerValue.dropFirst(ProviderToken.scheme.utf8CodeUnitCount), as: UTF8.self)
     }

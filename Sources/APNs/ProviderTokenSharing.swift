@@ -27,7 +27,7 @@ public enum ProviderTokenSharing {
         /// All is well, or nothing can be done: what is in use stays, to its end, and then one of one's own is signed.
         case keep
         case adopt(SharedToken)
-        /// Whoever gets the lease looks again, and signs if it is still so.
+        /// The worker that gets the lease looks again, and signs if it is still so.
         case renew
     }
 
@@ -49,7 +49,7 @@ public enum ProviderTokenSharing {
         return .adopt(token)
     }
 
-    /// What is done when it is due and somebody else has the lease: the old one serves meanwhile, for whoever has none.
+    /// What is done when it is due and somebody else has the lease: the old one serves meanwhile, for workers that have none.
     public static func stepWithoutLease(_ found: Found?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
         guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
             return .keep

@@ -68,8 +68,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The token to use now, signed anew when the last one is old. If signing fails, the last one serves to its end;
-    /// nil once that has passed. One that is shared is renewed by whoever shares it, and here only when it is at its end.
+    /// The token to use now, signed again when the last one is old. If signing fails, the last one serves to its end;
+    /// nil once that has passed. One that is shared is renewed by the worker that shares it, and here only when it is at its end.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {
@@ -105,7 +105,7 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// From now on the tokens are renewed by whoever calls this, for the whole fleet, and handed in with ``adopt(_:keyIdentifier:)``.
+    /// From now on the tokens are renewed by the caller, for the whole fleet, and handed in with ``adopt(_:keyIdentifier:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }
@@ -171,7 +171,7 @@ public final class ProviderTokenSource: Sendable {
     /// How long a pool has the candidate to itself: one that has nothing to send gives no verdict.
     static let trialSeconds: Int64 = 30
 
-    /// The candidate's token, for whoever is the first to ask: that pool has to try it and give its verdict.
+    /// The candidate's token, for the first pool that asks: it has to try it and give its verdict.
     func takeTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,

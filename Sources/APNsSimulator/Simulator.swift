@@ -13,7 +13,7 @@ import Synchronization
 ///         try devices.declare(app: "com.example.scores", teamIdentifier: nil, types: [match])
 ///     }
 ///
-/// The same is to be had over HTTP, for other processes: see `ControlInterface`.
+/// The same is available over HTTP, for other processes: see `ControlInterface`.
 ///
 /// Safe to use from any thread. The devices live on the service's thread; closures are brought there.
 public final class Simulator: Sendable {

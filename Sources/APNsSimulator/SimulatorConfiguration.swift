@@ -55,7 +55,7 @@ public struct SimulatorConfiguration: Sendable {
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
-    /// A file that every push is written to, a line of JSON each; nil: none. It is written anew, and grows by some 400 bytes a push.
+    /// A file that every push is written to, a line of JSON each; nil: none. It is overwritten at the start, and grows by some 400 bytes a push.
     public var pushLog: String?
     /// Of the generator behind tokens, identifiers and faults; nil: another at each start.
     public var seed: UInt64?

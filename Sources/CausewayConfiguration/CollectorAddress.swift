@@ -2,7 +2,7 @@
 package struct CollectorAddress: Sendable, Equatable {
     /// OTLP's port for HTTP.
     static let portDefault: UInt16 = 4_318
-    /// The port of `https`: whoever is reached by it stands behind a proxy as a rule.
+    /// The port of `https`: a collector that is reached by it stands behind a proxy as a rule.
     static let securePortDefault: UInt16 = 443
 
     /// By TLS.

@@ -95,9 +95,9 @@ extension WorkerConfiguration {
         package var url = ""
         /// Where the Sentinels are, in mode `sentinel`. May hold a password: never print it.
         package var sentinelURL: String?
-        /// A file whose first line is the Sentinels' password. Goes before a password in `sentinelURL`.
+        /// A file whose first line is the Sentinels' password. Overrides a password in `sentinelURL`.
         package var sentinelPasswordFile: String?
-        /// A file whose first line is the password. Goes before a password in the URL.
+        /// A file whose first line is the password. Overrides a password in the URL.
         package var passwordFile: String?
         /// PEM file of the authorities that the server's certificate is checked against; nil: the system's.
         package var caFile: String?
@@ -127,7 +127,7 @@ extension WorkerConfiguration {
         package var sharedTokenKeyFile: String?
         /// The most HTTP/2 connections that each lane opens for each app and environment; how many there are follows demand. 1...16.
         package var connectionsPerPool = 2
-        /// The most requests that wait for their answer on one connection; APNs' own limit, if lower, goes before it.
+        /// The most requests that wait for their answer on one connection; APNs' own limit applies if it is lower.
         /// 1...4,096.
         package var inFlightPerConnection = 1_000
         /// Time from sending a request to its answer, after which it counts as lost. 100...60,000.
@@ -203,7 +203,7 @@ extension WorkerConfiguration {
         package var endpoint: String?
         /// PEM file of the authorities that the collector's certificate is checked against; nil: the system's.
         package var caFile: String?
-        /// A file with the headers that the collector asks for, `Name: value` a line; read anew for each request.
+        /// A file with the headers that the collector asks for, `Name: value` a line; read again for each request.
         package var headersFile: String?
         /// Of a million commands that come without a trace, how many begin one. 0...1,000,000.
         package var samplesPerMillion = 0

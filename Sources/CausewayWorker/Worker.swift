@@ -53,7 +53,7 @@ package final class Worker: Service {
     /// Reads the configuration again, and takes of it what a running worker can. One that is wrong is refused whole, and said to be.
     package func reload() async { await configurationReload?.reload() }
 
-    /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to whoever reads
+    /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to the worker that reads
     /// it next. Does nothing before the graceful shutdown.
     package func hurry() {
         signals.requestHurry()

@@ -20,7 +20,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let pools: [LanePlan.Pool]
     let registry: MetricRegistry
     let log: SharedKindLog
-    /// Whoever watches the files that the provider tokens' keys came from.
+    /// Watches the files that the provider tokens' keys came from.
     let keyFileWatch: KeyFileWatch
     private let signers: [AppKey: ProviderTokenSource]
     /// Nil: every worker signs its own provider tokens.
@@ -77,7 +77,7 @@ struct WorkerPlan: @unchecked Sendable {
         try Producer.check(properties: producerProperties)
     }
 
-    /// The one producer of the process. Whoever makes it closes it.
+    /// The one producer of the process. The code that makes it closes it.
     func makeProducer() throws(KafkaError) -> Producer {
         try Producer(properties: producerProperties)
     }
@@ -90,7 +90,7 @@ struct WorkerPlan: @unchecked Sendable {
         get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
-    /// Whoever shares the provider tokens with the rest of the fleet, if they are shared.
+    /// Shares the provider tokens with the rest of the fleet, if they are shared.
     func makeFleetTokens() throws(RedisError) -> FleetTokens? {
         guard let tokenSeal else { return nil }
         return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)

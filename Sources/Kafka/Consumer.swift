@@ -111,7 +111,7 @@ public final class Consumer {
     }
 
     deinit {
-        precondition(!isOpen, "a consumer must be closed before it is let go")
+        precondition(!isOpen, "a consumer must be closed before it is released")
     }
 
     /// Has `descriptor`, a non-blocking eventfd, written to when there is something to poll.

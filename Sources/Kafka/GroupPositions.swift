@@ -46,7 +46,7 @@ public final class GroupPositions {
     }
 
     deinit {
-        precondition(!isOpen, "positions must be closed before they are let go")
+        precondition(!isOpen, "positions must be closed before they are released")
     }
 
     /// Of each partition, in their order.

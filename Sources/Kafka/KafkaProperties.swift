@@ -81,7 +81,7 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner: whoever produces, a key lands in the same partition of topics of equal size.
+            // The Java client's partitioner: whichever client produces, a key lands in the same partition of topics of equal size.
             // Records without a key are spread at random.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),

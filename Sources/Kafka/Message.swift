@@ -44,7 +44,7 @@ public struct Message: ~Copyable {
         rd_kafka_message_destroy(pointer)
     }
 
-    /// Gives up ownership, for a ring to another thread. Whoever receives the pointer owes `init(taking:)`.
+    /// Gives up ownership, for a ring to another thread. The receiver of the pointer owes `init(taking:)`.
     @inlinable
     public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer

@@ -51,7 +51,7 @@ public final class PartitionReader {
     }
 
     deinit {
-        precondition(!isOpen, "a reader must be closed before it is let go")
+        precondition(!isOpen, "a reader must be closed before it is released")
     }
 
     private var topic: OpaquePointer { topics.handle(of: TopicIdentifier(index: 0)) }

@@ -81,7 +81,7 @@ public final class Producer: @unchecked Sendable {
     }
 
     deinit {
-        precondition(!isOpen, "a producer must be closed before it is let go")
+        precondition(!isOpen, "a producer must be closed before it is released")
     }
 
     /// A handle to produce with; made once, at the start.

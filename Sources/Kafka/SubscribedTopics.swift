@@ -42,7 +42,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// The handles must go before the client does, or destroying it waits for ever.
+    /// The handles must be destroyed before the client, or destroying it waits for ever.
     mutating func destroyHandles() {
         for handle in handles { rd_kafka_topic_destroy(handle) }
         handles.removeAll()

@@ -49,7 +49,7 @@ public final class TopicAdministrator {
     }
 
     deinit {
-        precondition(!isOpen, "an administrator must be closed before it is let go")
+        precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
     /// How many partitions each topic has that there is and may be seen.

@@ -1,7 +1,7 @@
 /// A 64-bit digest of bytes: two 64-bit words at a time are folded by a multiplication to 128 bits.
 ///
 /// It is stored, and compared across machines and releases, so it never changes for the same bytes. It is not keyed:
-/// whoever can choose the content of an activity can make two contents collide, to no one's harm but their own.
+/// those who can choose the content of an activity can make two contents collide, to no one's harm but their own.
 struct Digest {
     // Fractional parts of the square roots of 2, 3 and 5, the last made odd. None is eight bytes of well-formed UTF-8,
     // so no text makes a factor zero.

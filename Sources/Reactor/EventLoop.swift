@@ -167,7 +167,7 @@ public final class EventLoop {
         }
     }
 
-    /// Lets go of every handler, so that what is still registered can be released when the loop will not turn again.
+    /// Releases every handler, so that what is still registered can be released when the loop will not turn again.
     func discardHandlers() {
         // Handlers come back to the loop when they go, so they go when no part of the loop is being changed.
         let discarded = (registrations, timers, turnEndHandlers, resolver)

@@ -24,7 +24,7 @@ public final class LoopThread: Sendable {
     /// - Parameters:
     ///   - name: as debuggers and `top -H` show it; the kernel keeps the first 15 bytes.
     ///   - body: builds its objects and calls `run()` on the loop. When it returns, handlers that are still registered
-    ///     on the loop are let go, and the thread ends.
+    ///     on the loop are released, and the thread ends.
     public static func start(
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void

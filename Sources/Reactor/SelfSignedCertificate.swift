@@ -23,7 +23,7 @@ public enum SelfSignedCertificate {
             throw TLSError(code: .file, reason: "\(directory): \(systemReason(errno))")
         }
         let names = try alternativeNames(hosts)
-        // Whoever trusts several of them tells them apart by their names.
+        // A client that trusts several of them tells them apart by their names.
         let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
         let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
             try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")

@@ -58,7 +58,7 @@ struct TimerHeap {
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
 
-    /// Takes a timer that still waits. The caller lets go of its handler, since a `deinit` may come back to the timers.
+    /// Takes a timer that still waits. The caller releases its handler, since a `deinit` may come back to the timers.
     mutating func remove(_ timer: TimerIdentifier) -> Due? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {

@@ -48,7 +48,7 @@ extension RedisConnection {
         case .select:
             if let refusal { lose(refusal) }
         case .setName, .asking:
-            // The name only helps whoever looks at CLIENT LIST; if ASKING fails, the call behind it says why.
+            // The name only helps people who look at CLIENT LIST; if ASKING fails, the call behind it says why.
             break
         case .evictionPolicy:
             takeEvictionPolicy(reply, refusal, from: reader, handler)

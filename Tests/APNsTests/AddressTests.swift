@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// Where the connections go: each asks anew, they spread over what the name stands for, and follow when it stands for something else.
+/// Where the connections go: each looks the name up again, they spread over what the name stands for, and follow when it stands for something else.
 @Suite struct AddressTests {
     /// Answers as a name server whose zone changes: the first so many times with two addresses, then with a third.
     private final class ChangingZone: Sendable {

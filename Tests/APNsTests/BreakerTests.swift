@@ -70,7 +70,7 @@ import Testing
         #expect(!breaker.isClosed)
     }
 
-    /// Over the wire: a wrong topic opens it, the tokens are kept, and a mended one closes it.
+    /// Over the wire: a wrong topic opens it, the tokens are kept, and a corrected one closes it.
     @Test func poolStopsAtABurstAndProbes() throws {
         // Until then it takes nothing, which is looked at: also on a busy machine the look comes before.
         let fixture = try Fixture { $0.breaker.probeMilliseconds = 1_500 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// Several apps on one loop, as a lane has them: what befalls the one is nothing to the other.
+/// Several apps on one loop, as a lane has them: what happens to one has no effect on the others.
 @Suite(.ownThread) struct IsolationTests {
     enum Trouble: CaseIterable, Sendable {
         /// Nobody listens.

@@ -191,7 +191,7 @@ import Testing
         fixture.recorder.onAnswer = nil
     }
 
-    /// No more connections than the process may have, whoever asks.
+    /// No more connections than the process may have, whichever pool asks.
     @Test func poolsShareTheProcessesConnections() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try Fixture {

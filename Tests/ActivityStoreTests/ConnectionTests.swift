@@ -202,7 +202,7 @@ import Testing
         let forgotten = lane.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(lane.store.isReady && works(lane))
-        // A second time on the same connection, it is made anew.
+        // A second time on the same connection, it is opened again.
         server.command("SCRIPT", "FLUSH")
         lane.events = []
         #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
@@ -211,7 +211,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A server that has forgotten everything admits anew`() throws {
+    @Test func `A server that has forgotten everything admits again`() throws {
         let server = try RedisServer()
         let lane = try StoreCaller(server.unixURL)
         #expect(lane.turnUntilReady())

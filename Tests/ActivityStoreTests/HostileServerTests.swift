@@ -386,7 +386,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `The pause grows to its limit and begins anew`() {
+    @Test func `The pause grows to its limit and starts over`() {
         var pause = ReconnectPause()
         var longest: Int64 = 0
         for _ in 0..<2_000 { longest = max(longest, pause.next()) }

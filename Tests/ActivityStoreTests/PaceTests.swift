@@ -211,7 +211,7 @@ import Testing
         // Of the new life nobody has said that it allows frequent updates.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
         #expect(stage.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
-        // Its own repetition begins nothing anew.
+        // Its own repetition starts nothing over.
         let hash = stage.server.hash(stage.key.text)
         #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .superseded)
         #expect(stage.server.hash(stage.key.text) == hash)

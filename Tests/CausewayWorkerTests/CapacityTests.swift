@@ -109,6 +109,6 @@ struct CapacityTests {
             .deletingLastPathComponent()
         let page = try String(contentsOf: repository.appending(path: "Helm/causeway/CAPACITY.md"), encoding: .utf8)
         let expected = try CapacityPage.markdown()
-        #expect(page == expected, "make it anew: causeway capacity-page > Helm/causeway/CAPACITY.md")
+        #expect(page == expected, "write it again: causeway capacity-page > Helm/causeway/CAPACITY.md")
     }
 }

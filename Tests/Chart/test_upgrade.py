@@ -51,7 +51,7 @@ class Upgrade(unittest.TestCase):
             del chart.one(found, "Service")["spec"]["clusterIP"]
 
         self.assertEqual(len(after(other_address)), 1)
-        # A hook's Job is made anew each time.
+        # A hook's Job is created again each time.
         self.assertEqual(after(lambda found: chart.one(found, "Job")["spec"].update(selector={"a": "b"}), "topics"), [])
 
     def test_a_new_image_changes_the_image_alone(self):

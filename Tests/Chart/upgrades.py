@@ -40,7 +40,7 @@ def faults(version, before, after):
             if (version, kind, name) not in dropped:
                 yield f"{kind} {name} is no longer there"
             continue
-        # A hook is deleted and made anew.
+        # A hook is deleted and created again.
         for path in [] if is_hook else immutable.get(kind, []):
             if field(document, path) != field(now[identity(document)], path):
                 yield f"{kind} {name}: {path} cannot be changed"

@@ -73,7 +73,7 @@ class Command:
 
     @property
     def outcome(self):
-        """The last word; a command that was held gets one when it is let go."""
+        """The last word; a command that was held gets one when it is released."""
         return self.outcomes[-1]["outcome"] if self.outcomes else None
 
 

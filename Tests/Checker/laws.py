@@ -36,7 +36,7 @@ def results(evidence, options):
             continue
         if not final:
             if not is_followed(evidence, command):
-                law.breaks(f"{command.identifier}: held, and never let go")
+                law.breaks(f"{command.identifier}: held, and never released")
             counts["held"] = counts.get("held", 0) + 1
             continue
         repeated += len(final) - 1
@@ -128,7 +128,7 @@ def budget(evidence, options):
 
 
 def spent(evidence, options):
-    """Whoever asked for priority 10 got it unless the bucket was empty."""
+    """A command that asked for priority 10 got it unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0

@@ -3,7 +3,7 @@ line. Whatever is not of the protocol is answered with 400 and written as {"erro
 
     collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken; with 0, never
         [--certificate FILE --key FILE]    speaks TLS
-        [--authorization VALUE]            answers 401 to whoever does not send it
+        [--authorization VALUE]            answers 401 to a request without it
 
 Prints its port. Where the package opentelemetry-proto is installed, the protocol's own messages parse each request as
 well, and refuse names that they do not have; "foreign" in each line says whether they did.

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// The built program, run as whoever uses it runs it.
+/// The built program, run as its users run it.
 struct ProgramRun {
     var output: String
     var errors: String

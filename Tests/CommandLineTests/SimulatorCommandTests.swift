@@ -6,7 +6,7 @@ import Testing
 struct SimulatorCommandTests {
     private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
 
-    @Test("It says where it is, has the apps it was told of, speaks HTTP/2 to whoever trusts it, and ends on SIGTERM")
+    @Test("It says where it is, has its apps, speaks HTTP/2 to clients that trust it, and ends on SIGTERM")
     func life() throws {
         let directory = try TemporaryDirectory()
         let simulator = try RunningProgram(

@@ -92,7 +92,7 @@ struct ConfigurationLoadingTests {
         #expect(producer == ["bootstrap.servers=a:1,b:2", "linger.ms=50", "security.protocol=SSL"])
     }
 
-    @Test("The environment goes before the file, key by key")
+    @Test("The environment overrides the file, key by key")
     func environmentOverFile() throws {
         let configuration = try load(
             smallestFile + "worker: {lanes: 3, retryMaxMilliseconds: 2000}\n",

@@ -87,7 +87,7 @@ struct PropertyFileTests {
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
         )
-        // A gate on another machine does not have the files; whoever connects there is told.
+        // A gate on another machine does not have the files; a command that connects there reports them.
         let kafka = try load(file(["a.gone: /nowhere"])).kafka
         let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")

@@ -157,7 +157,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Connections refuse every push, until no retry is left; then people end their activities, and whoever writes commands does not know:
+    /// Connections refuse every push, until no retry is left; then people end their activities, and the producer of the commands does not know:
     /// APNs answers 410.
     @Test func pushesThatFail() async throws {
         try await withAlerts(lanes: 1) { run, history in

@@ -87,7 +87,7 @@ struct AlertLoadTests {
         }
     }
 
-    /// The topics are not there; before that the worker was started anew three times, and at last it is gone.
+    /// The topics are not there; before that the worker was restarted three times, and at last it is gone.
     @Test func workersThatHaveNothingToReadAndGo() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }

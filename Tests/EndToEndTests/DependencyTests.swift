@@ -114,7 +114,7 @@ struct DependencyTests {
         }
     }
 
-    /// Kafka is away, which is nothing that a restart mends.
+    /// Kafka is away, which no restart repairs.
     private static func expectAbsence(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)

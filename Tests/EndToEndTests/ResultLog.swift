@@ -69,5 +69,5 @@ final class ResultLog: ConsumerHandler {
 
 struct Timeout: Error, CustomStringConvertible {
     var what: String
-    var description: String { "waited in vain for \(what)" }
+    var description: String { "timed out waiting for \(what)" }
 }

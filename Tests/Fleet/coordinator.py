@@ -5,7 +5,7 @@ The broker has one of its own, but that one waits for seconds instead of for its
 again unchanged, never misses a static member that died, and drops the metadata of commits; so how fast, and by what steps, a group
 moves on it says little about a group on Kafka. This one knows nothing of topics: members' subscriptions and assignments are bytes to it.
 
-All of it runs on one event loop. `send` of a call writes a response's body to whoever asked."""
+All of it runs on one event loop. `send` of a call writes a response's body to the client that asked."""
 
 import asyncio
 import uuid
@@ -142,7 +142,7 @@ class Coordinator:
             member = Member(identifier, call, assignment=old.assignment)
             group.members[identifier] = member
             self._start_timer(group, member)
-            # The leader of old is named, so that nobody assigns anew.
+            # The former leader is named, so that nobody assigns again.
             return call.send(OK, group.generation, group.protocol, leader, identifier, [])
         self._admit(group, identifier, call)
         self._prepare(group)

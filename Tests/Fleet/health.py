@@ -105,7 +105,7 @@ class Health:
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 
     def check_silent(self, what, worker):
-        """A stopped process answers nothing: whoever asks knows."""
+        """A stopped process answers nothing, and the caller knows that."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):

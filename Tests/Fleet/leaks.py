@@ -1,4 +1,4 @@
-"""Looks for secrets in whatever a run has said: tokens of devices, provider tokens, the bytes of keys. Whoever may read logs, pages or
+"""Looks for secrets in whatever a run has said: tokens of devices, provider tokens, the bytes of keys. Anyone who may read logs, pages or
 results may not be able to push."""
 
 import base64

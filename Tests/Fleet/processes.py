@@ -1,4 +1,4 @@
-"""Processes on this machine, each on ports of its own on loopback, and each ended by whoever started it."""
+"""Processes on this machine, each on ports of its own on loopback, and each ended by the code that started it."""
 
 import json
 import os

@@ -129,7 +129,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         for old in (one, two):
             new = Member(self, old.name, instance=old.instance)
             new.join()
-            self.assertEqual(new.joined[-1], (coordinator.OK, 1, False, []), "nobody assigns anew")
+            self.assertEqual(new.joined[-1], (coordinator.OK, 1, False, []), "nobody assigns again")
             new.sync()
             self.assertEqual(new.synced[-1], (coordinator.OK, old.name.encode()))
             self.assertEqual(new.beat(), coordinator.OK)

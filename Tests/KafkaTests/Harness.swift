@@ -170,7 +170,7 @@ final class TestConsumer: CustomStringConvertible {
             guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { break }
         }
         if condition(self) { return true }
-        Issue.record("\(self) waited in vain")
+        Issue.record("\(self) timed out")
         return false
     }
 

@@ -203,7 +203,7 @@ import Testing
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
         #expect(first.close() == .closed)
 
-        // What was committed stays; only the other partition begins anew.
+        // What was committed stays; only the other partition starts over.
         let second = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.received.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])

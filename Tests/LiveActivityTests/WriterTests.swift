@@ -108,7 +108,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("puts commas between members, and begins anew after a reset")
+    @Test("puts commas between members, and starts over after a reset")
     func structure() {
         var writer = JSONWriter(capacity: 1)
         for _ in 0..<2 {

@@ -55,7 +55,7 @@ struct CatalogTests {
         #expect(Set(identifiers).count == identifiers.count)
         for definition in LogKindCatalog.definitions {
             #expect(definition.identifier.wholeMatch(of: /[a-z]+(-[a-z]+)*/) != nil, "\(definition.identifier)")
-            // Whoever is woken by a line must be told what to do.
+            // A person who is woken by a line must be told what to do.
             if definition.level >= .warning { #expect(!definition.action.isEmpty, "\(definition.identifier)") }
             #expect(
                 !definition.message.contains("|") && !definition.meaning.contains("|")
@@ -69,7 +69,7 @@ struct CatalogTests {
             contentsOf: Fixture.repository.appending(path: "Helm/causeway/METRICS.md"),
             encoding: .utf8
         )
-        #expect(page == MetricPage.markdown, "make it anew: causeway metrics-page > Helm/causeway/METRICS.md")
+        #expect(page == MetricPage.markdown, "write it again: causeway metrics-page > Helm/causeway/METRICS.md")
     }
 
     @Test func seriesStayFewWithTheMostApps() {

@@ -291,7 +291,7 @@ extension ReactorTests {
             recorders.1.onReady = nil
         }
 
-        @Test func `the loop lets go of a handler when it is removed, and the handler may use the loop as it goes`()
+        @Test func `the loop releases a handler when it is removed, and the handler may use the loop as it goes`()
             throws
         {
             let loop = try EventLoop()

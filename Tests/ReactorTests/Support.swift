@@ -112,7 +112,7 @@ final class TestServer: ListenerHandler {
     }
 }
 
-/// A directory that is removed, with the files in it, when the test lets go of it.
+/// A directory that is removed, with the files in it, when the test releases it.
 final class TemporaryDirectory: Sendable {
     let path: String
 

@@ -69,7 +69,7 @@ import Testing
         #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
     }
 
-    @Test func `MOVED to a server that is not there is mended by the next look at the slots`() throws {
+    @Test func `MOVED to a server that is not there is corrected by the next look at the slots`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try caller(loop, owner)
@@ -102,11 +102,11 @@ import Testing
         #expect(seeds[2].calls == 1 && caller.reasons.isEmpty)
     }
 
-    @Test func `A node that lost its slots is let go`() throws {
+    @Test func `A node that lost its slots is dropped`() throws {
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
-        // It is let go after twice this.
+        // It is dropped after twice this.
         configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))

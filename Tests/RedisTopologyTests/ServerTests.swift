@@ -142,7 +142,7 @@ import Testing
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turnUntilAllAnswered())
-        // Answered anew, and nothing but the scripts' absence was in the way.
+        // Answered again, and nothing but the scripts' absence was in the way.
         #expect(caller.verdicts.values.contains(.send))
         #expect(caller.repeated.keys.allSatisfy { $0 == .noScript } && caller.refused.isEmpty)
         #expect(caller.client.isReady)

@@ -106,7 +106,7 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Looking
 
-    /// Nil for a frame that is a part of a header block that is not whole yet. A frame of an unknown type is handed out: whoever takes
+    /// Nil for a frame that is a part of a header block that is not whole yet. A frame of an unknown type is handed out: a caller that takes
     /// it ignores it (RFC 9113, section 5.5), except between the parts of a block, where nothing else may stand.
     private mutating func examine(
         _ header: FrameHeader,

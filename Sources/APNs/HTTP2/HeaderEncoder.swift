@@ -219,7 +219,7 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Makes the constant pieces anew, where they would not change the table.
+    /// Makes the constant pieces again, where they would not change the table.
     private mutating func settle() {
         isSettled5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
         isSettled10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0

@@ -2,7 +2,7 @@
 ///
 /// A state machine without I/O: time is an argument, tokens come from a seeded generator, so the same calls give the same world.
 /// Three sides touch it: APNs asks for a token and hands over a push (`DeviceModel+Push`), the app on a phone starts
-/// activities and posts tokens (`DeviceModel+App`), and whoever runs the simulation asks what each phone shows
+/// activities and posts tokens (`DeviceModel+App`), and the user of the simulation asks what each phone shows
 /// (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
     public static let phonesMax = 2_000_000
@@ -44,7 +44,7 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
     }
 
-    /// What the app or whoever runs the simulation asked for cannot be.
+    /// What the app or the user of the simulation asked for is impossible.
     public enum Fault: Error, Sendable, Equatable {
         case unknownApp(String)
         case unknownDevice(String)

@@ -19,7 +19,7 @@ struct Decoding {
 extension Shape {
     /// Dates are counted from here: 2001-01-01 00:00:00 UTC as UNIX seconds.
     static let referenceDateUnixSeconds: Int64 = 978_307_200
-    /// No Live Activity is about something that far away: whoever sends such a date has most likely sent UNIX seconds, which
+    /// No Live Activity is about something that far away: a producer that sends such a date has most likely sent UNIX seconds, which
     /// land 31 years ahead.
     static let suspiciousDateSeconds = 20 * 365.25 * 86_400
 

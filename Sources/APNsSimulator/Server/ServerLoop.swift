@@ -76,7 +76,7 @@ final class ServerLoop {
     private let pushLog: PushLog?
     private var answers = AnswerQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    /// Added to the wall clock: whoever runs the simulation may let hours pass at once.
+    /// Added to the wall clock: a simulation may let hours pass at once.
     private var clockAdvanceMilliseconds: Int64 = 0
     private var answerTimer = TimerIdentifier.none
     private var answerTimerDueMilliseconds = Int64.max

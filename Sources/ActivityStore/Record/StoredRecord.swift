@@ -2,7 +2,7 @@
 ///
 /// A script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string: many are read by one
 /// MGET, what a send verdict or a settlement changes lies at the beginning and is overwritten in place (SETRANGE, which keeps length
-/// and expiry), and the reply to whoever sends is the value as it was read. What few activities have stands behind the token.
+/// and expiry), and the reply to a sender is the value as it was read. What few activities have stands behind the token.
 /// Numbers are little-endian, as they are in the memory of nearly every server: so its scripts read them without turning them round.
 ///
 /// | bytes | meaning |
@@ -15,7 +15,7 @@
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; else of no account |
+/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; else unused |
 /// | 45–50 | when the token was registered, unregistered or retired, milliseconds |
 /// | 51– | the token |
 ///

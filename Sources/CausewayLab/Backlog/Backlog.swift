@@ -184,7 +184,7 @@ final class Backlog {
         )
     }
 
-    /// Asks the phones alone: whoever read the results meanwhile would take the cores that the worker is measured on.
+    /// Asks the phones alone: reading the results meanwhile would take the cores that the worker is measured on.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
             guard try phones.pushesAccepted() >= feed.phones else { return false }
@@ -248,7 +248,7 @@ final class Backlog {
         while try !isDone() {
             guard Clock.milliseconds < deadline else {
                 throw LabError(
-                    "waited \(milliseconds / 1_000) s in vain for \(what); the worker's log ends with",
+                    "waited \(milliseconds / 1_000) s for \(what), which did not come; the worker's log ends with",
                     logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
                 )
             }

@@ -33,7 +33,7 @@ final class TopicReading: ConsumerHandler {
         while records < count {
             switch consumer.poll() {
             case .message(let message):
-                // Taken and let go, as the least that anyone does.
+                // Taken and released, the least that any consumer does.
                 _ = message
                 records += 1
             case .none:

@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Glibc
 import LiveActivity
 
-/// What a producer writes down of its own commands, for whoever wants to hold results and pushes against them: lines of JSON with
+/// What a producer writes down of its own commands, to hold results and pushes against them: lines of JSON with
 /// `command` (its id), `activity`, `time` (UNIX ms), `event`, `alert` (its title or null), `state` (the digest of its content state, as the
 /// simulator's push log has it).
 final class CommandJournal {

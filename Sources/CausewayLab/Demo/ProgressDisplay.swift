@@ -87,7 +87,7 @@ struct ProgressDisplay {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
-            // Whoever closes our standard error does not want to know.
+            // If our standard error is closed, nobody wants to know.
             guard count > 0 || errno == EINTR else { return }
             bytes = bytes.dropFirst(max(0, count))
         }

@@ -10,7 +10,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         commandName: "simulator",
         abstract: "Run an APNs that checks what Apple checks, with simulated phones behind it.",
         discussion: """
-            Speaks HTTP/2 over TLS with a certificate of its own authority, so whoever talks to it trusts caFile. \
+            Speaks HTTP/2 over TLS with a certificate of its own authority, so its clients must trust caFile. \
             Provider tokens must be signed with a key that it knows: those of --key, or else one that it makes.
 
             Phones, their Lock Screens, faults and latencies are reached over HTTP on the control port: POST /apps, \

@@ -4,7 +4,7 @@ import Reactor
 /// Ports of this machine's loopback interface.
 enum LoopbackPort {
     /// One that nobody listens on at this moment, for servers that cannot choose one themselves. It may be taken by the time it
-    /// is used, so whoever uses it tries again with another.
+    /// is used, so a caller tries again with another.
     static func free() throws(LabError) -> UInt16 {
         do throws(SystemError) {
             return try Listener.unusedLoopbackPort()

@@ -28,7 +28,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Above what the keys come to: Redis' own tables, buffers, fragmentation. Redis' documentation assumes 1.1 to 1.5.
     package var redisOverheadPercent: Int64 = 150
 
-    /// APNs: streams of one connection, as observed since 2021 (jchambers/pushy issue 878); APNs says it for each connection anew.
+    /// APNs: streams of one connection, as observed since 2021 (jchambers/pushy issue 878); APNs says it again on each connection.
     package var streamsPerConnection: Int64 = 1_000
     /// From a data centre to Apple and back; tens of milliseconds have been reported, and this is at their upper end.
     package var roundTripMilliseconds: Int64 = 60

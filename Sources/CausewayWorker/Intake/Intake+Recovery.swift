@@ -19,7 +19,7 @@ struct StrandedPartitions {
 
     func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
 
-    /// All wait: whoever did not answer for one would not for another.
+    /// All wait: a broker that did not answer for one would not for another.
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 

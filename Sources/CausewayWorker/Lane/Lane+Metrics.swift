@@ -244,7 +244,7 @@ struct ProviderTokenUse {
     }
 }
 
-/// Tells connections that are made anew from the first.
+/// Tells connections that are opened again from the first.
 struct RedisHistory {
     private var hasBeenReady = false
     private var isLost = false

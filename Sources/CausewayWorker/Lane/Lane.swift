@@ -340,7 +340,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// Lets go of what the loop's end leaves behind: records in the rings, connections.
+    /// Releases what the loop's end leaves behind: records in the rings, connections.
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// One record, or one end of an assignment, on its way from the Kafka thread to a lane.
 struct InboxEntry: BitwiseCopyable {
-    /// The `rd_kafka_message_t`; whoever pops the entry owns it.
+    /// The `rd_kafka_message_t`; the thread that pops the entry owns it.
     var message: UInt
     /// The assignment that the record was read in. A record of an earlier assignment of the same partition must not pass for one of this.
     var assignment: UInt32

@@ -13,7 +13,7 @@ actor FleetTokens {
     static let interval = Duration.seconds(5)
     /// Between two looks for as long as somebody else is signing.
     static let shortInterval = Duration.milliseconds(200)
-    /// How long the others leave the signing to whoever took it.
+    /// How long the others leave the signing to the worker that took it.
     static let leaseMilliseconds: Int64 = 10_000
     /// How often the first look is repeated before a process signs for itself.
     static let firstLooksMax = 15
@@ -40,7 +40,7 @@ actor FleetTokens {
         for source in sources { source.beginSharing() }
     }
 
-    /// Before the first push: waits a little for whoever is signing.
+    /// Before the first push: waits a little for the worker that is signing.
     func begin() async {
         for _ in 0..<Self.firstLooksMax {
             look()

@@ -16,12 +16,12 @@
 /// Every phase with a current command also leads back to `idle`, when that command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Passed through within one call, in which `begin` decides what comes next. → `addressing` or `admitting`,
-    /// when a command waits and may go; `eligible` or `parked`, when it may not yet; `resting`, when nothing may go before a time;
+    /// when a command waits and may go; `eligible` or `parked`, when it may not yet; `resting`, when nothing may be sent until a time;
     /// `awakened`, when the activity is new; else the slot is freed.
     case idle
     /// Has commands of the batch that is being received. → `idle`, at the batch's end.
     case awakened
-    /// Nothing may go before the spacing is over, or a rider waits for its carrier: the timer is set. → `idle`, when the timer fires;
+    /// Nothing may be sent until the spacing is over, or a rider waits for its carrier: the timer is set. → `idle`, when the timer fires;
     /// `awakened`, when a command comes after the spacing.
     case resting
     /// May go, but the lane reads ahead. → `idle`, when that ends.

@@ -75,7 +75,7 @@ package enum MetricCatalog {
             [.pool, .answer],
             omitsZeros: true,
             "Attempts by APNs' answer. reason: Apple's word for it, \"none\" for a 200, else \"other\"; status \"none\": no answer.",
-            "4xx but 410 are refusals that no retry mends: 403 the key or the topic, 400 the payload or the environment. "
+            "4xx but 410 are refusals that no retry cures: 403 the key or the topic, 400 the payload or the environment. "
                 + "410 is a dead token, 429 one phone's limit, 5xx Apple's trouble, \"none\" a lost connection."
         ),
         .counter(
@@ -281,7 +281,7 @@ package enum MetricCatalog {
             "causeway_redis_reconnects_total",
             "connections",
             [],
-            "Redis connections that were lost and made anew.",
+            "Redis connections that were lost and opened again.",
             "Steady growth: a proxy or a timeout cuts them."
         ),
         .counter(

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What is true of the worker as a whole and changes rarely: written by whoever brings it about, read by health and status.
+/// What is true of the worker as a whole and changes rarely: written where it is brought about, read by health and status.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {

@@ -1,4 +1,4 @@
-/// All that a worker shows of itself: made once at start, shared by its threads and whoever asks.
+/// All that a worker shows of itself: made once at start, shared by its threads and the pages.
 package final class MetricRegistry: Sendable {
     package let labels: LabelSpace
     package let lanes: [MetricBoard]

@@ -42,7 +42,7 @@ package enum LogKindCatalog {
             "worker-failed",
             .critical,
             "the worker cannot go on",
-            "A thread or a client could not start, or broke for good; the process ends with 70 and is started anew.",
+            "A thread or a client could not start, or broke for good; the process ends with 70 and is restarted.",
             "Read `error`. If it comes again at once, it is the configuration or the machine."
         ),
         line(.workerDraining, "worker-draining", .info, "draining", "A signal to stop came: nothing new is begun."),
@@ -212,7 +212,7 @@ package enum LogKindCatalog {
             "key-readable-by-others",
             .warning,
             "the key file is readable by others: chmod o-r, or defaultMode 0440",
-            "Whoever can read the file can push as you.",
+            "Anyone who can read the file can push as you.",
             "Set defaultMode 0440 on the secret's volume, and fsGroup."
         ),
         line(
@@ -248,9 +248,9 @@ package enum LogKindCatalog {
             .fleetTokensAway,
             "fleet-tokens-away",
             .warning,
-            "the fleet's provider token cannot be had from Redis: the last one is used to its end",
+            "the fleet's provider token cannot be fetched from Redis: the last one is used to its end",
             "Redis is away, or refuses the user.",
-            "Mend Redis within the hour that a token lives; see `error`."
+            "Repair Redis within the hour that a token lives; see `error`."
         ),
         line(
             .fleetTokensBack,

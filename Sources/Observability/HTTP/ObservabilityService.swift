@@ -50,7 +50,7 @@ package final class ObservabilityService: Service {
                 }
             }
         } catch {
-            // Whoever waits for the port must hear of it too.
+            // Those who wait for the port must hear of it too.
             let failure = ObservabilityError(reason: "the HTTP endpoint has no thread: \(error)")
             control.noteEnded(failure)
             throw failure

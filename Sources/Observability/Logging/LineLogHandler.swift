@@ -5,7 +5,7 @@ import Logging
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
 /// A line goes out with one `write`, so lines of several threads never mix. Lines that could carry a device token, a
-/// provider token or a key are masked (`Redaction`), whoever logged them.
+/// provider token or a key are masked (`Redaction`), wherever they come from.
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger was given a level of its own.
     package var logLevel: Logger.Level {

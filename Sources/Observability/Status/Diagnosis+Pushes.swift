@@ -92,7 +92,7 @@ extension Diagnosis {
                     alert: "CausewayPushesRefused",
                     sight:
                         "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
-                    meaning: "No retry mends these. Their commands are failed, and their results say so.",
+                    meaning: "No retry helps against these. Their commands are failed, and their results say so.",
                     action:
                         "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
                         + "bundle. PayloadTooLarge, BadPriority…: the producer."
@@ -105,7 +105,7 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayTokensDying",
                     sight: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
-                    meaning: "Activities have ended or apps were deleted, and whoever writes commands does not know.",
+                    meaning: "Activities have ended or apps were deleted, and their producer does not know.",
                     action: "Have the producers read the invalidations topic. After a big event it passes by itself."
                 )
             )
@@ -122,7 +122,7 @@ extension Diagnosis {
                     alert: "CausewayDeadLetters",
                     sight: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are no commands: no phone saw them.",
-                    action: "Read the topic's `error`, `detail` and `source` headers, and tell whoever writes them."
+                    action: "Read the topic's `error`, `detail` and `source` headers, and tell the producer."
                 )
             )
         }

@@ -239,7 +239,7 @@ struct Diagnosis {
                     meaning:
                         "Nothing behind it is committed, and a restart begins again at it.",
                     action:
-                        "See what the waiting records wait for, below. A restart does not mend it."
+                        "See what the waiting records wait for, below. A restart does not help."
                 )
             )
         }

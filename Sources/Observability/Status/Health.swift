@@ -26,7 +26,7 @@ extension HealthReport {
     /// From the endpoint's own start: how long Kafka may take to be found before it counts as away.
     static let firstContactMilliseconds: Int64 = 30_000
 
-    /// Every thread turns. Only a restart mends one that does not.
+    /// Every thread turns. Only a restart helps where one does not.
     static func live(silences: [(thread: String, milliseconds: Int64?)], upMilliseconds: Int64) -> HealthReport {
         HealthReport(
             checks: silences.map { thread, silence in

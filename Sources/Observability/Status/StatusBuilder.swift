@@ -39,7 +39,7 @@ struct StatusBuilder {
         )
     }
 
-    /// Whoever is called reads the reason beside the finding, and need not look for it in a table.
+    /// A person who is called reads the reason beside the finding, and need not look for it in a table.
     private func withItsEvents(_ finding: Finding) -> Finding {
         var finding = finding
         finding.seen = events.filter { finding.kinds.contains($0.kind) }

@@ -5,7 +5,7 @@
 public struct CarriedTrace {
     /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
     static let contextBytes = 25
-    /// A longer `tracestate` is let go: so much has to be passed on (W3C Trace Context, section 3.3.1.5), more need not be.
+    /// A longer `tracestate` is dropped: so much has to be passed on (W3C Trace Context, section 3.3.1.5), more need not be.
     public static let stateBytesMax = 512
     /// The most that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + stateBytesMax

@@ -15,7 +15,7 @@ struct CollectorRequest: Sendable {
     var address: CollectorAddress
     /// Of an address with `https`.
     var tls: TLSContext?
-    /// Read anew for each request, so that what expires can be replaced: see ``CollectorHeaders``.
+    /// Read again for each request, so that what expires can be replaced: see ``CollectorHeaders``.
     var headersFile: String?
     /// For all of it, the name's look-up included.
     var timeoutMilliseconds: Int

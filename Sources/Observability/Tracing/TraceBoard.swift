@@ -4,7 +4,7 @@ import Synchronization
 enum TraceDrop: UInt8, CaseIterable, Sendable {
     /// The lane's ring was full: more were sampled than the collector took.
     case full
-    /// The collector refused them in a way that no repetition mends.
+    /// The collector refused them in a way that no retry cures.
     case refused
     /// They were offered as often as they are.
     case undelivered

@@ -3,7 +3,7 @@ import Reactor
 /// A Redis cluster: a connection to each primary, and which of them has which slot.
 ///
 /// What is known of the slots is corrected by the servers themselves. MOVED points its slot at another server at once, and has all
-/// slots asked for anew; ASK sends the one call after it elsewhere. The slots are asked for at most once a second, with jitter so that a
+/// slots asked for again; ASK sends the one call after it elsewhere. The slots are asked for at most once a second, with jitter so that a
 /// fleet does not ask together, and again and again for as long as a server that has slots is not to be reached: so the replica that
 /// takes its place is found.
 final class Cluster {
@@ -22,7 +22,7 @@ final class Cluster {
         var isMapped: Bool
         /// Monotonic; named by ASK then.
         var askedAtMilliseconds = Int64.min
-        /// Monotonic: from then on it may be let go, its last calls answered.
+        /// Monotonic: from then on it may be dropped, its last calls answered.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -102,7 +102,7 @@ final class Cluster {
         }
         let owner = Int(owners[place.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // Whoever has the slot now may be somebody else.
+            // The slot's owner may have changed.
             requestRefresh()
             return nil
         }
@@ -154,7 +154,7 @@ final class Cluster {
         return free
     }
 
-    /// Servers without slots are let go once their last calls must have been answered.
+    /// Servers without slots are dropped once their last calls must have been answered.
     private func retireUnmapped() {
         let now = loop.nowMilliseconds
         let grace = 2 * configuration.responseDeadlineMilliseconds
@@ -214,7 +214,7 @@ final class Cluster {
     }
 
     private func startTimer(_ milliseconds: Int64) {
-        // Whoever was told of a failure may have asked for the slots by then.
+        // The one that was told of a failure may have asked for the slots by then.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }

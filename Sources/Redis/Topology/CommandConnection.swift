@@ -1,7 +1,7 @@
 import Reactor
 
 /// A connection for a few commands with whole replies: to a Sentinel, for a cluster's slots, for ``RedisQueries``. It allocates, and is
-/// made for the occasion: it is not made anew when it is lost.
+/// made for the occasion: it is not opened again when it is lost.
 ///
 /// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` nothing is told any
 /// more.

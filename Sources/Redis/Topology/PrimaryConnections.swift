@@ -36,7 +36,7 @@ final class PrimaryConnections {
 
     deinit { forget() }
 
-    /// Ends all connections and forgets who is primary: the next call finds out anew.
+    /// Ends all connections and forgets who is primary: the next call finds out again.
     func forget() {
         for connection in connections.values { connection.close() }
         connections = [:]

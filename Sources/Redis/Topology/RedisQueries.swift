@@ -21,7 +21,7 @@ public final class RedisQueries {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// Ends all connections. A later call makes them anew.
+    /// Ends all connections. A later call opens them again.
     public func close() { connections.forget() }
 
     // MARK: - Queries

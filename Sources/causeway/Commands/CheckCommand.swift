@@ -10,7 +10,7 @@ struct CheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Check a configuration, commands and registrations, without sending anything.",
         discussion: """
-            Applies the very rules that the worker applies, so it serves as a gate in the build of whoever writes \
+            Applies the very rules that the worker applies, so it serves as a gate in the build of those who write \
             records. Each fault is one line on standard output: file:line: message. With a configuration, records must \
             name its apps and policies. What is allowed and seldom meant is a warning, on standard error.
 

@@ -79,7 +79,7 @@ struct PlanCommand: ParsableCommand {
     }
 }
 
-/// `causeway metrics-page`: for whoever works on Causeway.
+/// `causeway metrics-page`: for developers of Causeway.
 struct MetricsPageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "metrics-page",
@@ -90,7 +90,7 @@ struct MetricsPageCommand: ParsableCommand {
     func run() { print(MetricPage.markdown, terminator: "") }
 }
 
-/// `causeway capacity-page`: for whoever works on Causeway.
+/// `causeway capacity-page`: for developers of Causeway.
 struct CapacityPageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "capacity-page",

@@ -4,7 +4,7 @@ import Kafka
 
 /// The newest results of one activity, read backwards from the end of the partition that its id falls into.
 ///
-/// The reading goes in windows, each several times as long as the one before, until enough is found, so that whoever was
+/// The reading goes in windows, each several times as long as the one before, until enough is found, so that an activity that was
 /// pushed to a moment ago costs one short fetch. It is bounded by ``recordsMax`` and ``timeMilliseconds``.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000

@@ -61,7 +61,7 @@ final class TopicPrinter: ConsumerHandler {
                 if !follows, Clock.milliseconds > deadline { throw Self.silence }
                 guard buffer.isEmpty else {
                     flush()
-                    // Whoever reads the output may have taken long; the brokers were not silent for that.
+                    // The reader of the output may have taken long; the brokers were not silent for that.
                     deadline = Clock.milliseconds + Self.patienceMilliseconds
                     continue
                 }

@@ -18,7 +18,7 @@ struct ReplayJudge {
     ///
     /// - Parameters:
     ///   - command: decoded from `record`, whose time in the topic is `recordMilliseconds`.
-    ///   - followsStart: a start of its activity goes before it.
+    ///   - followsStart: a start of its activity is sent first.
     func verdict(
         on command: Command,
         of record: UnsafeRawBufferPointer,

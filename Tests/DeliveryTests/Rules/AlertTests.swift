@@ -134,7 +134,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert that it carried goes on with a newer state, which may be let go: Redis must not take the alert for done with.
+    /// The alert that it carried goes on with a newer state, which may be dropped: Redis must not take the alert for done with.
     @Test func aCarrierThatWasAdmittedAndIsOvertakenIsNotSettled() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Partitions come and go: what is let go, what is finished first, and what counts for whom (design §9).
+/// Partitions come and go: what is dropped, what is finished first, and what counts for whom (design §9).
 @Suite struct PartitionTests {
     @Test func whatWaitsIsLetGoWithoutAnOutcomeWhenItsPartitionGoes() {
         let core = CoreHarness()
@@ -84,7 +84,7 @@ import Testing
         core.reply(.address)
         core.carry(disposition)
         core.beginRevoking(core.commands)
-        #expect(core.outstanding(core.commands) == 1, "the update is let go")
+        #expect(core.outstanding(core.commands) == 1, "the update is dropped")
         core.elapse(410)
         core.carry(disposition)
         core.elapse(810)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What the core says of what waits, for whoever watches a lane.
+/// What the core says of what waits, for those who watch a lane.
 @Suite struct WaitingCountTests {
     @Test func aRecordIsCountedWhereItWaits() {
         let core = CoreHarness()

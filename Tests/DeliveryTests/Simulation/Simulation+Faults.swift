@@ -33,7 +33,7 @@ extension Simulation {
         registerActivity(activity)
     }
 
-    /// A tombstone; mostly the app registers anew some time later.
+    /// A tombstone; mostly the app registers again some time later.
     private func unregisterAnActivity() {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
         _ = log.append(topic: 1, key: activity, value: nil, at: now)

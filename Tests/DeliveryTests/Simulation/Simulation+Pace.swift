@@ -13,7 +13,7 @@ extension Simulation {
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
-            // The word is repeated to the record that has it, and nothing begins anew.
+            // The word is repeated to the record that has it, and nothing starts over.
             guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)

@@ -43,7 +43,7 @@ final class Simulation {
     var redisAwayUntil = Int64.min
     var apnsAwayUntil = Int64.min
     var nextToken = 0
-    /// Told of every step, for whoever looks into a seed that failed.
+    /// Told of every step, to investigate a seed that failed.
     var trace: ((String) -> Void)?
     var nextRegistration: Int64 = 0
     /// When the phone was given each token.
