@@ -84,7 +84,7 @@ the minute or two that Kubernetes needs to write it. A section without any of it
 {{- range $app := $config.apps -}}
 {{-   $_ := unset $app "policy" -}}
 {{- end -}}
-{{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMaxMilliseconds" "readAheadLagRecords" "readAheadMaxMilliseconds") -}}
+{{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMaxMilliseconds" "deferAfterMilliseconds" "deferredDelayMilliseconds" "readAheadLagRecords" "readAheadMaxMilliseconds") -}}
 {{-   $members := get $config $section | default dict -}}
 {{-   range $keys -}}{{- $_ := unset $members . -}}{{- end -}}
 {{-   if not $members -}}{{- $_ := unset $config $section -}}{{- end -}}
