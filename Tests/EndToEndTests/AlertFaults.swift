@@ -39,6 +39,19 @@ enum WorkerFaults {
     }
 }
 
+extension ExampleRun {
+    /// On a cluster of servers, which the worker is told to use in this mode.
+    convenience init(_ names: [String], onClusterOf ports: [UInt16], mode: String) throws {
+        try self.init(names) { text, stage in
+            try RedisCluster.start(on: stage, ports: ports)
+            return text.replacingOccurrences(
+                of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
+                with: "mode: \(mode)\n  url: redis://127.0.0.1:\(ports[0])"
+            )
+        }
+    }
+}
+
 /// Two primaries without replicas, which share the slots.
 enum RedisCluster {
     static func start(on stage: Stage, ports: [UInt16]) throws {

@@ -167,13 +167,7 @@ struct AlertLoadTests {
     @Test func oneServerOfAClusterGoes() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]
-            let run = try ExampleRun(["ride"]) { text, stage in
-                try RedisCluster.start(on: stage, ports: servers)
-                return text.replacingOccurrences(
-                    of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
-                    with: "mode: cluster\n  url: redis://127.0.0.1:\(servers[0])"
-                )
-            }
+            let run = try ExampleRun(["ride"], onClusterOf: servers, mode: "cluster")
             defer { run.close() }
             var history = AlertHistory()
             let well = try run.awaitState("both servers") { $0.isWell }

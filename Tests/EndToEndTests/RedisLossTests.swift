@@ -9,12 +9,7 @@ import Testing
 @Suite("What Redis loses", .timeLimit(.minutes(10)))
 struct RedisLossTests {
     @Test func killedAndBackEmpty() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            let crowd = try Crowd(run, count: 40)
-            try crowd.send(to: crowd.activities)
-            try Self.awaitAccepted(run, 40)
+        try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.replaceRedis()
             try crowd.send(to: crowd.activities)
@@ -25,12 +20,7 @@ struct RedisLossTests {
 
     /// No connection breaks.
     @Test func emptiedByAnOperator() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            let crowd = try Crowd(run, count: 40)
-            try crowd.send(to: crowd.activities)
-            try Self.awaitAccepted(run, 40)
+        try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.wipeRedis()
             try Self.awaitHealed(run, pushes: 40)
@@ -41,12 +31,7 @@ struct RedisLossTests {
 
     /// A worker that was not there when it happened notices it all the same.
     @Test func emptiedWhileNoWorkerRuns() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            let crowd = try Crowd(run, count: 40)
-            try crowd.send(to: crowd.activities)
-            try Self.awaitAccepted(run, 40)
+        try await Self.withCrowd { run, crowd in
             try run.stage.stopWorker(graceMilliseconds: 90_000)
             try run.stage.replaceRedis()
             try run.stage.startWorker()
@@ -57,12 +42,7 @@ struct RedisLossTests {
 
     /// Where nothing is missing, what was read last is read once more, and nobody notices.
     @Test func restartedWithItsData() async throws {
-        try await onOwnThread {
-            let run = try ExampleRun(["ride"])
-            defer { run.close() }
-            let crowd = try Crowd(run, count: 40)
-            try crowd.send(to: crowd.activities)
-            try Self.awaitAccepted(run, 40)
+        try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.takeRedisAway()
             try run.stage.giveRedisBack()
@@ -80,18 +60,23 @@ struct RedisLossTests {
 
     @Test func aServerOfAClusterIsRefusedAsASingleOne() async throws {
         try await onOwnThread {
-            let servers = try [LoopbackPort.free(), LoopbackPort.free()]
-            let run = try ExampleRun(["ride"]) { text, stage in
-                try RedisCluster.start(on: stage, ports: servers)
-                return text.replacingOccurrences(
-                    of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
-                    with: "url: redis://127.0.0.1:\(servers[0])"
-                )
-            }
+            let run = try ExampleRun(["ride"], onClusterOf: [LoopbackPort.free(), LoopbackPort.free()], mode: "single")
             defer { run.close() }
             #expect(run.stage.worker?.wait(milliseconds: 60_000) == .exited(78))
             let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
             #expect(log.contains("redis.mode: the server belongs to a cluster; set redis.mode to cluster"))
+        }
+    }
+
+    /// A run in which 40 activities have had a push each.
+    private static func withCrowd(_ body: @Sendable (ExampleRun, Crowd) throws -> Void) async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let crowd = try Crowd(run, count: 40)
+            try crowd.send(to: crowd.activities)
+            try awaitAccepted(run, 40)
+            try body(run, crowd)
         }
     }
 

@@ -5,11 +5,24 @@ import Testing
 @Suite(.ownThread) struct OffsetTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
-    @Test func onlyWhatIsStoredIsCommitted() async throws {
+    /// A topic whose first partition has numbered records.
+    private static func filled(partitions: Int = 1, count: Int) async throws -> (EmbeddedBroker, TestProducer) {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitions: partitions)
         let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 100)
+        try await producer.fill("commands", count: count)
+        return (broker, producer)
+    }
+
+    private static func expectTheNextMember(of broker: EmbeddedBroker, toRead numbers: [Int]) async throws {
+        let next = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await next.run { $0.received.count == numbers.count })
+        #expect(next.received.numbers == numbers)
+        #expect(next.close() == .closed)
+    }
+
+    @Test func onlyWhatIsStoredIsCommitted() async throws {
+        let (broker, producer) = try await Self.filled(count: 100)
 
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 100 })
@@ -23,19 +36,13 @@ import Testing
         #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
         #expect(first.revokedEvents.map(\.lost) == [false])
 
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await second.run { $0.received.count == 58 })
-        #expect(second.received.numbers == Array(42..<100))
-        #expect(second.close() == .closed)
+        try await Self.expectTheNextMember(of: broker, toRead: Array(42..<100))
         producer.close()
     }
 
     /// A coordinator refuses commits while its group's leader shares the partitions. A member that leaves has no later commit.
     @Test func aCommitThatIsRefusedDuringARebalanceIsMadeAgainBeforeAMemberLeaves() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
@@ -43,18 +50,12 @@ import Testing
         broker.fail(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
         #expect(first.close() == .closed)
 
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await second.run { $0.received.count == 3 })
-        #expect(second.received.numbers == [7, 8, 9])
-        #expect(second.close() == .closed)
+        try await Self.expectTheNextMember(of: broker, toRead: [7, 8, 9])
         producer.close()
     }
 
     @Test func offsetZeroCanBeStored() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 3)
+        let (broker, producer) = try await Self.filled(count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
@@ -67,10 +68,7 @@ import Testing
     /// What is settled above an offset travels with it.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func metadataComesBackWithTheOffset(strategy: String) async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
@@ -98,10 +96,7 @@ import Testing
     }
 
     @Test func anOffsetIsCommittedAgainWhenOnlyItsMetadataHasChanged() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
         for metadata in ["a", "b"] {
@@ -123,10 +118,7 @@ import Testing
     }
 
     @Test func storedOffsetsAreCommittedInTheBackground() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
@@ -151,10 +143,7 @@ import Testing
     }
 
     @Test func theRevokedHandlerMayStoreTheFinalOffsets() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 20)
+        let (broker, producer) = try await Self.filled(count: 20)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         first.record.whenRevoked = { [consumer = first.consumer] partitions in
             #expect(partitions == [Self.partition])
@@ -162,18 +151,12 @@ import Testing
         }
         #expect(await first.run { $0.received.count == 20 })
         #expect(first.close() == .closed)
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await second.run { $0.received.count == 3 })
-        #expect(second.received.numbers == [17, 18, 19])
-        #expect(second.close() == .closed)
+        try await Self.expectTheNextMember(of: broker, toRead: [17, 18, 19])
         producer.close()
     }
 
     @Test func aMissingOffsetIsAnErrorThatNamesThePartition() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 5)
+        let (broker, producer) = try await Self.filled(count: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await reader.run { !$0.errors.isEmpty })
@@ -259,10 +242,7 @@ import Testing
     }
 
     @Test func seekGoesBackAndForth() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.seek(Self.partition, to: .offset(6)) == nil)
@@ -277,10 +257,7 @@ import Testing
     /// From the assignment on, before any record comes of a partition: `other` has none.
     @Test(arguments: ["cooperative-sticky", "range"])
     func whereReadingBeginsAndWhereLogsEndIsKnown(strategy: String) async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 10)
+        let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
         #expect(await first.run { !$0.assignedEvents.isEmpty })
@@ -325,10 +302,7 @@ import Testing
     }
 
     @Test func partitionEndIsAnEvent() async throws {
-        let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
-        let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: 4)
+        let (broker, producer) = try await Self.filled(count: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
         #expect(await reader.run { !$0.ends.isEmpty })
         #expect(reader.received.count == 4)

@@ -154,16 +154,9 @@ import Testing
 
     /// A server of APNs that is about to go refuses streams: what it did not process goes again at once, with the budget used up as well.
     @Test func aThirdOfTheStreamsIsRefusedAndNobodyWaitsForTheBudget() {
-        let core = CoreHarness {
-            $0.recordsMax = 16_384
-            $0.ledgerWindowOffsets = 16_384
-        }
+        let core = OutagePool.core()
         var pool = OutagePool()
-        let activities = 3_000
-        for second in 0..<60 {
-            for number in 0..<50 { core.receive(.update(Int64(second), of: "x\(second * 50 + number)")) }
-            pool.pass(1_000, with: core, answers: .accepted, refusingEachOf: 3)
-        }
+        let activities = pool.feed(60, to: core, answers: .accepted, refusingEachOf: 3)
         pool.pass(5_000, with: core, answers: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(pool.requests > activities * 4 / 3)
@@ -173,16 +166,9 @@ import Testing
     /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it takes everything again, and
     /// nothing new comes.
     @Test func anOutageIsNotAnsweredWithRetriesAndLosesNothing() {
-        let core = CoreHarness {
-            $0.recordsMax = 16_384
-            $0.ledgerWindowOffsets = 16_384
-        }
+        let core = OutagePool.core()
         var pool = OutagePool()
-        let activities = 6_000
-        for second in 0..<120 {
-            for number in 0..<50 { core.receive(.update(Int64(second), of: "x\(second * 50 + number)")) }
-            pool.pass(1_000, with: core, answers: .retryLater)
-        }
+        let activities = pool.feed(120, to: core, answers: .retryLater)
         #expect(pool.firstAttempts == activities)
         #expect(pool.requests <= activities * 110 / 100 + OutagePool.savedMax)
         #expect(pool.requests > activities, "some are sent again")
@@ -204,6 +190,33 @@ private struct OutagePool {
 
     private func permitsRetry(_ now: Moment) -> Bool {
         permission.permitsRetry(isWithinBudget: hundredths >= 100, now: now)
+    }
+
+    /// With room for all activities of a test.
+    static func core() -> CoreHarness {
+        CoreHarness {
+            $0.recordsMax = 16_384
+            $0.ledgerWindowOffsets = 16_384
+        }
+    }
+
+    /// Each second 50 new activities get a state.
+    ///
+    /// - Returns: how many activities these are.
+    mutating func feed(
+        _ seconds: Int,
+        to core: CoreHarness,
+        answers: PushResult.Disposition,
+        refusingEachOf refused: Int = .max
+    ) -> Int {
+        let perSecond = 50
+        for second in 0..<seconds {
+            for number in 0..<perSecond {
+                core.receive(.update(Int64(second), of: "x\(second * perSecond + number)"))
+            }
+            pass(1_000, with: core, answers: answers, refusingEachOf: refused)
+        }
+        return seconds * perSecond
     }
 
     /// - Parameter refusingEachOf: each request of so many is refused before it is processed.
