@@ -113,11 +113,11 @@ fleet-deps: deps
 	@.ci/packages python3-venv
 	@.ci/fleet-tools
 
-fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: five minutes
+fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: six minutes
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
 
-outage-test: build fleet-deps ## Break everything that workers stand on, case by case; what is lost, old or twice fails
+outage-test: build fleet-deps ## Break what workers stand on, case by case: a quarter of an hour; what is lost, old or twice fails
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)
 
 chart-deps: deps
