@@ -15,10 +15,10 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
 
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
-    let redisPort: UInt16
+    let redis: RedisCommandLine
     /// The tokens of the phone, none of which may be printed.
     private(set) var tokens: [String] = []
-    private let redis: RunningProgram
+    private let server: RunningProgram
 
     init() throws {
         directory = try TemporaryDirectory()
@@ -26,7 +26,9 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
         }
-        (redis, redisPort) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.redis(directory: directory)
+        self.server = server
+        redis = RedisCommandLine(port: port)
         let simulator = try RunningProgram(
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns")]
@@ -66,7 +68,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
             kafka:
               bootstrapServers: "\(broker.bootstrapServers)"
               consumer: {fetch.wait.max.ms: 10}
-            redis: {url: "redis://127.0.0.1:\(redisPort)"}
+            redis: {url: "redis://127.0.0.1:\(redis.port)"}
             apns:
               sandbox: {host: localhost, port: \(apnsPort)}
               caFile: \(directory.path("apns/ca.pem"))
@@ -119,36 +121,6 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
                 ["inspect", "--config", directory.path("causeway.yaml")] + arguments,
                 environment: environment
             )
-        )
-    }
-
-    /// What `redis-cli` answers.
-    func redisCommand(_ arguments: [String]) throws -> String {
-        let process = redisClient(arguments)
-        let output = Pipe()
-        process.standardOutput = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return text.trimmingCharacters(in: .newlines)
-    }
-
-    func redisClient(_ arguments: [String]) -> Process {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
-        process.arguments = ["-p", "\(redisPort)"] + arguments
-        return process
-    }
-
-    /// Every key with its content and the moment at which it expires. Without the marks by which workers notice that Redis has lost writes:
-    /// a worker that runs renews them.
-    func contents() throws -> [String: String] {
-        let keys = try redisCommand(["--raw", "KEYS", "*"]).split(separator: "\n").map(String.init)
-            .filter { !$0.hasPrefix("{causeway/mark}") }
-        return try Dictionary(
-            uniqueKeysWithValues: keys.map { key in
-                (key, try redisCommand(["DUMP", key]) + (try redisCommand(["PEXPIRETIME", key])))
-            }
         )
     }
 

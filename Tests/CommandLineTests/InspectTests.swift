@@ -107,11 +107,11 @@ struct InspectTests {
     @Test("Nothing is written: every key is as before, the server saw reads only, and they suffice for an ACL user")
     func readsOnly() throws {
         let scene = try #require(InspectScene.current)
-        let before = try scene.contents()
+        let before = try scene.redis.contents()
         #expect(before.count == 3)
         let allowed = ["+get", "+hgetall", "+scan", "+time"]
-        _ = try scene.redisCommand(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*"] + allowed)
-        let monitor = scene.redisClient(["MONITOR"])
+        try scene.redis.ask(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*"] + allowed)
+        let monitor = scene.redis.process(["MONITOR"])
         let output = Pipe()
         monitor.standardOutput = output
         monitor.standardError = FileHandle.nullDevice
@@ -126,14 +126,14 @@ struct InspectTests {
             }
         }
         try awaitOutput("OK")
-        let viewer = ["CAUSEWAY_REDIS_URL": "redis://viewer:secret@127.0.0.1:\(scene.redisPort)"]
+        let viewer = ["CAUSEWAY_REDIS_URL": "redis://viewer:secret@127.0.0.1:\(scene.redis.port)"]
         for arguments in [
             [InspectScene.started], [InspectScene.held], ["nobody"], ["--device", "phone-7"], [], ["--json"],
         ] {
             let run = try scene.inspect(arguments, environment: viewer)
             #expect(run.exitCode == (arguments == ["nobody"] ? 1 : 0), "\(arguments): \(run.errors)")
         }
-        _ = try scene.redisCommand(["ECHO", "that was all"])
+        try scene.redis.ask("ECHO", "that was all")
         try awaitOutput("that was all")
         let commands = String(decoding: seen, as: UTF8.self)
             .matches(of: /\] "([A-Za-z]+)"/)
@@ -141,7 +141,7 @@ struct InspectTests {
         let reads: Set = ["auth", "get", "hgetall", "scan", "time", "echo", "command"]
         #expect(Set(commands).isSubset(of: reads), "\(commands)")
         #expect(Set(commands).isSuperset(of: ["get", "hgetall", "scan", "time"]))
-        #expect(try scene.contents() == before)
+        #expect(try scene.redis.contents() == before)
     }
 
     @Test("What is not known: said plainly, with 1, and its results are still shown")
@@ -155,10 +155,10 @@ struct InspectTests {
                 "causeway inspect: Redis knows no device nobody of com.example.ride"
             ]
         )
-        _ = try scene.redisCommand(["COPY", "{\(InspectScene.app)=\(InspectScene.started)}", "kept"])
-        _ = try scene.redisCommand(["DEL", "{\(InspectScene.app)=\(InspectScene.started)}"])
+        try scene.redis.ask("COPY", "{\(InspectScene.app)=\(InspectScene.started)}", "kept")
+        try scene.redis.ask("DEL", "{\(InspectScene.app)=\(InspectScene.started)}")
         let forgotten = try scene.inspect(InspectScene.started)
-        _ = try scene.redisCommand(["RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.started)}"])
+        try scene.redis.ask("RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.started)}")
         #expect(forgotten.exitCode == 1)
         #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
     }
@@ -173,10 +173,10 @@ struct InspectTests {
         #expect(absent.exitCode == 1)
         #expect(absent.output.isEmpty)
         #expect(absent.errors.contains("127.0.0.1:1: "))
-        _ = try scene.redisCommand(["ACL", "SETUSER", "nobody", "on", ">secret", "~*", "+ping"])
+        try scene.redis.ask("ACL", "SETUSER", "nobody", "on", ">secret", "~*", "+ping")
         let refused = try scene.inspect(
             InspectScene.started,
-            environment: ["CAUSEWAY_REDIS_URL": "redis://nobody:secret@127.0.0.1:\(scene.redisPort)"]
+            environment: ["CAUSEWAY_REDIS_URL": "redis://nobody:secret@127.0.0.1:\(scene.redis.port)"]
         )
         #expect(refused.exitCode == 1)
         #expect(refused.errors.contains("lacks a permission"))

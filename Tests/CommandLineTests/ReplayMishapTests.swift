@@ -97,8 +97,8 @@ struct ReplayMishapTests {
         #expect(text.contains("stopped before the end"))
     }
 
-    @Test("Kafka does not answer: a second Ctrl-C ends the wait")
-    func secondInterruption() throws {
+    @Test("Kafka does not answer, and nothing has been begun: Ctrl-C ends it at once")
+    func interruptionBeforeAnything() throws {
         let scene = try ReplayScene()
         let (listener, port) = try Self.silentListener()
         defer { close(listener) }
@@ -109,13 +109,61 @@ struct ReplayMishapTests {
         let connection = accept(listener, nil, nil)
         #expect(connection >= 0)
         defer { close(connection) }
-        // Two that come at the same moment are one.
-        while process.isRunning {
-            process.interrupt()
-            usleep(50_000)
-        }
+        process.interrupt()
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
+    }
+
+    @Test("Redis does not answer: Ctrl-C ends the wait, and what is known is printed")
+    func interruptionWhileRedisIsSilent() throws {
+        let scene = try ReplayScene()
+        try scene.produce([scene.update("a", at: scene.now - 10)])
+        try scene.commit([0: 1])
+        let (listener, port) = try Self.silentListener()
+        defer { close(listener) }
+        let process = scene.process(
+            ["report", "--from", "1h"],
+            environment: ["CAUSEWAY_REDIS_URL": "redis://127.0.0.1:\(port)"]
+        )
+        let (output, errors) = (Pipe(), Pipe())
+        (process.standardOutput, process.standardError) = (output, errors)
+        try process.run()
+        let connection = accept(listener, nil, nil)
+        #expect(connection >= 0)
+        defer { close(connection) }
+        process.interrupt()
+        let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 1)
+        #expect(text.contains("stopped before the end") && !text.contains("Redis"), "\(text)")
+        let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        #expect(words.contains("causeway.commands: 1 records"))
+    }
+
+    @Test("Nobody reads what it prints: a second Ctrl-C ends the wait")
+    func secondInterruption() throws {
+        let scene = try ReplayScene()
+        let count = 3_000
+        try scene.produce((0..<count).map { scene.update("a\($0)", at: scene.now - 10) })
+        try scene.commit([0: Int64(count)])
+        let output = Pipe()
+        let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
+        process.standardOutput = output
+        try process.run()
+        _ = try #require(try output.fileHandleForReading.read(upToCount: 1))
+        process.interrupt()
+        // Two that come at the same moment are one.
+        while try Self.catchesInterrupts(process) { sched_yield() }
+        process.interrupt()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
+    }
+
+    /// By the mask of signals that it handles, `SigCgt`, whose bit 1 is SIGINT's.
+    private static func catchesInterrupts(_ process: Process) throws -> Bool {
+        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        let mask = try #require(status.firstMatch(of: /SigCgt:\s+([0-9a-f]+)/)).1
+        return try #require(UInt64(mask, radix: 16)) & 2 != 0
     }
 
     /// A port of loopback that takes connections and says nothing.

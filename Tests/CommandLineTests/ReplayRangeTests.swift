@@ -67,11 +67,11 @@ struct ReplayRangeTests {
     @Test("A rate allows what its time has earned, and one to begin with")
     func rate() {
         let rate = RecordRate(perSecond: 2)
-        #expect(rate.allows(another: 0, elapsedSeconds: 0))
-        #expect(!rate.allows(another: 1, elapsedSeconds: 0.49))
-        #expect(rate.allows(another: 1, elapsedSeconds: 0.5))
-        #expect(!rate.allows(another: 200, elapsedSeconds: 99.9))
-        #expect(RecordRate(perSecond: nil).allows(another: .max, elapsedSeconds: 0))
+        #expect(rate.secondsUntil(another: 0, elapsedSeconds: 0) == 0)
+        #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.25) == 0.25)
+        #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.5) == 0)
+        #expect(rate.secondsUntil(another: 200, elapsedSeconds: 99.75) == 0.25)
+        #expect(RecordRate(perSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
     }
 
     @Test("A bar")

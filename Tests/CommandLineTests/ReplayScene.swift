@@ -26,8 +26,8 @@ final class ReplayScene: ConsumerHandler {
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
     let now = Int64(Date().timeIntervalSince1970)
-    private let redis: RunningProgram
-    private let redisPort: UInt16
+    private let server: RunningProgram
+    let redis: RedisCommandLine
     private var assigned: [TopicPartition] = []
 
     init(partitions: Int = 1) throws {
@@ -36,13 +36,15 @@ final class ReplayScene: ConsumerHandler {
         for topic in ["commands", "registrations", "dead-letters"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "commands" ? partitions : 1)
         }
-        (redis, redisPort) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.redis(directory: directory)
+        self.server = server
+        redis = RedisCommandLine(port: port)
         try directory.write(
             """
             kafka:
               bootstrapServers: "\(broker.bootstrapServers)"
               consumer: {fetch.wait.max.ms: 10}
-            redis: {url: "redis://127.0.0.1:\(redisPort)"}
+            redis: {url: "redis://127.0.0.1:\(port)"}
             apps:
               ride: {bundleId: \(Self.app), teamId: TEAM123456, keyId: KEY1234567, keyFile: k}
 
@@ -177,11 +179,11 @@ final class ReplayScene: ConsumerHandler {
 
     @discardableResult
     func ask(_ activity: String, _ operation: StoreCall<[UInt8]>.Operation) throws -> StoreReply<[UInt8]> {
-        let url = try RedisURL("redis://127.0.0.1:\(redisPort)")
+        let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let store = try BlockingStore(configuration: RedisConfiguration(url: url))
         defer { store.close() }
         let subject = StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
-        return try store.perform(StoreCall(tag: 0, subject: subject, operation: operation))
+        return try store.perform([StoreCall(tag: 0, subject: subject, operation: operation)])[0]
     }
 
     func register(_ activity: String) throws {
@@ -214,30 +216,11 @@ final class ReplayScene: ConsumerHandler {
     }
 
     func value(_ activity: String) throws -> ActivityInspection {
-        let url = try RedisURL("redis://127.0.0.1:\(redisPort)")
+        let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
         let key = ActivityKey.stored(app: Array(Self.app.utf8), activity: Array(activity.utf8))
         return try ActivityInspection(value: queries.values([key])[0])
-    }
-
-    /// Every key with its content and the moment at which it expires.
-    func contents() throws -> [String: String] {
-        func redis(_ arguments: String...) throws -> String {
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
-            process.arguments = ["-p", "\(redisPort)"] + arguments
-            let output = Pipe()
-            process.standardOutput = output
-            try process.run()
-            let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-            process.waitUntilExit()
-            return text.trimmingCharacters(in: .newlines)
-        }
-        let keys = try redis("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
-        return try Dictionary(
-            uniqueKeysWithValues: keys.map { ($0, try redis("DUMP", $0) + (try redis("PEXPIRETIME", $0))) }
-        )
     }
 
     // MARK: - The program

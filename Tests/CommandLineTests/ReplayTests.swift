@@ -42,7 +42,7 @@ struct ReplayTests {
     @Test("A report says what would be sent and why, and touches nothing")
     func report() throws {
         let (scene, end) = try scene()
-        let before = try scene.contents()
+        let before = try scene.redis.contents()
         let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(try scene.counts(run) == expected)
@@ -56,7 +56,7 @@ struct ReplayTests {
         let failed = lines.first { $0["activity"]?.text == "failed" }
         #expect(failed?["reason"]?.text == "sendAgain" && failed?["source"]?.text == "causeway.commands/0/4")
         #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .bool(true))
-        #expect(try scene.contents() == before)
+        #expect(try scene.redis.contents() == before)
         #expect(try scene.count() == end)
 
         let words = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
@@ -71,10 +71,10 @@ struct ReplayTests {
     @Test("Sending is tried dry first; then the workers get the records again, and Redis takes what it had given up")
     func send() throws {
         let (scene, end) = try scene()
-        let before = try scene.contents()
+        let before = try scene.redis.contents()
         let dry = try scene.replay("send", "--from", "1h", "--json")
         #expect(dry.exitCode == 0 && dry.errors.contains("--execute"))
-        #expect(try scene.contents() == before && scene.count() == end)
+        #expect(try scene.redis.contents() == before && scene.count() == end)
 
         let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000")
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -101,6 +101,46 @@ struct ReplayTests {
         #expect(run.exitCode == 1)
         #expect(run.output.contains("1 sent, 0 acknowledged, 1 failed"))
         #expect(try scene.value("failed").newest?.state == .notShown)
+    }
+
+    /// Each brings its token, so Redis need not know it.
+    private func newcomers(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
+        (0..<count)
+            .map {
+                scene.update("a\($0)", at: scene.now - 10, others: #""token":"0af70af7","environment":"sandbox","#)
+            }
+    }
+
+    @Test("Where Kafka refuses everything the sending ends")
+    func refusedForGood() throws {
+        let scene = try ReplayScene()
+        let count = 2 * ReplaySending.failuresMax
+        try scene.produce(newcomers(count, of: scene))
+        try scene.commit([0: Int64(count)])
+        scene.broker.fail(.produce, with: [Int32](repeating: 10, count: count))
+        let run = try scene.replay("send", "--from", "1h", "--rate", "100", "--execute", "--json")
+        #expect(run.exitCode == 1)
+        #expect(run.errors.contains("stopped while sending"))
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        let sent = try #require(report["sent"]?["sent"]?.whole)
+        #expect(sent >= ReplaySending.failuresMax && sent < count)
+        #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .bool(false))
+    }
+
+    @Test("What was sent before Redis refused to answer is told, and how to go on")
+    func failsMidway() throws {
+        let scene = try ReplayScene()
+        let count = ReplayDecisions.batch + 1
+        try scene.produce(newcomers(count, of: scene))
+        try scene.commit([0: Int64(count)])
+        // Of the batch behind the first.
+        try scene.redis.ask("LPUSH", "{\(ReplayScene.app)=a\(count - 1)}", "no activity")
+        let run = try scene.replay("send", "--from", "1h", "--rate", "100000", "--execute")
+        #expect(run.exitCode == 1)
+        #expect(run.output.contains("\(ReplayDecisions.batch) sent, \(ReplayDecisions.batch) acknowledged, 0 failed"))
+        #expect(run.output.contains(#/\nsent +512  /#))
+        #expect(run.errors.contains("causeway replay send: Redis answered: WRONGTYPE"), "\(run.errors)")
+        #expect(run.errors.contains("stopped while sending; the same command goes on with what was not sent"))
     }
 
     @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command goes on")
@@ -191,5 +231,8 @@ struct ReplayTests {
         )
         let process = ProgramRun.process(["replay", "report", "--from", "1h", "--config", "/nowhere"])
         #expect(try ProgramRun.run(process).exitCode == 78)
+        let password = ["CAUSEWAY_REDIS_PASSWORD_FILE": "/nowhere"]
+        let secret = try ProgramRun.run(scene.process(["report", "--from", "1h"], environment: password))
+        #expect(secret.exitCode == 78 && secret.errors.hasPrefix("causeway replay report: "), "\(secret.errors)")
     }
 }

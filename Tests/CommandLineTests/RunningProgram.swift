@@ -60,10 +60,48 @@ func curl(_ arguments: String...) throws -> String {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/curl")
     process.arguments = ["--silent", "--show-error"] + arguments
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    return text
+    return try process.runForOutput()
+}
+
+/// `redis-cli`, to look at a server and to change it.
+struct RedisCommandLine {
+    let port: UInt16
+
+    func process(_ arguments: [String]) -> Process {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
+        process.arguments = ["-p", "\(port)"] + arguments
+        return process
+    }
+
+    /// What the server answers.
+    @discardableResult
+    func ask(_ arguments: String...) throws -> String { try ask(arguments) }
+
+    @discardableResult
+    func ask(_ arguments: [String]) throws -> String {
+        try process(arguments).runForOutput().trimmingCharacters(in: .newlines)
+    }
+
+    /// Every key with its content and the moment at which it expires. Without the marks by which workers notice that Redis has lost writes:
+    /// a worker that runs renews them.
+    func contents() throws -> [String: String] {
+        let keys = try ask("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
+            .filter { !$0.hasPrefix("{causeway/mark}") }
+        return try Dictionary(
+            uniqueKeysWithValues: keys.map { ($0, try ask("DUMP", $0) + (try ask("PEXPIRETIME", $0))) }
+        )
+    }
+}
+
+extension Process {
+    /// Runs it to its end: what it printed.
+    fileprivate func runForOutput() throws -> String {
+        let output = Pipe()
+        standardOutput = output
+        try run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        waitUntilExit()
+        return text
+    }
 }

@@ -30,9 +30,12 @@ package struct RecordSender {
     }
 
     /// How long the last acknowledgements are waited for.
-    static let flushMilliseconds: Int64 = 120_000
+    package static let flushMilliseconds: Int64 = 120_000
+    /// How long librdkafka may take to say which records were given up.
+    private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
-    private static let pauseMicroseconds: UInt32 = 500
+    /// Between two looks at a full queue.
+    private static let roomSeconds = 0.001
 
     private let producer: Producer
     private let topic: ProducerTopic
@@ -40,16 +43,22 @@ package struct RecordSender {
     private let startNanoseconds = RecordSender.nanoseconds()
     package private(set) var tally = Tally()
 
+    /// - Parameter producer: is closed by ``finish(flushMilliseconds:)``, or at once if this throws.
     package init(producer: Producer, topic: String, rate: Double?) throws(KafkaError) {
+        do throws(KafkaError) {
+            self.topic = try producer.topic(topic)
+        } catch {
+            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            throw error
+        }
         self.producer = producer
-        self.topic = try producer.topic(topic)
         self.rate = RecordRate(perSecond: rate)
     }
 
     /// Waits for the record's turn, and for room in the producer's queue.
     package mutating func send(_ record: [UInt8]) {
         _ = waitForTurn { false }
-        send(record, key: RecordKey.key(of: record), copy: nil, mark: 0)
+        _ = send(record, key: RecordKey.key(of: record), copy: nil, mark: 0) { false }
     }
 
     /// Waits until the rate allows another record.
@@ -57,12 +66,13 @@ package struct RecordSender {
     /// - Parameter isOver: asked meanwhile.
     /// - Returns: false if it was over before.
     package mutating func waitForTurn(until isOver: () -> Bool) -> Bool {
-        while !rate.allows(another: tally.sent, elapsedSeconds: elapsedSeconds) {
-            if isOver() { return false }
+        while !isOver() {
+            let seconds = rate.secondsUntil(another: tally.sent, elapsedSeconds: elapsedSeconds)
             takeReports()
-            usleep(Self.pauseMicroseconds)
+            if seconds == 0 { return true }
+            rate.sleep(seconds: seconds)
         }
-        return !isOver()
+        return false
     }
 
     /// Waits for room in the producer's queue, and for nothing else.
@@ -70,35 +80,54 @@ package struct RecordSender {
     /// - Parameters:
     ///   - copy: of which record this one is a copy; nil: of none.
     ///   - mark: stands in the tally if the record fails; 0 for none.
-    package mutating func send(_ record: [UInt8], key: [UInt8]?, copy: RecordCopy?, mark: UInt64) {
-        tally.sent += 1
+    ///   - isOver: asked while there is no room.
+    /// - Returns: false if it was over before there was room: the record is not sent.
+    package mutating func send(
+        _ record: [UInt8],
+        key: [UInt8]?,
+        copy: RecordCopy?,
+        mark: UInt64,
+        until isOver: () -> Bool
+    ) -> Bool {
         while true {
             switch produce(record, key: key, copy: copy, mark: mark) {
             case .queued:
-                return takeReports()
-            case .queueFull:
+                tally.sent += 1
                 takeReports()
-                usleep(Self.pauseMicroseconds)
+                return true
+            case .queueFull:
+                if isOver() { return false }
+                takeReports()
+                rate.sleep(seconds: Self.roomSeconds)
             case .failed(let error):
-                return count(failure: error.reason, mark: mark)
+                tally.sent += 1
+                count(failure: error.reason, mark: mark)
+                return true
             }
         }
     }
 
-    /// Waits for what is on its way, and gives the producer up. What is not acknowledged by then counts as failed.
-    package mutating func finish() -> Tally {
+    /// Waits for what is on its way, and gives the producer up. What is not acknowledged by then is given up and counts as failed, though a
+    /// broker may have it.
+    package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
+        if !flush(flushMilliseconds) {
+            tally.reason = tally.reason ?? "no answer within \(flushMilliseconds / 1_000) s"
+            producer.purge()
+            _ = flush(Self.purgeMilliseconds)
+        }
+        tally.failed = tally.sent - tally.acknowledged
+        _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+        return tally
+    }
+
+    /// - Returns: whether everything was reported.
+    private mutating func flush(_ milliseconds: Int64) -> Bool {
         var reports: [Report] = []
-        _ = producer.flush(timeoutMilliseconds: Self.flushMilliseconds) { mark, error, _ in
+        let isFlushed = producer.flush(timeoutMilliseconds: milliseconds) { mark, error, _ in
             reports.append(Report(mark: mark, error: error))
         }
         count(reports)
-        let missing = tally.sent - tally.acknowledged - tally.failed
-        if missing > 0 {
-            tally.failed += missing
-            tally.reason = tally.reason ?? "no answer within \(Self.flushMilliseconds / 1_000) s"
-        }
-        _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
-        return tally
+        return isFlushed
     }
 
     package var elapsedSeconds: Double {

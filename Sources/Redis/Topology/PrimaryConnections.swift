@@ -3,7 +3,7 @@ import Reactor
 /// Connections to the primaries of whatever topology is configured, for the control side.
 ///
 /// Each call blocks its thread until the answers are there, for a few of the configuration's deadlines at most, on a loop of its own; when
-/// its task is cancelled, it ends without them. Not to be shared between threads.
+/// it is over (its task is cancelled, as a rule), it ends without them. Not to be shared between threads.
 final class PrimaryConnections {
     /// A command, and the server that is to have it.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
@@ -12,11 +12,12 @@ final class PrimaryConnections {
 
     /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
     static let blockedMillisecondsMax: Int64 = 60_000
-    /// How soon a call ends whose task is cancelled.
+    /// How soon a call ends that is over.
     private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
+    private let isOver: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
     /// In a cluster, once known.
     private var map: SlotMap?
@@ -25,13 +26,17 @@ final class PrimaryConnections {
     private var primary: RedisURL.Location?
 
     /// Connects to nothing yet.
-    init(configuration: RedisConfiguration) throws(RedisError) {
+    init(
+        configuration: RedisConfiguration,
+        isOver: @escaping () -> Bool = { Task.isCancelled }
+    ) throws(RedisError) {
         do throws(SystemError) {
             loop = try EventLoop()
         } catch {
             throw RedisError(.stream, error.description)
         }
         self.configuration = configuration
+        self.isOver = isOver
     }
 
     deinit { forget() }
@@ -162,12 +167,12 @@ final class PrimaryConnections {
 
     /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
     ///
-    /// - Returns: nil if the limit was reached, or the task was cancelled.
+    /// - Returns: nil if the limit was reached, or it is over.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
         let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
             if let value = value() { return value }
-            if loop.nowMilliseconds >= end || Task.isCancelled { return nil }
+            if loop.nowMilliseconds >= end || isOver() { return nil }
             loop.turn(waitMilliseconds: Int32(min(Self.cancellationMilliseconds, end - loop.nowMilliseconds)))
         }
     }

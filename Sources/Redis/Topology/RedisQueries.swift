@@ -15,10 +15,17 @@ public final class RedisQueries {
     public static let scanStepsMax = 1_000_000
 
     private let connections: PrimaryConnections
+    private let isOver: () -> Bool
 
     /// Connects to nothing yet.
-    public init(configuration: RedisConfiguration) throws(RedisError) {
-        connections = try PrimaryConnections(configuration: configuration)
+    ///
+    /// - Parameter isOver: asked while a call waits; then it ends with an error.
+    public init(
+        configuration: RedisConfiguration,
+        isOver: @escaping () -> Bool = { Task.isCancelled }
+    ) throws(RedisError) {
+        connections = try PrimaryConnections(configuration: configuration, isOver: isOver)
+        self.isOver = isOver
     }
 
     /// Ends all connections. A later call opens them again.
@@ -147,6 +154,7 @@ public final class RedisQueries {
                 }
             }
             if left.isEmpty { return replies }
+            if isOver() { throw failure }
             open = left
             connections.forget()
         }

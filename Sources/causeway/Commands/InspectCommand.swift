@@ -56,8 +56,8 @@ struct InspectCommand: ParsableCommand {
             throw ValidationError("name an activity or --device, not both")
         }
         guard (0...100).contains(results) else { throw ValidationError("--results must be 0 to 100") }
-        for name in [activity, device] where name?.isEmpty == true {
-            throw ValidationError("the name is empty")
+        for (option, name) in [("activity", activity), ("--device", device)] where name?.isEmpty == true {
+            throw ValidationError("\(option): the name is empty")
         }
     }
 

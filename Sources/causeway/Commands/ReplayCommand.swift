@@ -21,7 +21,7 @@ struct ReplayCommand: ParsableCommand {
               causeway replay report -c causeway.yaml --topic causeway.dead-letters --from 1d --verbose
               causeway replay rebuild -c causeway.yaml --execute
 
-            Ctrl-C ends it in order; a second one at once.
+            Ctrl-C ends it in order, within seconds; a second one at once.
 
             Exit codes: 0 all of the range was read, and done; 1 it was not; 64 the command line is wrong; 78 the \
             configuration is wrong.
@@ -55,7 +55,7 @@ struct ReplayReportCommand: ParsableCommand {
 
     func run() throws {
         var run = try ReplayRun(name: "report", options: options)
-        try ReplayRun.reporting("report", run.configuration) {
+        let failure = try ReplayRun.failure(run.configuration) {
             try run.read(try options.range())
             let (line, takesStarts) = (run, starts)
             try run.decide(takesStarts: takesStarts) { decision, tally, _ in
@@ -63,6 +63,10 @@ struct ReplayReportCommand: ParsableCommand {
                 line.printLine(decision)
                 return true
             }
+        }
+        if let failure {
+            run.say(failure)
+            throw ExitCode.failure
         }
         run.printReport()
         run.sayWhatIsMissing()

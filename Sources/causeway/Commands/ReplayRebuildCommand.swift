@@ -59,25 +59,23 @@ struct ReplayRebuildCommand: ParsableCommand {
     func run() throws {
         var run = try ReplayRun(name: "rebuild", options: options)
         var rebuilding: ReplayRebuilding?
-        try ReplayRun.reporting("rebuild", run.configuration) {
-            let redis = try RedisConfiguration(run.configuration.redis)
-            let queries = try RedisQueries(configuration: redis)
-            let store = execute ? try BlockingStore(configuration: redis) : nil
+        let failure = try ReplayRun.failure(run.configuration) {
+            let interruption = run.interruption
+            let isOver = { interruption.pending != nil }
+            let queries = try RedisQueries(configuration: run.redis, isOver: isOver)
+            let store = execute ? try BlockingStore(configuration: run.redis) : nil
             defer {
                 store?.close()
                 queries.close()
             }
-            let interruption = run.interruption
-            let made = ReplayRebuilding(
-                scope: run.scope,
-                queries: queries,
-                store: store,
-                rate: rate,
-                isOver: { interruption.pending != nil }
-            )
-            rebuilding = try rebuild(&run, made)
+            var made = ReplayRebuilding(scope: run.scope, queries: queries, store: store, rate: rate, isOver: isOver)
+            defer { rebuilding = made }
+            try rebuild(&run, &made)
         }
-        guard let rebuilding else { return }
+        run.progress.clear()
+        let isInterrupted = run.interruption.pending != nil
+        if let failure, !isInterrupted { run.say(failure) }
+        guard let rebuilding, execute || failure == nil else { throw ExitCode.failure }
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .bool(execute)])
         } else {
@@ -86,13 +84,21 @@ struct ReplayRebuildCommand: ParsableCommand {
         }
         run.sayWhatIsMissing()
         if !execute { run.say("nothing was written: --execute writes it") }
-        if run.interruption.pending != nil { run.say("stopped; the same command begins again, and repeats no harm") }
-        guard run.isComplete, run.interruption.pending == nil else { throw ExitCode.failure }
+        let isStopped = isInterrupted || failure != nil
+        if isStopped { run.say("stopped; the same command begins again, and repeats no harm") }
+        guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Tokens first: an activity without one would have its newest command held.
-    private func rebuild(_ run: inout ReplayRun, _ made: ReplayRebuilding) throws -> ReplayRebuilding {
-        var rebuilding = made
+    /// Tokens first: an activity without one would have its newest command held. Where nothing is written the commands are read first, so that
+    /// of the tokens only those are remembered that they go to.
+    private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
+        let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
+        if let range, !execute {
+            try run.read(range)
+            rebuilding.lookFor(run.table.entries.keys)
+        }
+        // A part of the range is no ground to write on: a newer command may lie in the rest.
+        guard run.rest.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilding.register(
                 message.value,
@@ -101,17 +107,14 @@ struct ReplayRebuildCommand: ParsableCommand {
             )
         }
         try rebuilding.flush()
-        guard !run.isInterrupted, !registrations else { return rebuilding }
-        try run.read(try options.range(defaultFrom: Self.defaultFrom))
-        // A part of the range is no ground to write on: a newer command may lie in the rest.
-        guard run.rest.isEmpty else { return rebuilding }
+        guard !run.isInterrupted, let range else { return }
+        if execute { try run.read(range) }
+        guard run.rest.isEmpty else { return }
         let entries = Array(run.table.entries)
         for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batch) {
             guard run.interruption.pending == nil else { break }
             try rebuilding.take(entries[start..<min(start + ReplayRebuilding.batch, entries.count)])
             run.progress.show("writing", Int64(start), of: Int64(entries.count))
         }
-        run.progress.clear()
-        return rebuilding
     }
 }

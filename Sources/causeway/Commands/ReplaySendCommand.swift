@@ -47,27 +47,32 @@ struct ReplaySendCommand: ParsableCommand {
     func run() throws {
         var run = try ReplayRun(name: "send", options: options)
         var sending: ReplaySending?
-        try ReplayRun.reporting("send", run.configuration) {
+        let failure = try ReplayRun.failure(run.configuration) {
             try run.read(try options.range())
             let (line, isInterrupted) = (run, !run.rest.isEmpty)
-            if execute, !isInterrupted { sending = try ReplaySending(run.configuration, topic: run.topic, rate: rate) }
+            if execute, !isInterrupted {
+                sending = try ReplaySending(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
+            }
             let takesStarts = starts
-            defer { sending?.finish() }
             try run.decide(takesStarts: takesStarts) { decision, tally, progress in
                 var decision = decision
-                if decision.verdict.reason.isSent, var sender = sending {
-                    guard let verdict = try sender.send(decision, until: { line.interruption.pending != nil }) else {
-                        sending = sender
+                if decision.verdict.reason.isSent, sending != nil {
+                    guard let verdict = try sending?.send(decision, until: { line.interruption.pending != nil }) else {
                         return false
                     }
                     decision.verdict = verdict
-                    sending = sender
-                    progress.show("sending", Int64(sender.tally.sent), of: Int64(line.table.entries.count))
+                    progress.show("sending", Int64(sending?.tally.sent ?? 0), of: Int64(line.table.entries.count))
                 }
                 tally.count(decision.verdict, app: decision.app)
                 line.printLine(decision)
                 return true
             }
+        }
+        sending?.finish(isHurried: failure != nil || run.interruption.pending != nil)
+        if let failure {
+            run.say(failure)
+            // Without a sending there is nothing to count: nothing was done.
+            guard sending != nil else { throw ExitCode.failure }
         }
         let members = sending.map { ["sent": $0.json] } ?? [:]
         run.printReport(members, isSent: sending != nil)
@@ -85,9 +90,14 @@ struct ReplaySendCommand: ParsableCommand {
             guard run.isComplete else { throw ExitCode.failure }
             return
         }
-        if let reason = sending.tally.reason { run.say(reason) }
-        let isInterrupted = sending.isInterrupted || run.isInterrupted
-        if isInterrupted { run.say("stopped while sending; the same command goes on with what was not sent") }
-        guard run.isComplete, !isInterrupted, sending.tally.failed == 0 else { throw ExitCode.failure }
+        if let reason = sending.tally.reason { run.say("Kafka: \(reason)") }
+        if let (count, reason) = sending.leftOpen {
+            run.say(
+                "\(reason): \(count) commands that were not sent are under way in Redis until a newer state comes"
+            )
+        }
+        let isStopped = sending.isStopped || run.isInterrupted
+        if isStopped { run.say("stopped while sending; the same command goes on with what was not sent") }
+        guard run.isComplete, !isStopped, sending.tally.failed == 0 else { throw ExitCode.failure }
     }
 }

@@ -67,6 +67,7 @@ struct SendCommand: ParsableCommand {
         guard bootstrapServers != nil || config != nil else {
             throw ValidationError("say where Kafka is: --bootstrap-servers or --config")
         }
+        guard topic?.isEmpty != true else { throw ValidationError("--topic: the name is empty") }
         guard topic == nil || !registrations else {
             throw ValidationError("--topic and --registrations exclude each other")
         }

@@ -7,7 +7,9 @@ import Redis
 /// The activity store for a thread that waits for each reply: the calls are a lane's own, on a loop of their own.
 final class BlockingStore: ActivityStoreHandler {
     /// How long Redis may be away, or refuse for a reason that passes.
-    private static let patienceMilliseconds: Int64 = 30_000
+    static let patienceMilliseconds: Int64 = 30_000
+    /// The same for someone who wants to end.
+    static let lastPatienceMilliseconds: Int64 = 1_000
     private static let turnMilliseconds: Int32 = 100
     /// Between two attempts at a call that was refused.
     private static let pauseMilliseconds: Int64 = 200
@@ -15,6 +17,8 @@ final class BlockingStore: ActivityStoreHandler {
     private let loop: EventLoop
     private var store: ActivityStore?
     private var replies: [StoreReply<[UInt8]>?] = []
+    /// Which calls these are, in the upper half of a tag: of calls that were given up a reply may still come.
+    private var round: UInt64 = 0
     /// Of ``perform(_:)``'s calls, those that are to be made.
     private var waiting: [Int] = []
     private var outstanding = 0
@@ -35,10 +39,15 @@ final class BlockingStore: ActivityStoreHandler {
         store = nil
     }
 
-    func perform(_ call: StoreCall<[UInt8]>) throws(RedisError) -> StoreReply<[UInt8]> { try perform([call])[0] }
-
     /// Makes the calls, each until it is answered; there must be no two on one subject, since their order is not kept.
-    func perform(_ calls: [StoreCall<[UInt8]>]) throws(RedisError) -> [StoreReply<[UInt8]>] {
+    ///
+    /// - Parameter isOver: asked while they wait; then they wait for ``lastPatienceMilliseconds`` only.
+    /// - Throws: if none was answered for ``patienceMilliseconds``, or one was refused for good. Any of them may have been made.
+    func perform(
+        _ calls: [StoreCall<[UInt8]>],
+        until isOver: () -> Bool = { false }
+    ) throws(RedisError) -> [StoreReply<[UInt8]>] {
+        round += 1
         replies = [StoreReply<[UInt8]>?](repeating: nil, count: calls.count)
         waiting = Array(calls.indices.reversed())
         (outstanding, refusal) = (0, nil)
@@ -50,7 +59,8 @@ final class BlockingStore: ActivityStoreHandler {
             loop.turn(waitMilliseconds: Self.turnMilliseconds)
             if let refusal { throw refusal }
             if outstanding + waiting.count < before { progressAt = loop.nowMilliseconds }
-            if loop.nowMilliseconds - progressAt > Self.patienceMilliseconds { throw lastFailure }
+            let patience = isOver() ? Self.lastPatienceMilliseconds : Self.patienceMilliseconds
+            if loop.nowMilliseconds - progressAt > patience { throw lastFailure }
         }
         return replies.compactMap(\.self)
     }
@@ -60,7 +70,7 @@ final class BlockingStore: ActivityStoreHandler {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
         while let index = waiting.last {
             var call = calls[index]
-            call.tag = UInt64(index)
+            call.tag = round << 32 | UInt64(index)
             switch call.withBorrowedBytes({ store.issue($0) }) {
             case .issued:
                 waiting.removeLast()
@@ -71,20 +81,25 @@ final class BlockingStore: ActivityStoreHandler {
         }
     }
 
+    private func index(of tag: UInt64) -> Int? {
+        let index = Int(tag & 0xFFFF_FFFF)
+        return tag >> 32 == round && replies.indices.contains(index) ? index : nil
+    }
+
     // MARK: - From Redis
 
     func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        guard replies.indices.contains(Int(tag)) else { return }
+        guard let index = index(of: tag) else { return }
         outstanding -= 1
-        replies[Int(tag)] = reply.map { Array($0) }
+        replies[index] = reply.map { Array($0) }
     }
 
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
-        guard replies.indices.contains(Int(tag)) else { return }
+        guard let index = index(of: tag) else { return }
         outstanding -= 1
         lastFailure = error
         if error.storeFailure == .refused { refusal = error }
-        waiting.append(Int(tag))
+        waiting.append(index)
         pauseEndMilliseconds = loop.nowMilliseconds + Self.pauseMilliseconds
     }
 

@@ -24,7 +24,8 @@ struct ReplayDecisions {
     /// Hands on the decisions in the order in which the commands stand in the topic by time, a start before the state of its activity.
     ///
     /// - Parameter body: says whether to go on.
-    func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws {
+    /// - Returns: whether it has always said so.
+    func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
         for start in stride(from: 0, to: order.count, by: Self.batch) {
             let batch = order[start..<min(start + Self.batch, order.count)]
@@ -37,10 +38,11 @@ struct ReplayDecisions {
             )
             for (element, value) in zip(batch, values) {
                 for decision in try decisions(on: element.value, of: element.key, value, judge) {
-                    guard try body(decision) else { return }
+                    guard try body(decision) else { return false }
                 }
             }
         }
+        return true
     }
 
     private static func place(_ entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {

@@ -49,7 +49,10 @@ struct ReplayOptions: ParsableArguments {
 
     func validate() throws {
         guard (1...65_536).contains(memory) else { throw ValidationError("--memory must be 1 to 65536") }
-        for name in [app, activity, topic] where name?.isEmpty == true { throw ValidationError("the name is empty") }
+        for (option, name) in [("--app", app), ("--activity", activity), ("--topic", topic)] where name?.isEmpty == true
+        {
+            throw ValidationError("\(option): the name is empty")
+        }
     }
 
     /// - Parameter defaultFrom: where reading begins if neither a time nor offsets are given; nil: one of them must be.

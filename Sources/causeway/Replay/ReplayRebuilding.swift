@@ -1,14 +1,14 @@
 import ActivityStore
 import CausewayCommandLine
 import Delivery
-import Glibc
 import LiveActivity
 import Redis
 
 /// Tells Redis what it has forgotten, and sends nothing: tokens, and of each activity the newest command as one that was sent. What it
 /// shows is left unknown, so that no later state counts as unchanged.
 ///
-/// Without a store it only counts.
+/// Without a store it only counts, by what the scripts' model answers; whether a device's token, or an activity's that no command is in the
+/// range of, is known already, it does not ask.
 struct ReplayRebuilding {
     /// Calls that are made at a time.
     static let batch = 256
@@ -25,8 +25,12 @@ struct ReplayRebuilding {
     /// Of subjects that are all different.
     private var calls: [StoreCall<[UInt8]>] = []
     private var subjects: Set<[UInt8]> = []
+    /// Without a store: the activities of the range, by their keys in Redis, with when the token that Redis would be told of was registered.
+    private var registeredAtMilliseconds: [[UInt8]: Int64?] = [:]
 
-    /// - Parameter rate: calls a second; nil: as fast as Redis takes them.
+    /// - Parameters:
+    ///   - rate: calls a second; nil: as fast as Redis takes them.
+    ///   - isOver: ends every wait.
     init(
         scope: ReplayScope,
         queries: RedisQueries,
@@ -39,6 +43,11 @@ struct ReplayRebuilding {
         self.store = store
         self.isOver = isOver
         self.rate = RecordRate(perSecond: rate)
+    }
+
+    /// Without a store: of these activities the tokens are remembered, since they decide what comes of the commands.
+    mutating func lookFor(_ activities: some Collection<[UInt8]>) {
+        registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
     // MARK: - Registrations
@@ -140,66 +149,109 @@ struct ReplayRebuilding {
             calls.removeAll(keepingCapacity: true)
             subjects.removeAll(keepingCapacity: true)
         }
+        guard let store else {
+            for call in calls { remember(call) }
+            return
+        }
         waitForTurn()
         written += calls.count
-        guard let store else {
-            return tally.count(.registrationsWritten, calls.count { !$0.operation.isUnregistration })
-        }
         if calls.isEmpty { return }
-        for (call, reply) in zip(calls, try store.perform(calls)) where !call.operation.isUnregistration {
+        for (call, reply) in zip(calls, try store.perform(calls, until: isOver)) where !call.operation.isUnregistration
+        {
             tally.count(reply.verdict == .stale ? .registrationsStale : .registrationsWritten)
             if reply.heldCommand != nil { tally.count(.heldWithToken) }
         }
     }
 
+    private mutating func remember(_ call: StoreCall<[UInt8]>) {
+        if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
+        guard call.subject.kind == .activity else { return }
+        let activity = ActivityKey.stored(app: call.subject.app, activity: call.subject.identifier)
+        guard let known = registeredAtMilliseconds[activity] else { return }
+        switch call.operation {
+        case .register(let token, _, _, _):
+            registeredAtMilliseconds[activity] = max(token.registeredAtMilliseconds, known ?? 0)
+        case .unregister(let milliseconds) where known.map({ $0 <= milliseconds }) ?? false:
+            registeredAtMilliseconds[activity] = .some(nil)
+        default: break
+        }
+    }
+
     private func waitForTurn() {
-        func elapsed() -> Double { Double(Clock.milliseconds - beganMilliseconds) / 1_000 }
-        while !rate.allows(another: written, elapsedSeconds: elapsed()), !isOver() { usleep(1_000) }
+        while !isOver() {
+            let elapsed = Double(Clock.milliseconds - beganMilliseconds) / 1_000
+            let seconds = rate.secondsUntil(another: written, elapsedSeconds: elapsed)
+            if seconds == 0 { return }
+            rate.sleep(seconds: seconds)
+        }
     }
 
     // MARK: - Newest states
 
     /// Takes the newest commands of some activities, as far as Redis does not know them: a version that it knows may be waiting there, unsent.
     mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
-        var states: [RebuiltState] = []
+        var states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.values(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsPassedOver) }
             guard let candidate = entry.state else { continue }
-            let newest = try ActivityInspection(value: value).newest?.version
+            let known = try ActivityInspection(value: value)
             if candidate.isUnread {
                 tally.count(.statesUnread)
             } else if candidate.value.isEmpty {
                 tally.count(.statesNotLookedAt)
-            } else if let newest, newest >= candidate.version {
+            } else if let newest = known.newest?.version, newest >= candidate.version {
                 tally.count(.statesKnown)
             } else if let state = RebuiltState(candidate, activity, app: entry.app, scope: scope) {
-                states.append(state)
+                states.append((state, known, activity))
             } else {
                 tally.count(.statesTooOld)
             }
         }
+        guard let store else { return try forecast(states) }
         waitForTurn()
         written += states.count
-        guard let store else { return tally.count(.statesWritten, states.count) }
-        if !states.isEmpty { try admit(states, store) }
+        if !states.isEmpty { try admit(states.map(\.state), store) }
+    }
+
+    /// What Redis would answer.
+    private mutating func forecast(
+        _ states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])]
+    ) throws {
+        guard let first = states.first else { return }
+        let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
+        for (state, known, activity) in states {
+            guard case .admit(var admission) = state.admission.operation else { continue }
+            if let registered = registeredAtMilliseconds[activity] ?? nil {
+                // Which token it is makes no difference to what comes of the command.
+                admission.registration = TokenRegistration(
+                    token: [],
+                    environment: .production,
+                    registeredAtMilliseconds: registered
+                )
+            }
+            tally.count(Self.count(of: ActivityState(known).verdict(on: admission, nowMilliseconds: milliseconds)))
+        }
     }
 
     private mutating func admit(_ states: [RebuiltState], _ store: BlockingStore) throws {
         var next: [StoreCall<[UInt8]>] = []
-        for (state, reply) in zip(states, try store.perform(states.map(\.admission))) {
-            switch reply.verdict {
-            // It waits for its pace only.
-            case .send, .wait:
-                next.append(state.settlement)
-                tally.count(.statesWritten)
-            case .noToken:
-                next.append(state.holding)
-                tally.count(.statesHeld)
-            case .expired, .tooOld: tally.count(.statesTooOld)
-            default: tally.count(.statesKnown)
-            }
+        for (state, reply) in zip(states, try store.perform(states.map(\.admission), until: isOver)) {
+            let count = Self.count(of: reply.verdict)
+            if count == .statesWritten { next.append(state.settlement) }
+            if count == .statesHeld { next.append(state.holding) }
+            tally.count(count)
         }
-        if !next.isEmpty { _ = try store.perform(next) }
+        if !next.isEmpty { _ = try store.perform(next, until: isOver) }
+    }
+
+    private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {
+        switch verdict {
+        // It waits for its pace only.
+        case .send, .wait: .statesWritten
+        case .noToken: .statesHeld
+        case .expired, .tooOld: .statesTooOld
+        default: .statesKnown
+        }
     }
 }
 

@@ -11,6 +11,7 @@ struct ReplayRun {
     let name: String
     let options: ReplayOptions
     let configuration: WorkerConfiguration
+    let redis: RedisConfiguration
     let scope: ReplayScope
     let topic: String
     let interruption = Interruption(endsAtSecond: true)
@@ -28,6 +29,12 @@ struct ReplayRun {
         self.name = "causeway replay \(name)"
         self.options = options
         configuration = try ConfigurationOption.load(path: options.config, requiresFiles: false)
+        do {
+            redis = try RedisConfiguration(configuration.redis)
+        } catch {
+            StandardStreams.printError("\(self.name): \(error)")
+            throw ExitCode.configuration
+        }
         scope = try options.scope(in: configuration)
         topic = options.topic ?? configuration.kafka.topics.commands
         table = ReplayTable(bytesMax: options.memory << 20)
@@ -37,16 +44,20 @@ struct ReplayRun {
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
-        let source = try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
+        let source = try interruption.endingAtOnce {
+            try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
+        }
         defer { source.close() }
         for note in source.notes { say(note) }
         hasGaps = !source.notes.isEmpty
-        let positions = try ReplayPositions(
-            of: topic,
-            partitions: source.partitionCount,
-            isInput: topic == configuration.kafka.topics.commands,
-            kafka: configuration.kafka
-        )
+        let positions = try interruption.endingAtOnce {
+            try ReplayPositions(
+                of: topic,
+                partitions: source.partitionCount,
+                isInput: topic == configuration.kafka.topics.commands,
+                kafka: configuration.kafka
+            )
+        }
         var (tally, table, progress) = (tally, table, progress)
         rest = try source.read(interruption, &progress) { message in
             let intake = scope.take(
@@ -68,11 +79,13 @@ struct ReplayRun {
 
     /// Reads the registrations topic from its first record on.
     mutating func readRegistrations(_ body: (borrowing Message) throws -> Void) throws {
-        let source = try ReplaySource(
-            topic: configuration.kafka.topics.registrations,
-            range: .times(from: 0, to: nil),
-            kafka: configuration.kafka
-        )
+        let source = try interruption.endingAtOnce {
+            try ReplaySource(
+                topic: configuration.kafka.topics.registrations,
+                range: .times(from: 0, to: nil),
+                kafka: configuration.kafka
+            )
+        }
         defer { source.close() }
         isInterrupted = try !source.read(interruption, &progress, body).isEmpty
         progress.clear()
@@ -83,22 +96,28 @@ struct ReplayRun {
         takesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
-        let queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
-        defer { queries.close() }
-        let decisions = ReplayDecisions(scope: scope, queries: queries, takesStarts: takesStarts)
-        var (tally, progress, isStopped) = (tally, progress, false)
-        defer { (self.tally, self.progress) = (tally, progress) }
         // What an interrupted reading has read is still decided on.
         let wasInterrupted = !rest.isEmpty
-        try decisions.forEach(of: table) { decision in
-            guard interruption.pending == nil || wasInterrupted else {
-                isStopped = true
-                return false
-            }
-            return try body(decision, &tally, &progress)
+        let interruption = interruption
+        let isOver = { interruption.pending != nil && !wasInterrupted }
+        let queries = try RedisQueries(configuration: redis, isOver: isOver)
+        defer { queries.close() }
+        let decisions = ReplayDecisions(scope: scope, queries: queries, takesStarts: takesStarts)
+        var (tally, progress) = (tally, progress)
+        isInterrupted = true
+        defer {
+            progress.clear()
+            (self.tally, self.progress) = (tally, progress)
         }
-        isInterrupted = isStopped
-        progress.clear()
+        do {
+            let isWhole = try decisions.forEach(of: table) { decision in
+                if isOver() { return false }
+                return try body(decision, &tally, &progress)
+            }
+            isInterrupted = !isWhole
+        } catch is RedisError where isOver() {
+            // It was not waited for any longer.
+        }
     }
 
     func say(_ line: String) { StandardStreams.printError("\(name): \(line)") }
@@ -174,23 +193,20 @@ struct ReplayRun {
         say("stopped while reading; what is left: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
-    /// Does something that Kafka or Redis may refuse, and ends the program with what is wrong.
+    /// Does something that Kafka or Redis may refuse.
     ///
     /// - Parameter configuration: says where Kafka is, which its errors do not.
-    static func reporting(_ name: String, _ configuration: WorkerConfiguration, _ body: () throws -> Void) throws {
-        func fail(_ error: any Error, _ code: ExitCode) -> ExitCode {
-            let place = error is KafkaError ? "Kafka at \(configuration.kafka.bootstrapServers): " : ""
-            StandardStreams.printError("causeway replay \(name): \(place)\(error)")
-            return code
-        }
+    /// - Returns: what is wrong, in words; nil if nothing is.
+    static func failure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {
             try body()
+            return nil
         } catch let error as RedisError {
-            throw fail(error, .failure)
+            return "\(error)"
         } catch let error as KafkaError {
-            throw fail(error, .failure)
+            return "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
-            throw fail(error, .failure)
+            return "\(error)"
         }
     }
 }

@@ -11,18 +11,28 @@ import Redis
 struct ReplaySending {
     /// Half a minute is long enough for a person; the worker's producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
+    /// How long the last acknowledgements are waited for when someone wants to end.
+    private static let lastFlushMilliseconds: Int64 = 2_000
+    /// So many records that Kafka refuses end the sending: the next would fare no better.
+    static let failuresMax = 100
 
-    private let redis: WorkerConfiguration.Redis
+    private let redis: RedisConfiguration
     private let source: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// Versions that were reopened, by the marks of their records.
+    /// What settles versions as they were that were reopened, by the marks of their records.
     private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
-    private(set) var isInterrupted = false
+    private var lastMark: UInt64 = 0
+    /// The marks of those that were not written.
+    private var unwritten: [UInt64] = []
+    /// Not everything was sent.
+    private(set) var isStopped = false
+    /// Versions that Redis holds as about to be sent, though nobody sends them, and why it could not be told.
+    private(set) var leftOpen: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
-    init(_ configuration: WorkerConfiguration, topic: String, rate: Double) throws {
-        redis = configuration.redis
+    init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
+        self.redis = redis
         source = topic
         apps = configuration.apps.map { Array($0.bundleId.utf8) }
         let producer = try Producer(properties: Self.patience + configuration.kafka.producerProperties)
@@ -31,20 +41,21 @@ struct ReplaySending {
 
     /// Waits for the command's turn, and writes it.
     ///
-    /// - Returns: what became of it: another worker may have come between; nil if it was over before its turn came.
+    /// - Returns: what became of it: another worker may have come between; nil if it was over before its turn came, or Kafka takes nothing.
     mutating func send(_ decision: ReplayDecision, until isOver: () -> Bool) throws -> ReplayVerdict? {
-        guard sender.waitForTurn(until: isOver) else {
-            isInterrupted = true
+        guard sender.waitForTurn(until: isOver), tally.failed < Self.failuresMax else {
+            isStopped = true
             return nil
         }
         let candidate = decision.candidate
         var mark: UInt64 = 0
         if decision.verdict.reason == .sendAgain {
-            let answer = try reopen(decision)
+            lastMark += 1
+            mark = lastMark
+            let answer = try reopen(decision, mark: mark, until: isOver)
             guard answer == .retry else {
                 return ReplayVerdict(reason: answer == .duplicate ? .duplicate : .superseded)
             }
-            mark = UInt64(reopened.count)
         }
         let copy = RecordCopy(
             topic: source,
@@ -52,34 +63,57 @@ struct ReplaySending {
             offset: candidate.offset,
             timestampMilliseconds: candidate.timestampMilliseconds
         )
-        sender.send(candidate.value, key: candidate.key ?? RecordKey.key(of: candidate.value), copy: copy, mark: mark)
+        let key = candidate.key ?? RecordKey.key(of: candidate.value)
+        guard sender.send(candidate.value, key: key, copy: copy, mark: mark, until: isOver) else {
+            if mark != 0 { unwritten.append(mark) }
+            isStopped = true
+            return nil
+        }
         return decision.verdict
     }
 
-    private mutating func reopen(_ decision: ReplayDecision) throws -> StoreVerdict {
-        let store = try store ?? BlockingStore(configuration: RedisConfiguration(redis))
+    private mutating func reopen(
+        _ decision: ReplayDecision,
+        mark: UInt64,
+        until isOver: () -> Bool
+    ) throws -> StoreVerdict {
+        let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
         let app = apps[decision.app]
         let activity = ActivityKey.activity(ofKey: decision.activity, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version
-        let answer = try store.perform(StoreCall(tag: 0, subject: subject, operation: .reopen(version: version)))
-            .verdict
-        guard answer == .retry else { return answer }
-        // If it is not written after all, it is settled as it was.
-        reopened[UInt64(reopened.count + 1)] = StoreCall(
-            tag: 0,
-            subject: subject,
-            operation: .settle(version: version, .notShown, digest: 0, retirement: nil)
-        )
-        return answer
+        let settlement = StoreCall<[UInt8]>.Operation
+            .settle(
+                version: version,
+                .notShown,
+                digest: 0,
+                retirement: nil
+            )
+        reopened[mark] = StoreCall(tag: 0, subject: subject, operation: settlement)
+        do throws(RedisError) {
+            let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
+            let answer = try store.perform([call], until: isOver)[0].verdict
+            if answer != .retry { reopened[mark] = nil }
+            return answer
+        } catch {
+            // Whether it was done, nobody knows; settling it once more does no harm.
+            unwritten.append(mark)
+            isStopped = true
+            throw error
+        }
     }
 
     /// Waits for the acknowledgements. What was not written is settled as it was, so that another replay sends it.
-    mutating func finish() {
-        for mark in sender.finish().failedMarks {
-            guard let call = reopened[mark] else { continue }
-            _ = try? store?.perform(call)
+    ///
+    /// - Parameter isHurried: someone wants to end: Kafka and Redis get seconds.
+    mutating func finish(isHurried: Bool) {
+        let flush = isHurried ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
+        let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedMarks).compactMap { reopened[$0] }
+        do throws(RedisError) {
+            if !calls.isEmpty { _ = try store?.perform(calls, until: { isHurried }) }
+        } catch {
+            leftOpen = (calls.count, error)
         }
         store?.close()
         store = nil
