@@ -32,11 +32,15 @@ SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
-.PHONY: help deps test-deps bench-deps build demo test test-redis campaign sanitize lint-deps lint format fuzz bench bench-gated \
-    bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test image image-check clean
+# What runs on each of those servers.
+REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
+
+.PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
+    image image-check clean
 
 help: ## Say what there is to make
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
 
 deps: ## Install the Debian packages that are missing (as root; else say which)
 	@.ci/packages $(PACKAGES)
@@ -61,13 +65,24 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
 	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
 
-campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of the fleet: three quarters of an hour
+campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of both simulations: 3/4 of an hour
 	Tests/Checker/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
-	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter DeliveryTests.SimulationTests
+	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'SimulationTests'
 
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'ActivityStoreTests|RedisTests|RedisTopologyTests'
+
+redis-versions-test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
+redis-versions-test: test-deps ## The suites of Redis, and workers that lose it, on Redis 6.0 to 8.2 and Valkey 8.1: ten minutes
+	@.ci/redis-servers
+	@swift build --build-tests
+	@status=0; for server in $$PWD/.build/redis-servers/*/; do \
+	    name=$$(basename "$$server") && "$$server/redis-server" --version && log=.build/$$name.log || { status=1; continue; }; \
+	    skipped=$$(cat "$$server/skipped" 2> /dev/null || echo none); \
+	    CAUSEWAY_REDIS_SERVER="$$server/redis-server" PATH="$$server:$$PATH" swift test --skip-build \
+	        --filter '$(REDIS_TESTS)' --skip "$$skipped" > "$$log" 2>&1; .ci/test-summary "$$log" || status=1; \
+	done; exit $$status
 
 sanitize: test-deps ## Run the suites under ThreadSanitizer and AddressSanitizer: half an hour
 	.ci/sanitize thread
@@ -119,6 +134,9 @@ fleet-test: build fleet-deps ## Workers that share a group are restarted, killed
 
 outage-test: build fleet-deps ## Break what workers stand on, case by case: a quarter of an hour; what is lost, old or twice fails
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)
+
+outage-hour: build ## Take one app's APNs host away for an hour, at 2,000 commands a second beside as many for another app
+	@.build/release/causeway-lab outage-hour $(OUTAGE)
 
 chart-deps: deps
 	@.ci/packages python3-venv

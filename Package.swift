@@ -46,13 +46,18 @@ let package = Package(
 
         .target(name: "LiveActivity", swiftSettings: settings),
         .target(name: "Delivery", dependencies: ["CProcessor", "LiveActivity"], swiftSettings: settings),
+        .target(name: "Audiences", dependencies: ["Delivery", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
         .target(
             name: "ActivityStore",
             dependencies: ["LiveActivity", "Reactor", "Redis"],
-            resources: [.embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua")],
+            resources: [
+                .embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua"),
+                .embedInCode("Scripts/append.lua"), .embedInCode("Scripts/arrange.lua"),
+                .embedInCode("Scripts/audience.lua"),
+            ],
             swiftSettings: settings
         ),
         .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
@@ -79,8 +84,8 @@ let package = Package(
         .target(
             name: "CausewayWorker",
             dependencies: [
-                "ActivityStore", "CausewayConfiguration", "Observability", "LiveActivity", "Delivery", "Reactor",
-                "Kafka",
+                "ActivityStore", "Audiences", "CausewayConfiguration", "Observability", "LiveActivity", "Delivery",
+                "Reactor", "Kafka",
                 "Redis", "APNs",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -100,8 +105,8 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "ActivityStore", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker", "COpenSSL", "Kafka",
-                "LiveActivity", "Observability", "Reactor", "Redis",
+                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker",
+                "COpenSSL", "Kafka", "LiveActivity", "Observability", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -112,8 +117,8 @@ let package = Package(
         .executableTarget(
             name: "CausewayLab",
             dependencies: [
-                "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery", "Kafka",
-                "LiveActivity", "Reactor",
+                "APNs", "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery",
+                "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -130,6 +135,11 @@ let package = Package(
         .testTarget(
             name: "DeliveryTests",
             dependencies: ["ActivityStore", "Delivery", "LiveActivity", "Testbed"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "AudiencesTests",
+            dependencies: ["ActivityStore", "Audiences", "Delivery", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
@@ -187,8 +197,8 @@ let package = Package(
         .testTarget(
             name: "CommandLineTests",
             dependencies: [
-                "ActivityStore", "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab", "Kafka",
-                "LiveActivity", "Reactor", "Testbed",
+                "ActivityStore", "Audiences", "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab",
+                "Kafka", "LiveActivity", "Reactor", "Redis", "Testbed",
             ],
             swiftSettings: settings
         ),

@@ -54,7 +54,13 @@ final class Course: ActivityStoreHandler {
                 environment: .production,
                 registeredAtMilliseconds: 1_760_000_000_000
             )
-            return .register(registration, frequentUpdates: true, shows: nil)
+            return .register(
+                registration,
+                frequentUpdates: true,
+                shows: nil,
+                source: .record,
+                audiences: nil
+            )
         }
     }
 
@@ -141,7 +147,7 @@ final class Course: ActivityStoreHandler {
                 switch issue {
                 case .issued: issued += 1
                 case .full: isFull = true
-                case .notReady, .outOfBounds:
+                case .notReady, .awaitsReplicas, .outOfBounds:
                     throw RedisServerProcess.Failure(
                         description: "a call cannot be made: \(failure?.reason ?? "\(issue)")"
                     )

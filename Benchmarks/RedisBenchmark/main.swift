@@ -66,7 +66,51 @@ func measure(_ course: Course, over transport: RedisServerProcess.Transport, adm
     try report("admit and settle in turn, each counted", course) { try course.sendAndSettleAll() }
 }
 
+/// What members cost Redis: joined one after the other, and read page by page.
+func measureMembers(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
+    let way = callsPerCommandMax == 1 ? "each join a command" : "up to \(callsPerCommandMax) joins a command"
+    print("members of an audience, over \(transport), \(way), CPU of one core:")
+    for members in [10_000, 100_000, 1_000_000] {
+        let server = try RedisServerProcess()
+        let course = try MemberCourse(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
+        let figures = try course.measure(members: members, audience: 1)
+        course.close()
+        guard figures.membersRead == members else {
+            throw RedisServerProcess.Failure(description: "\(figures.membersRead) of \(members) members were read")
+        }
+        print(
+            members.padded(9),
+            "members:",
+            Int(figures.bytes.rounded()),
+            "bytes each; joined",
+            hundredths(figures.joinMicroseconds),
+            "us,",
+            Int(1_000_000 / figures.joinMicroseconds),
+            "/s; read",
+            thousandths(figures.readMicroseconds),
+            "us, and by the reader",
+            thousandths(figures.ownReadMicroseconds),
+            "us; pages",
+            figures.pages
+        )
+    }
+}
+
+func thousandths(_ number: Double) -> String {
+    let value = Int((number * 1_000).rounded())
+    return "\(value / 1_000).\(String(value % 1_000 + 1_000).dropFirst())"
+}
+
 do {
+    if CommandLine.arguments.dropFirst().first == "members" {
+        for (transport, joins) in [
+            (RedisServerProcess.Transport.unix, StoreLimits.callsPerCommandMax), (.tcp, StoreLimits.callsPerCommandMax),
+            (.tcp, 1),
+        ] {
+            try measureMembers(over: transport, callsPerCommandMax: joins)
+        }
+        exit(0)
+    }
     let most = StoreLimits.callsPerCommandMax
     for (name, settings) in [("as it comes", []), (recommended.joined(separator: " "), recommended)] {
         let server = try RedisServerProcess(settings: settings)

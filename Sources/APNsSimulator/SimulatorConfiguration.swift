@@ -92,6 +92,8 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         case .contentDoesNotDecode(let problem): self.init(.invalidRequest, problem)
         case .activityIsOver(let name): self.init(.conflict, "activity \(name) is over")
         case .tooMany(let what): self.init(.limitReached, "too many \(what)")
+        case .unknownCrowd(let name): self.init(.notFound, "no crowd \(name)")
+        case .crowdExists(let name): self.init(.conflict, "crowd \(name) exists")
         }
     }
 }

@@ -61,6 +61,7 @@ public final class ActivityStore {
         }
         let key = UnsafeRawBufferPointer(rebasing: key[..<count])
         guard let connection = redis.connection(for: key) else { return .notReady }
+        guard connection.takesAcknowledgedCalls || !call.operation.asksForReplicas else { return .awaitsReplicas }
         // Every session of this client was made above.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
@@ -70,7 +71,8 @@ extension RedisError {
     /// What the error means to the caller. A slot or a script that is elsewhere, or has to be loaded again, is no refusal.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        if isUnexplained { return .unexplained }
+        // The server is there, and calls that ask for no acknowledgement go on.
+        if isUnexplained || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered
         default: return .busy

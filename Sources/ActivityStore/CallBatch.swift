@@ -7,7 +7,7 @@ import Redis
 /// | bytes | of an update or an end | of a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | its version, as ``StoredVersion`` writes it | likewise |
-/// | 14 | its pace: the number of the argument, and ``CallBits/isOld`` | likewise, of a 429; else 0 |
+/// | 14 | its pace: the number of the argument, , ``CallBits/isOld`` and ``CallBits/isReadAgain`` | likewise, of a 429; else 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
 /// | 21–26 | the digest, see ``StoredDigest`` | likewise |
@@ -76,7 +76,8 @@ struct CallBatch: ~Copyable {
         let bits = CallBits.of(admission) | appendKey(key)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         let age = admission.isOld ? CallBits.isOld : 0
-        writer.call(bits, paceNumber: paceNumber | age, admission.version, admission.digest)
+        let again = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
+        writer.call(bits, paceNumber: paceNumber | age | again, admission.version, admission.digest)
         if let registration = admission.registration {
             let time = StoredTime.stored(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
@@ -194,6 +195,8 @@ enum CallBits {
     static let isAgain: UInt8 = 128
     /// In the byte of the pace: the command is older than the system lets an activity live.
     static let isOld: UInt8 = 128
+    /// Likewise: it comes with a token, and is read once more since the server has lost what it wrote.
+    static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.asksForHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)

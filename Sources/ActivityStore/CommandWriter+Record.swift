@@ -29,6 +29,13 @@ extension CommandWriter {
         }
     }
 
+    /// The same as an activity's record has it.
+    mutating func argument(recordMilliseconds milliseconds: Int64) {
+        argument(count: StoredRecord.millisecondsBytes) {
+            $0.number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        }
+    }
+
     /// The suffix of a device's fields.
     mutating func argument(attributesType: UnsafeRawBufferPointer) {
         argument(count: attributesType.count + 1) {

@@ -8,6 +8,8 @@ public enum StoreLimits {
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
     /// The most starts that are held for one token of a device.
     public static let heldStartsMax = 8
+    /// The most audiences that an activity or a device may have left without their knowing of it, before another registration counts.
+    public static let leavesMax = 16
     /// Longest token that is stored.
     public static let tokenBytesMax = 256
     /// Longest attributes type, in bytes.

@@ -18,7 +18,12 @@ public enum StoreScript: Int, Sendable, CaseIterable {
             case .admit: PackageResources.admit_lua
             case .settle: PackageResources.settle_lua
             }
-        return Self.constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
+        return Self.text(of: resource, Self.constants)
+    }
+
+    /// A script with its constants in place.
+    static func text(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
+        constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
             body.replacing("@\(constant.name)@", with: String(constant.value))
         }
     }
@@ -44,6 +49,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TOKEN", Int64(StoredRecord.token + 1)),
         ("RECORD_BYTES", Int64(StoredRecord.token)),
         ("ANSWERED_ALERT", Int64(StoredRecord.answeredAlertFollows)),
+        ("AUDIENCES", Int64(StoredRecord.audiencesFollow)),
+        ("LEAVES_MAX", Int64(StoreLimits.leavesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.bytes)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
@@ -70,6 +77,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("READ_AGAIN", Int64(CallBits.isAgain)),
         // Beside the number of a pace.
         ("OLD", Int64(CallBits.isOld)),
+        ("AFTER_LOSS", Int64(CallBits.isReadAgain)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),

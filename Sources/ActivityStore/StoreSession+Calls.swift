@@ -25,7 +25,7 @@ extension StoreSession {
         case .retire(let version, let retirement):
             batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
-        case .admitStart, .hold, .register, .unregister, .reopen:
+        case .admitStart, .hold, .register, .unregister, .reopen, .confirmLeaves:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
@@ -72,9 +72,16 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
                 $0.argument(version)
             }
-        case .register(let registration, let frequentUpdates, let shows, let source):
-            let bytes = 128 + TokenText.bytesMax
-            write(.register, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
+        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
+            let bytes = 128 + TokenText.bytesMax + (audiences?.count ?? 0)
+            write(
+                .register,
+                call.tag,
+                key,
+                argumentCount: audiences == nil ? 6 : 7,
+                argumentBytes: bytes,
+                on: connection
+            ) {
                 $0.argument(letter: UInt8(ascii: "r"))
                 $0.emptyArgument()
                 $0.argument(registration)
@@ -85,6 +92,7 @@ extension StoreSession {
                 case nil: $0.emptyArgument()
                 }
                 $0.argument(letter: UInt8(ascii: "0") + source.rawValue)
+                if let audiences { $0.argument(audiences) }
             }
         case .unregister(let atMilliseconds):
             write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
@@ -97,6 +105,12 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: "o"))
                 $0.emptyArgument()
                 $0.argument(version)
+            }
+        case .confirmLeaves(let atMilliseconds):
+            write(.confirm, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
+                $0.argument(letter: UInt8(ascii: "c"))
+                if call.subject.kind == .device { $0.argument(letter: UInt8(ascii: "*")) } else { $0.emptyArgument() }
+                $0.argument(recordMilliseconds: atMilliseconds)
             }
         default:
             preconditionFailure("an operation of another kind")
@@ -124,15 +138,23 @@ extension StoreSession {
                 $0.emptyArgument()
                 $0.argument(start.activity)
             }
-        case .registerDevice(let type, let registration, let after, let isCarried):
-            let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0)
-            write(.register, call.tag, key, argumentCount: 7, argumentBytes: bytes, on: connection) {
+        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
+            let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0) + (audiences?.count ?? 0)
+            write(
+                .register,
+                call.tag,
+                key,
+                argumentCount: audiences == nil ? 7 : 8,
+                argumentBytes: bytes,
+                on: connection
+            ) {
                 $0.argument(letter: UInt8(ascii: "r"))
                 $0.argument(attributesType: type)
                 $0.deviceArguments(registration)
                 if let after { $0.textArgument(after.version) } else { $0.emptyArgument() }
                 if let after { $0.argument(after.activity) } else { $0.emptyArgument() }
                 $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
+                if let audiences { $0.argument(audiences) }
             }
         case .settleStart(let start, let settlement, let retirement):
             let count = retirement == nil ? 3 : 6
@@ -180,7 +202,7 @@ extension StoreSession {
             return writer.count
         }
         calls.append(SessionCall(tag: tag, kind: kind))
-        connection.appendCall(isWritten: true)
+        connection.appendCall(isWritten: true, asksForReplicas: kind.asksForReplicas)
     }
 }
 
@@ -197,8 +219,9 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)
-        case .register(let registration, _, let shows, _):
+        case .register(let registration, _, let shows, _, let audiences):
             kind == .activity && registration.isWithinBounds && (shows?.isStorable ?? true)
+                && Self.isAudienceList(audiences)
         case .retire(let version, let retirement):
             kind == .activity && version.isStorable && retirement.isWithinBounds
         case .settle(let version, _, _, let retirement, let alert):
@@ -208,20 +231,33 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
-        case .registerDevice(let type, let registration, let after, _):
+        case .registerDevice(let type, let registration, let after, _, let audiences):
             kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
-                && (after?.isWithinBounds ?? true)
+                && (after?.isWithinBounds ?? true) && Self.isAudienceList(audiences)
         case .settleStart(let start, _, let retirement):
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:
             kind == .device
-        case .unregister:
+        case .unregister, .confirmLeaves:
             true
+        }
+    }
+
+    /// See ``CallKind/asksForReplicas``.
+    var asksForReplicas: Bool {
+        switch self {
+        case .register, .registerDevice, .unregister, .hold, .holdStart: true
+        default: false
         }
     }
 
     fileprivate static func isAttributesType(_ type: UnsafeRawBufferPointer) -> Bool {
         (1...StoreLimits.attributesTypeBytesMax).contains(type.count)
+    }
+
+    private static func isAudienceList(_ list: UnsafeRawBufferPointer?) -> Bool {
+        guard let list else { return true }
+        return list.count % AudienceList.digestBytes == 0 && AudienceList(list).count <= Limits.audiences
     }
 
     private static func isHoldable(_ command: UnsafeRawBufferPointer) -> Bool {

@@ -71,6 +71,8 @@ extension StoreSession {
             complete(reading(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
             complete(settled(reply), on: connection)
+        } else if reply.kind == .string, let leaves = Self.leaves(behind: 1, in: reply.bytes) {
+            complete(settled(reply.bytes[0] == UInt8(ascii: "1"), leaves), on: connection)
         } else {
             complete(.violation, on: connection)
         }
@@ -104,10 +106,20 @@ extension StoreSession {
         }
     }
 
-    private func settled(_ reply: Reply) -> Reading {
+    private func settled(_ reply: Reply) -> Reading { settled(reply.integer == 1, nil) }
+
+    private func settled(_ retiredToken: Bool, _ leaves: Bytes?) -> Reading {
         var result = StoreReply<Bytes>(.settled)
-        result.retiredToken = reply.integer == 1
+        result.retiredToken = retiredToken
+        result.leaves = leaves
         return .reply(result)
+    }
+
+    /// The audiences that were left, behind a word and its sign; nil if there are none.
+    private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
+        guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
+        let leaves = Bytes(rebasing: reply[(word + 1)...])
+        return AudienceLeaves(leaves) == nil ? nil : leaves
     }
 
     private func reading(_ reply: Reply, of kind: CallKind) -> Reading {
@@ -117,6 +129,12 @@ extension StoreSession {
         var result = StoreReply<Bytes>(verdict)
         let rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
         switch verdict {
+        case .leaves,
+            .registered where rest.first == UInt8(ascii: "="),
+            .stale where rest.count > 0,
+            .unregistered where rest.count > 0:
+            result.leaves = Self.leaves(behind: verdict.word.utf8CodeUnitCount, in: reply.bytes)
+            if result.leaves == nil { return .violation }
         case .wait:
             guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
             result.waitMilliseconds = wait
@@ -180,8 +198,8 @@ extension StoreSession {
     private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
         let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
-        let tokenCount = count & ~StoredRecord.answeredAlertFollows
-        let behindToken = count == tokenCount ? 0 : StoredVersion.bytes
+        let tokenCount = count & ~StoredRecord.countFlags
+        let behindToken = count < StoredRecord.answeredAlertFollows ? 0 : StoredVersion.bytes
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...].prefix(tokenCount))
         guard registeredAt <= StoredTime.millisecondsMax, value.count == StoredRecord.token + tokenCount + behindToken,
             let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
@@ -248,6 +266,7 @@ extension StoreVerdict {
         case .expired: "expired"
         case .full: "full"
         case .settled: "settled"
+        case .leaves: "leaves"
         }
     }
 

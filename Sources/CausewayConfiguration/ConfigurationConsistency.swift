@@ -17,7 +17,7 @@ enum ConfigurationConsistency {
         for (key, topic) in [
             ("commands", topics.commands), ("registrations", topics.registrations), ("results", topics.results),
             ("invalidations", topics.invalidations), ("deadLetters", topics.deadLetters),
-            ("deferred", topics.deferred),
+            ("deferred", topics.deferred), ("fanout", topics.fanout),
         ] {
             if let other = topicKeys.updateValue(key, forKey: topic) {
                 add("kafka.topics.\(key)", "is the same topic as \(other)")

@@ -23,6 +23,7 @@ enum ConfigurationSchema {
         .text("kafka.topics.invalidations", \.kafka.topics.invalidations, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deadLetters", \.kafka.topics.deadLetters, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deferred", \.kafka.topics.deferred, complaint: ConfigurationRule.topic),
+        .text("kafka.topics.fanout", \.kafka.topics.fanout, complaint: ConfigurationRule.topic),
         .choice("kafka.supersededResults", \.kafka.supersededResults),
         .properties("kafka.properties", \.kafka.properties),
         .propertyFiles("kafka.propertyFiles", \.kafka.propertyFiles),
@@ -38,6 +39,7 @@ enum ConfigurationSchema {
         .optional("redis.certificateFile", \.redis.certificateFile, isFile: true),
         .optional("redis.keyFile", \.redis.keyFile, isFile: true),
         .integer("redis.responseTimeoutMilliseconds", \.redis.responseTimeoutMilliseconds, 10...60_000),
+        .integer("redis.replicas", \.redis.replicas, 0...16),
         .integer("redis.rereadMinutes", \.redis.rereadMinutes, 1...720),
 
         .text("apns.production.host", \.apns.production.host, complaint: ConfigurationRule.host),

@@ -31,6 +31,7 @@ extension RedisConfiguration {
             )
         }
         responseDeadlineMilliseconds = Int64(configuration.responseTimeoutMilliseconds)
+        replicas = configuration.replicas
     }
 
     private static func url(

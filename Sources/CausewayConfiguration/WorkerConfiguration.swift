@@ -57,6 +57,7 @@ extension WorkerConfiguration {
             package var invalidations = "causeway.invalidations"
             package var deadLetters = "causeway.dead-letters"
             package var deferred = "causeway.deferred"
+            package var fanout = "causeway.fanout"
 
             package init() {}
         }
@@ -106,6 +107,8 @@ extension WorkerConfiguration {
         package var keyFile: String?
         /// Time after which an unanswered call counts as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
+        /// How many replicas of a primary must have a registration or a held state before it counts. 0...16.
+        package var replicas = 0
         /// How far back commands are read once more when Redis has lost everything. 1...720.
         package var rereadMinutes = 720
     }

@@ -60,7 +60,9 @@ struct BrokerCommand: ParsableCommand {
     /// Every topic with its number of partitions.
     private func topicPartitions() throws -> [String: Int] {
         let own = WorkerConfiguration.Kafka.Topics()
-        let names = [own.commands, own.registrations, own.results, own.invalidations, own.deadLetters, own.deferred]
+        let names = [
+            own.commands, own.registrations, own.results, own.invalidations, own.deadLetters, own.deferred, own.fanout,
+        ]
         var topics = Dictionary(uniqueKeysWithValues: names.map { ($0, partitions) })
         for text in topic {
             let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

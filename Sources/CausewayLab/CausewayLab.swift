@@ -22,6 +22,7 @@ struct CausewayLab: AsyncParsableCommand {
         version: Release.version,
         subcommands: [
             DemoCommand.self, SimulatorCommand.self, BrokerCommand.self, BacklogCommand.self, OutageCommand.self,
+            OutageHourCommand.self, FanoutCommand.self,
         ]
     )
 

@@ -1,4 +1,5 @@
 import APNs
+import Audiences
 import CausewayConfiguration
 import Delivery
 import Kafka
@@ -112,6 +113,7 @@ struct WorkerPlan: @unchecked Sendable {
     func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
         return LanePlan(
             delivery: delivery,
+            audiences: audiences,
             redis: redis,
             pools: pools,
             producer: producer,
@@ -119,7 +121,9 @@ struct WorkerPlan: @unchecked Sendable {
                 results: try producer.topic(configuration.kafka.topics.results),
                 invalidations: try producer.topic(configuration.kafka.topics.invalidations),
                 deadLetters: try producer.topic(configuration.kafka.topics.deadLetters),
-                deferred: try producer.topic(configuration.kafka.topics.deferred)
+                deferred: try producer.topic(configuration.kafka.topics.deferred),
+                fanout: try producer.topic(configuration.kafka.topics.fanout),
+                commands: try producer.topic(configuration.kafka.topics.commands)
             ),
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,
@@ -134,7 +138,7 @@ struct WorkerPlan: @unchecked Sendable {
             consumerProperties: try consumerProperties,
             topics: [
                 configuration.kafka.topics.commands, configuration.kafka.topics.registrations,
-                configuration.kafka.topics.deferred,
+                configuration.kafka.topics.deferred, configuration.kafka.topics.fanout,
             ],
             producer: producer,
             mailboxes: mailboxes,
@@ -162,6 +166,21 @@ struct WorkerPlan: @unchecked Sendable {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()
         }
+    }
+
+    private var audiences: AudiencesConfiguration {
+        var audiences = AudiencesConfiguration(
+            applications: delivery.applications,
+            policies: delivery.policies,
+            seed: delivery.seed
+        )
+        audiences.commandsTopic = delivery.commandsTopic
+        audiences.recordsMax = memory.fanoutRecordsMax(configured: audiences.recordsMax)
+        audiences.recordBytesMax = memory.fanoutBytesMax
+        audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, applications: delivery.applications.count)
+        audiences.retryMaxMilliseconds = min(audiences.retryMaxMilliseconds, delivery.retryMaxMilliseconds)
+        audiences.retryBaseMilliseconds = min(audiences.retryBaseMilliseconds, audiences.retryMaxMilliseconds)
+        return audiences
     }
 
     static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {

@@ -1,8 +1,10 @@
 /// What a core needs of memory, and gives back.
 extension Delivery {
-    /// For each record that it may hold, beside the record's blocks: its slot, its places in the queues of calls, productions and
-    /// deferrals, and the two activities that may be known for each record.
-    public static var bytesPerRecord: Int { Records.slotBytes + 112 + 2 * Activities.bytesPerActivity }
+    /// For each record that it may hold, beside the record's blocks: its slot, its places in the queues of calls, productions,
+    /// deferrals and commands to audiences, its change of audiences, and the two activities that may be known for each record.
+    public static var bytesPerRecord: Int {
+        Records.slotBytes + 116 + Memberships.bytesPerChange + 2 * Activities.bytesPerActivity
+    }
 
     /// Of `blockBytesMax`: kept blocks that nobody uses are given back when they are more than this part.
     private static var sparePart: Int { 4 }

@@ -31,13 +31,16 @@ public struct Delivery: ~Copyable {
     /// When something that waits until the lane has read ahead is looked at again; `.max`: nothing waits for that.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
-    var storeQueue: StoreQueue
+    var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
     /// Keeps its memory between the commands that are held.
     var heldCommandWriter = JSONWriter()
-    var productions: ProductionQueue
+    var productions: ProductionQueue<Production>
     /// Commands on their way to the deferred topic.
-    var deferrals: ProductionQueue
+    var deferrals: ProductionQueue<Production>
+    /// Commands to audiences that the core of audiences has yet to take.
+    var handovers: IndexQueue<UInt32>
+    var memberships: Memberships
     /// When what waits for a pool is next looked through.
     var deferralLookMilliseconds: Int64 = .min
     let pools: PoolTable
@@ -77,6 +80,8 @@ public struct Delivery: ~Copyable {
         applicationNames = ApplicationNames(configuration.applications)
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
+        handovers = IndexQueue(limit: recordsMax)
+        memberships = Memberships(limit: callsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
@@ -128,6 +133,7 @@ public struct Delivery: ~Copyable {
     mutating func countDemoted() { counters.demoted &+= 1 }
     mutating func countLimited() { counters.limited &+= 1 }
     mutating func countAlertCarried() { counters.alertsCarried &+= 1 }
+    mutating func countFannedOut() { counters.fannedOut &+= 1 }
 }
 
 /// What the core counts of one app; each only grows.
@@ -155,6 +161,8 @@ public struct DeliveryCounters: Sendable {
     public var limited: UInt64 = 0
     /// Alerts that rode on with a newer state.
     public var alertsCarried: UInt64 = 0
+    /// Commands to audiences that were divided into ranges.
+    public var fannedOut: UInt64 = 0
     /// By `Outcome.rawValue`.
     public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
 

@@ -67,6 +67,8 @@ public final class Consumer {
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// Our own record of what is paused: resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
+    /// Of partitions whose last record was given back to be handed out again: its offset.
+    var rewound: [TopicPartition: Int64] = [:]
 
     /// Closing before the first assignment aborts the process (a failed assertion in librdkafka's sticky assignor).
     var hasHadAssignment = false
@@ -138,7 +140,9 @@ public final class Consumer {
         guard message.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
             return event(consuming: message)
         }
-        return .message(Message(taking: message))
+        let record = Message(taking: message)
+        if !rewound.isEmpty { rewound[TopicPartition(topic: record.topic, partition: record.partition)] = nil }
+        return .message(record)
     }
 
     /// Records that were fetched and not handed out, and whatever else waits to be polled.

@@ -39,7 +39,18 @@ extension Consumer {
         }
     }
 
-    /// Starts fetching again, behind the last record handed out. What is not paused is left alone.
+    /// Stops fetching, and gives back the last record that was handed out: `resume` starts there. Nobody has to keep it meanwhile, with the
+    /// batch that it was fetched in.
+    ///
+    /// - Parameter offset: of that record.
+    public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
+        precondition(isOpen && offset >= 0)
+        guard assignment.contains(partition) else { return }
+        rewound[partition] = offset
+        pause([partition])
+    }
+
+    /// Starts fetching again, behind the last record handed out that was not given back. What is not paused is left alone.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(paused)
@@ -53,16 +64,24 @@ extension Consumer {
     /// its wait of a second is over. A seek does wake them. To where we are already, it changes nothing else.
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
-            let list = PartitionList(CollectionOfOne(partition), of: topics)
-            let position = list.withPointer { pointer in
-                rd_kafka_position(handle, pointer)
-                return pointer.pointee.elems.pointee.offset
-            }
+            let list = positions(of: CollectionOfOne(partition))
             // Nothing was handed out since it was started, or sought: then it is left to that look within a second.
-            guard position >= 0 else { continue }
+            guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
             // Asynchronous, so there is no error but a wrong argument.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
+    }
+
+    /// Where reading goes on; below 0 where nothing was handed out since it began.
+    private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
+        let list = PartitionList(partitions, of: topics)
+        list.withPointer { pointer in
+            _ = rd_kafka_position(handle, pointer)
+            for (place, partition) in partitions.enumerated() {
+                if let offset = rewound[partition] { pointer.pointee.elems[place].offset = offset }
+            }
+        }
+        return list
     }
 
     /// Reads on from there. Records fetched before are dropped. Waits until it is done, for `requestLimitMilliseconds`
@@ -72,6 +91,7 @@ extension Consumer {
     /// everything: the others go on from where they are, and what was fetched of them and not handed out is fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
+        rewound[partition] = nil
         let error = sought(partition, to: position)
         if error == nil { startPositions[partition] = position }
         return error
@@ -101,10 +121,8 @@ extension Consumer {
 
     /// What is paused is so afterwards, but not meanwhile: an assignment would leave it so, and unknown to librdkafka's own book-keeping.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
-        let others = PartitionList(assignment.subtracting([partition]), of: topics)
         // Where nothing was handed out yet the offset stays unset, and librdkafka asks for the committed one.
-        let code = others.withPointer { rd_kafka_position(handle, $0) }
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return KafkaError(code, partition: partition) }
+        let others = positions(of: assignment.subtracting([partition]))
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let wasPaused = paused
         if !wasPaused.isEmpty {

@@ -131,6 +131,7 @@ extension Consumer {
         for partition in removed {
             startPositions[partition] = nil
             committedOffsets[partition] = nil
+            rewound[partition] = nil
         }
         if isCooperative {
             note(rd_kafka_incremental_unassign(handle, partitions))

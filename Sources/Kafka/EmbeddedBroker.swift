@@ -1,5 +1,4 @@
 import CRdkafka
-import Glibc
 
 /// A Kafka cluster inside this process: librdkafka's mock cluster, on loopback, in memory. For tests and the demo.
 ///
@@ -38,7 +37,8 @@ public final class EmbeddedBroker {
     private let cluster: OpaquePointer
     private let defaultPartitions: Int32
     private let ports: [UInt16]
-    private var brokersDown: Set<Int32> = []
+    /// Of the brokers that are down.
+    private var heldPorts: [Int32: HeldPort] = [:]
 
     /// - Parameters:
     ///   - brokers: each gets an ephemeral port on loopback, and a number from 1.
@@ -97,41 +97,21 @@ public final class EmbeddedBroker {
     /// Closes a broker's connections and refuses new ones.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
-        brokersDown.formUnion(broker < 0 ? (1...Int32(ports.count)).map { $0 } : [broker])
+        for down in brokers(broker) where heldPorts[down] == nil {
+            guard let port = HeldPort(ports[Int(down) - 1]) else {
+                throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "the port of broker \(down) cannot be kept")
+            }
+            heldPorts[down] = port
+        }
     }
 
     public func bringUp(broker: Int32 = -1) throws(KafkaError) {
-        for down in broker < 0 ? brokersDown : brokersDown.intersection([broker]) {
-            awaitPort(ports[Int(down) - 1])
-            brokersDown.remove(down)
-        }
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
+        for up in brokers(broker) { heldPorts[up] = nil }
     }
 
-    /// The mock cluster ends the process if it does not get a broker's port back. A program that this process starts has a copy of the
-    /// listener between its fork and its execution, and nothing tells when that is over.
-    private func awaitPort(_ port: UInt16) {
-        let deadline = Deadline(afterMilliseconds: Self.portMilliseconds)
-        while !isFree(port), !deadline.hasPassed { _ = poll(nil, 0, 1) }
-    }
-
-    private static var portMilliseconds: Int64 { 5_000 }
-
-    private func isFree(_ port: UInt16) -> Bool {
-        let probe = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard probe >= 0 else { return true }
-        defer { close(probe) }
-        var yes: Int32 = 1
-        setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(probe, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
+    private func brokers(_ broker: Int32) -> [Int32] {
+        broker < 0 ? Array(1...Int32(ports.count)) : [broker]
     }
 
     /// Moves a partition to another broker.

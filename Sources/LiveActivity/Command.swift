@@ -8,8 +8,11 @@ public struct Command: Sendable, BitwiseCopyable {
     public var version: Version
     /// Bundle id of the app.
     public var app: TextRange
+    /// Of a command to an audience absent, but for a start: then the ``DeviceTemplate`` of the ids of the activities that it begins.
     public var activity: TextRange
-    /// The device whose push-to-start token is used. Present with, and only with, ``Event/start``.
+    /// The audience that the command is for, in place of an activity.
+    public var audience: TextRange
+    /// The device whose push-to-start token is used. Present with, and only with, an ``Event/start`` of one activity.
     public var device: TextRange
     /// The command's own `id`; absent, its place in the topic names it.
     public var identifier: TextRange

@@ -47,7 +47,7 @@ extension Command {
         try text.recordEnd(members.position)
 
         if !isHeld { try members.refuseHeldKeys(start) }
-        try command.checkAddress(start, members)
+        try command.checkAddress(text, start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
         guard command.bodyCount <= Limits.bodyBytes else {
@@ -62,6 +62,7 @@ extension Command {
         version: Version(timestamp: 0, sequence: 0),
         app: .absent,
         activity: .absent,
+        audience: .absent,
         device: .absent,
         identifier: .absent,
         token: .absent,
@@ -98,7 +99,9 @@ extension Command {
             device = name.text
             return name.next
         case .audience:
-            return try text.name(position, atMost: Limits.identifierBytes, field).next
+            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            audience = name.text
+            return name.next
         case .id:
             let name = try text.name(position, atMost: Limits.commandIdentifierBytes, field)
             identifier = name.text
@@ -174,13 +177,10 @@ extension Command {
 
     /// The rules that keys beside `aps` obey together.
     @inline(__always)
-    private func checkAddress(_ start: Int, _ members: Members) throws(Fault) {
+    private func checkAddress(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.aps) else { throw Fault(.missingField, .aps, at: start) }
-        if members.has(.audience) {
-            guard !members.has(.activity) else { throw Fault(.notAllowed, .audience, at: start) }
-            throw Fault(.audienceUnsupported, .audience, at: start)
-        }
+        if members.has(.audience) { return try checkAudience(text, start, members) }
         guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
         guard members.has(.token) == members.has(.environment) else {
             throw Fault(.missingField, members.has(.token) ? .environment : .token, at: start)
@@ -188,6 +188,21 @@ extension Command {
         guard members.has(.device) == (event == .start) else {
             guard event == .start else { throw Fault(.notAllowed, .device, at: Int(device.range.offset) &- 1) }
             throw Fault(.missingField, .device, at: start)
+        }
+    }
+
+    /// A command to an audience reaches its members by their own tokens.
+    @inline(never)
+    private func checkAudience(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
+        guard !members.has(.device), event == .start || !members.has(.activity) else {
+            throw Fault(.notAllowed, .audience, at: start)
+        }
+        guard !members.has(.token) else { throw Fault(.notAllowed, .token, at: start) }
+        guard !members.has(.environment) else { throw Fault(.notAllowed, .environment, at: start) }
+        guard event == .start else { return }
+        guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
+        guard DeviceTemplate.isTemplate(text.bytes(activity.range)) else {
+            throw Fault(.missingPlaceholder, .activity, at: Int(activity.range.offset) &- 1)
         }
     }
 }

@@ -1,10 +1,12 @@
-/// A command put together again from its parts: how one that is held or deferred is kept outside its topic. Texts are plain
+/// A command put together again from its parts: how one that is held, deferred or fanned out is kept outside its topic. Texts are plain
 /// bytes, not escaped, and borrowed: they must live until ``write(to:)`` has returned.
 ///
 /// Decoding what is written gives the same command, digest and body included.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    public var activity: UnsafeRawBufferPointer
+    /// Nil of a command to an audience, but for a start.
+    public var activity: UnsafeRawBufferPointer?
+    public var audience: UnsafeRawBufferPointer?
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, braces included.
     public var aps: UnsafeRawBufferPointer
@@ -30,11 +32,18 @@ public struct CommandRecord {
         self.aps = aps
     }
 
+    public init(app: UnsafeRawBufferPointer, audience: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
+        self.app = app
+        self.audience = audience
+        self.aps = aps
+    }
+
     /// Appends the record; what is absent is left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("app", app)
         writer.member("activity", activity)
+        writer.member("audience", audience)
         writer.member("device", device)
         writer.member("id", identifier)
         if sequence != 0 {

@@ -34,7 +34,7 @@ extension Fault {
         case .invalidCharacter where field.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not hold a control character"
         case .notAllowed: return notAllowed
-        case .audienceUnsupported: return "commands to audiences are not supported by this release"
+        case .missingPlaceholder: return "must contain \"{device}\", in whose place each device's id is put"
         case .bodyTooLarge: return "the request body has \(amount) bytes, \(Limits.bodyBytes) are allowed"
         }
     }
@@ -54,7 +54,8 @@ extension Fault {
     private var notAllowed: String {
         switch field.field {
         case .payload: "must not hold the key \"aps\""
-        case .audience: "cannot stand beside activity"
+        case .audience: "cannot stand beside device, nor beside activity but in a start"
+        case .token, .environment: "cannot stand beside audience"
         case .device: "only a start has a device; updates and ends reach an activity by its own token"
         case .dismissalDate: "only an end has one"
         case .inputPushToken: "only a start has one"

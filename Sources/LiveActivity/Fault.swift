@@ -75,8 +75,8 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case invalidHexadecimal
     /// The field cannot stand in this kind of record, or beside another one that is present.
     case notAllowed
-    /// A command to an audience, which this release does not carry.
-    case audienceUnsupported
+    /// The activity of a start to an audience, without ``DeviceTemplate/placeholder``.
+    case missingPlaceholder
     /// The request body would exceed ``Limits/bodyBytes``.
     case bodyTooLarge
 
@@ -106,7 +106,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .invalidCharacter: "invalidCharacter"
         case .invalidHexadecimal: "invalidHexadecimal"
         case .notAllowed: "notAllowed"
-        case .audienceUnsupported: "audienceUnsupported"
+        case .missingPlaceholder: "missingPlaceholder"
         case .bodyTooLarge: "bodyTooLarge"
         }
     }

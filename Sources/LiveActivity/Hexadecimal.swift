@@ -11,6 +11,7 @@ public enum Hexadecimal {
     }
 
     /// The lower-case digit of a value below 16.
+    @inlinable
     @inline(__always)
     static func digit(_ value: UInt8) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &+ (value &- 10)
@@ -57,5 +58,17 @@ public enum Hexadecimal {
             target[index] = digits[index] | 0x20
         }
         return digits.count
+    }
+
+    /// Writes bytes as hexadecimal digits, letters in lower case, and returns how many digits they are.
+    /// - Precondition: `target` has room for two digits a byte.
+    @inlinable
+    public static func write(_ bytes: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer) -> Int {
+        precondition(target.count >= bytes.count &* 2, "two digits a byte")
+        for index in 0..<bytes.count {
+            target[index &* 2] = digit(bytes[index] &>> 4)
+            target[index &* 2 &+ 1] = digit(bytes[index] & 15)
+        }
+        return bytes.count &* 2
     }
 }

@@ -23,7 +23,7 @@ public enum Limits {
     /// Bytes of the longest key that is known, and some more.
     static let knownKeyBytes = 32
     /// Audiences that one registration names.
-    public static let audiences = 64
+    public static let audiences = 8
     /// The least and the greatest `aps.timestamp`, in UNIX seconds: the numbers of ten digits, so that a timestamp is
     /// replaced in place. They span 2001-09-09 to 2286-11-20.
     public static let timestampLeast: Int64 = 1_000_000_000

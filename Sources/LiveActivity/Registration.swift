@@ -27,6 +27,9 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var attributesType: TextRange
         /// Hexadecimal digits, upper or lower case, never escaped.
         public var token: TextRange
+        /// As an activity's.
+        public var audiences: ByteRange
+        public var audienceCount: Int
     }
 
     /// Bundle id of the app.

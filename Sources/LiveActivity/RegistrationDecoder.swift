@@ -134,8 +134,15 @@ private struct RegistrationFields {
             guard !members.has(.activity) else { throw Fault(.notAllowed, .activity, at: start) }
             guard !members.has(.frequentUpdates) else { throw Fault(.notAllowed, .frequentUpdates, at: start) }
             guard !members.has(.shows) else { throw Fault(.notAllowed, .shows, at: start) }
-            guard !members.has(.audiences) else { throw Fault(.notAllowed, .audiences, at: start) }
-            kind = .pushToStart(.init(device: device, attributesType: attributesType, token: token))
+            kind = .pushToStart(
+                .init(
+                    device: device,
+                    attributesType: attributesType,
+                    token: token,
+                    audiences: audiences,
+                    audienceCount: audienceCount
+                )
+            )
         } else {
             guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
             guard !members.has(.attributesType) else { throw Fault(.notAllowed, .attributesType, at: start) }

@@ -56,7 +56,7 @@ public struct ResultRecord {
     /// Appends the record; what is absent is left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
-        writeCommand(to: &writer)
+        writer.commandName(command, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
@@ -79,12 +79,7 @@ public struct ResultRecord {
         writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
         if timestamp >= 0 { writer.member("timestamp", timestamp) }
-        writer.key("source")
-        writer.beginObject()
-        writer.member("topic", sourceTopic)
-        writer.member("partition", Int64(sourcePartition))
-        writer.member("offset", sourceOffset)
-        writer.endObject()
+        writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()
         if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
@@ -95,24 +90,41 @@ public struct ResultRecord {
         writer.endObject()
         writer.endObject()
     }
-
-    private func writeCommand(to writer: inout JSONWriter) {
-        if let command {
-            writer.member("command", command)
-            return
-        }
-        writer.key("command")
-        writer.quote()
-        writer.stringContent(sourceTopic)
-        writer.append(UInt8(ascii: "/"))
-        writer.integer(Int64(sourcePartition))
-        writer.append(UInt8(ascii: "/"))
-        writer.integer(sourceOffset)
-        writer.quote()
-    }
 }
 
 extension JSONWriter {
+    /// A command's id, or its place in a topic.
+    @inline(__always)
+    mutating func commandName(
+        _ identifier: UnsafeRawBufferPointer?,
+        topic: UnsafeRawBufferPointer,
+        partition: Int32,
+        offset: Int64
+    ) {
+        if let identifier {
+            member("command", identifier)
+            return
+        }
+        key("command")
+        quote()
+        stringContent(topic)
+        append(UInt8(ascii: "/"))
+        integer(Int64(partition))
+        append(UInt8(ascii: "/"))
+        integer(offset)
+        quote()
+    }
+
+    @inline(__always)
+    mutating func source(topic: UnsafeRawBufferPointer, partition: Int32, offset: Int64) {
+        key("source")
+        beginObject()
+        member("topic", topic)
+        member("partition", Int64(partition))
+        member("offset", offset)
+        endObject()
+    }
+
     /// A member whose value is a string; nothing if the string is absent.
     @inline(__always)
     mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {

@@ -2,7 +2,7 @@
 enum CommandKind: UInt8, BitwiseCopyable {
     /// A call of a script, which the session made.
     case call
-    case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking
+    case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
 /// A call or a command of the connection's own that has no reply yet.
@@ -17,4 +17,6 @@ struct OutstandingCall: BitwiseCopyable {
     var batchCount: UInt8
     /// Written after the scripts were loaded a second time on this connection.
     var followsReload: Bool
+    /// Its reply is withheld until WAIT, which is written behind it, is answered.
+    var awaitsReplicas: Bool
 }

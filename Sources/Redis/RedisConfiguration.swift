@@ -25,6 +25,8 @@ public struct RedisConfiguration: Sendable {
     public var connectTimeoutMilliseconds: Int64 = 2_000
     /// How long the oldest outstanding call may wait for its reply before the connection is given up.
     public var responseDeadlineMilliseconds: Int64 = 2_000
+    /// How many replicas must have what a call wrote that asks for it, before the call is answered; 0: none.
+    public var replicas = 0
     /// Calls to one server that may be without a reply at a time.
     public var outstandingCallsMax = 4_096
     /// Calls that may leave as one command: 1 through 64. In a cluster, where each key may be elsewhere, it is always 1.

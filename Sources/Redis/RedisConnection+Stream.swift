@@ -25,7 +25,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return lose(RedisError(.protocolViolation)) }
         // The session or the handler may close the connection, or a reply end it, from inside `take`.
-        while stream === self.stream {
+        while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
             case .violation: lose(RedisError(.protocolViolation))
@@ -48,6 +48,8 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         handler?.answered(calls: count, roundTripMicroseconds: roundTrip)
         if reply.kind == .error {
             takeError(reply.bytes, of: call, from: reader)
+        } else if call.awaitsReplicas && areReplicasEnough != true {
+            takeUnacknowledged(from: reader)
         } else {
             session.replied(reply, toCalls: count, from: reader, on: self)
         }
@@ -81,6 +83,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
+        askReplicas()
     }
 
     /// For the loop.

@@ -75,6 +75,13 @@ public final class RedisConnection {
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
 
+    /// What asks replicas for their acknowledgement; empty if none is asked for.
+    let replicaWait: [UInt8]
+    var replicaWatch = ReplicaWatch()
+    var withheld = WithheldReplies()
+    /// What the WAIT that stands before all others was answered, from when it was seen until its reply is taken.
+    var areReplicasEnough: Bool?
+
     /// A connection to the server of the configuration's URL.
     ///
     /// - Parameters:
@@ -98,6 +105,7 @@ public final class RedisConnection {
         location = configuration.url.location
         outstanding = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
         scripts = ScriptPrefixes(count: session.scripts.count)
+        replicaWait = Self.replicaWait(configuration)
     }
 
     deinit {
@@ -196,6 +204,8 @@ public final class RedisConnection {
         stream = nil
         reader = nil
         session.discardCollected()
+        replicaWatch.noteLost()
+        (withheld, areReplicasEnough) = (WithheldReplies(), nil)
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
     }
@@ -250,10 +260,13 @@ public final class RedisConnection {
 
     /// Counts one call as outstanding, and has the turn's end call ``RedisSession/flush(on:)``. Only without an ``obstacle``.
     ///
-    /// - Parameter isWritten: whether the call has left as a command of its own; else it is collected for ``write(calls:bytesMax:_:)``.
-    public func appendCall(isWritten: Bool) {
+    /// - Parameters:
+    ///   - isWritten: whether the call has left as a command of its own; else it is collected for ``write(calls:bytesMax:_:)``.
+    ///   - asksForReplicas: the reply is given when ``RedisConfiguration/replicas`` have what the call wrote; if too few have, the call
+    ///     fails with ``RedisError/Code/replicasMissing``. Only a call that is written, and while ``takesAcknowledgedCalls``.
+    public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
-        append(.call, batchCount: isWritten ? 1 : 0)
+        append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteCall(asksForReplicas: asksForReplicas))
     }
 
     /// Writes one command.
@@ -288,14 +301,15 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func append(_ kind: CommandKind, batchCount: UInt8) {
+    func append(_ kind: CommandKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
         outstanding.append(
             OutstandingCall(
                 keyFingerprint: nextKeyFingerprint,
                 issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
                 batchCount: batchCount,
-                followsReload: hasReloaded
+                followsReload: hasReloaded,
+                awaitsReplicas: awaitsReplicas
             )
         )
         if deadlineTimer == .none { scheduleDeadline(configuration.responseDeadlineMilliseconds) }

@@ -26,6 +26,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case misconfigured
         /// It refuses writes because too few replicas follow it.
         case noReplicas
+        /// The call was made, but fewer replicas than are asked for have acknowledged it.
+        case replicasMissing
         /// The connection must authenticate first, and has no credentials.
         case noAuthentication
         case wrongPassword
@@ -77,8 +79,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Stays until an operator changes the configuration of the server or of Causeway.
     public var needsOperator: Bool {
         switch code {
-        case .outOfMemory, .misconfigured, .noReplicas, .noAuthentication, .wrongPassword, .noPermission, .tooOld,
-            .unknown, .protocolViolation, .transactionAborted, .clusterEnabled, .foreignValue:
+        case .outOfMemory, .misconfigured, .noReplicas, .replicasMissing, .noAuthentication, .wrongPassword,
+            .noPermission, .tooOld, .unknown, .protocolViolation, .transactionAborted, .clusterEnabled, .foreignValue:
             true
         default: false
         }
@@ -154,6 +156,7 @@ extension RedisError.Code {
         case .outOfMemory: "Redis is out of memory"
         case .busy: "Redis is held up by a script"
         case .misconfigured: "Redis cannot save to disk and takes no writes"
+        case .replicasMissing: "too few replicas of Redis have acknowledged what was written"
         case .noReplicas: "Redis has too few replicas and takes no writes"
         case .noAuthentication: "Redis asks for authentication"
         case .wrongPassword: "Redis refuses the user or password"

@@ -6,6 +6,8 @@ public enum CallIssue: Sendable {
     case notReady
     /// As many calls, or as much output, as may be are under way; replies make room.
     case full
+    /// The call asks for replicas' acknowledgement, and they are missing: it is to be issued again in about a second.
+    case awaitsReplicas
     /// A part of the call is empty or longer than its limit. It will never be taken.
     case outOfBounds
 }
@@ -21,6 +23,16 @@ public enum RedisWarning: Sendable, Equatable {
     case versionUnknown(RedisError)
 }
 
+/// Whether replicas acknowledge what is written; only where ``RedisConfiguration/replicas`` is set.
+public enum RedisReplicas: Sendable, Equatable {
+    /// Too few did in time. The calls that ask for it wait, or are answered without it once replicas have been missing for long.
+    ///
+    /// - Parameter RedisError: why the server could not be asked.
+    case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
+    /// Enough do again.
+    case following
+}
+
 /// Told what happens to a connection. All calls come from the loop, or from inside `close()`; each may issue calls or close the
 /// connection.
 public protocol RedisHandler: AnyObject {
@@ -30,11 +42,16 @@ public protocol RedisHandler: AnyObject {
     /// oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
+    /// Told each time that replicas were asked and too few answered, and when enough do again.
+    func redisReplicas(_ replicas: RedisReplicas)
     /// A reply to so many calls came; what each comes to follows. The time is from turn to turn.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
+    /// Where no replicas are asked.
+    public func redisReplicas(_ replicas: RedisReplicas) {}
+
     /// Measuring is optional.
     public func answered(calls: Int, roundTripMicroseconds: Int64) {}
 }

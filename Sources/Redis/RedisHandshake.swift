@@ -73,6 +73,8 @@ extension RedisConnection {
             }
             nextLoadedScript += 1
             if nextLoadedScript == session.scripts.count && state == .handshaking { becomeReady() }
+        case .waitForReplicas:
+            takeReplicaCount(reply)
         case .call:
             preconditionFailure("a script call is not the connection's own command")
         }

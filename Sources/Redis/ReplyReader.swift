@@ -92,6 +92,17 @@ public final class ReplyReader {
         return reply.map { .reply($0) } ?? .violation
     }
 
+    /// Looks at a reply that has come and is not read yet.
+    ///
+    /// - Parameter offset: from the first unread byte, where a reply begins; the last one that was read must have been complete.
+    /// - Returns: where the next one begins, and the number if the reply is one; nil if the rest has not come yet.
+    func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
+        let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
+        guard let buffer = reader.pointee.buf, position < length else { return nil }
+        let unread = UnsafeRawBufferPointer(start: buffer + position, count: length - position)
+        return UnreadReplies(unread).reply(at: offset)
+    }
+
     /// An element of the array that `next` returned last.
     public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
 }

@@ -35,7 +35,7 @@ struct Causeway: AsyncParsableCommand {
 
     private static let lab = OtherProgram(
         name: "causeway-lab",
-        commands: ["demo", "simulator", "broker", "backlog", "outage"]
+        commands: ["demo", "simulator", "broker", "backlog", "outage", "fanout"]
     )
 
     static func main() async {

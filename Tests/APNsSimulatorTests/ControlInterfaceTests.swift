@@ -8,38 +8,20 @@ import Testing
 @Suite(.ownThread) struct ControlInterfaceTests {
     private typealias Object = [String: Any]
 
-    private func call(
-        _ scene: Scene,
-        _ method: String,
-        _ path: String,
-        _ body: String? = nil
-    ) async throws -> (status: Int, object: Object) {
-        let url = try #require(URL(string: "http://127.0.0.1:\(scene.simulator.interfacePort)\(path)"))
-        var request = URLRequest(url: url)
-        request.httpMethod = method
-        request.timeoutInterval = 300
-        request.httpBody = body.map { Data($0.utf8) }
-        let (data, response) = try await URLSession.shared.data(for: request)
-        let object = try #require(try JSONSerialization.jsonObject(with: data) as? Object)
-        return ((response as? HTTPURLResponse)?.statusCode ?? 0, object)
-    }
-
     private static let shop = """
         {"app":"com.example.shop","attributesTypes":[{"name":"Order","attributes":{},"contentState":{"minutes":"int"}}]}
         """
 
     @Test func aThousandPhonesAreMadeAndAskedAtOnce() async throws {
         try await Scene.run { scene in
-            #expect(try await call(scene, "POST", "/apps", Self.shop).status == 200)
-            let phones = try await call(
-                scene,
+            #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
+            let phones = try await scene.control(
                 "POST",
                 "/phones",
                 #"{"app":"com.example.shop","prefix":"p-","count":1000}"#
             )
             #expect(phones.object["installed"] as? Int == 1_000)
-            let started = try await call(
-                scene,
+            let started = try await scene.control(
                 "POST",
                 "/activities",
                 #"{"app":"com.example.shop","count":1000,"devicePrefix":"p-","prefix":"o-","attributesType":"Order","contentState":{"minutes":9}}"#
@@ -53,8 +35,7 @@ import Testing
 
             let expected = (0..<1_000).map { "\"o-\($0)\":{ \"minutes\" : \($0 == 8 ? 3 : $0 == 7 ? 3 : 9) }" }
                 .joined(separator: ",")
-            let verdict = try await call(
-                scene,
+            let verdict = try await scene.control(
                 "POST",
                 "/expect",
                 "{\"app\":\"com.example.shop\",\"activities\":{\(expected),\"none\":null}}"
@@ -65,12 +46,12 @@ import Testing
             #expect((mismatches.first?["shows"] as? Object)?["minutes"] as? Int == 9)
             #expect(mismatches.last?["state"] as? String == "unknown")
 
-            let page = try await call(scene, "GET", "/activities?app=com.example.shop&limit=10")
+            let page = try await scene.control("GET", "/activities?app=com.example.shop&limit=10")
             let next = try #require(page.object["next"] as? Int)
             #expect((page.object["activities"] as? [Object])?.count == 10)
-            let rest = try await call(scene, "GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
+            let rest = try await scene.control("GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
             #expect((rest.object["activities"] as? [Object])?.count == 990)
-            let summary = try await call(scene, "GET", "/summary")
+            let summary = try await scene.control("GET", "/summary")
             #expect((summary.object["activities"] as? Object)?["active"] as? Int == 1_001)
             #expect((summary.object["effects"] as? Object)?["shown"] as? Int == 1)
         }
@@ -78,18 +59,18 @@ import Testing
 
     @Test func registrationsAreReadByCursorAndAwaited() async throws {
         try await Scene.run { scene in
-            let first = try await call(scene, "GET", "/registrations?limit=1")
+            let first = try await scene.control("GET", "/registrations?limit=1")
             #expect((first.object["registrations"] as? [Object])?.count == 1 && first.object["next"] as? Int == 1)
-            let second = try await call(scene, "GET", "/registrations?since=1&waitMilliseconds=60000")
+            let second = try await scene.control("GET", "/registrations?since=1&waitMilliseconds=60000")
             #expect(
                 ((second.object["registrations"] as? [Object])?.first?["value"] as? Object)?["activity"] as? String
                     == "m1"
             )
-            let none = try await call(scene, "GET", "/registrations?since=2&waitMilliseconds=1")
+            let none = try await scene.control("GET", "/registrations?since=2&waitMilliseconds=1")
             #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
-            #expect(try await call(scene, "GET", "/registrations?since=3").status == 400)
+            #expect(try await scene.control("GET", "/registrations?since=3").status == 400)
             // One waits, and a push-to-start makes the app post a token.
-            async let awaited = call(scene, "GET", "/registrations?since=2&waitMilliseconds=60000")
+            async let awaited = scene.control("GET", "/registrations?since=2&waitMilliseconds=60000")
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
                 "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}
@@ -104,20 +85,20 @@ import Testing
         try await Scene.run { scene in
             let app = "\"app\":\"\(Scene.app)\""
             #expect(
-                try await call(scene, "POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}").status
+                try await scene.control("POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}").status
                     == 200
             )
             #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 5)).status == 200)
-            let shown = try await call(scene, "GET", "/activity?app=\(Scene.app)&activity=m1").object
+            let shown = try await scene.control("GET", "/activity?app=\(Scene.app)&activity=m1").object
             #expect((shown["contentState"] as? Object)?["home"] as? Int == 0)
             #expect(shown["token"] as? String != scene.token)
             let old = scene.startToken
             let rotation = "{\(app),\"device\":\"phone\",\"attributesType\":\"MatchAttributes\"}"
-            #expect(try await call(scene, "POST", "/rotate", rotation).status == 200)
+            #expect(try await scene.control("POST", "/rotate", rotation).status == 200)
             #expect(try scene.connect().perform(scene.headers(token: old), body: "{}").status == 410)
-            #expect(try await call(scene, "POST", "/dismiss", "{\(app),\"activity\":\"m1\"}").status == 200)
-            #expect(try await call(scene, "POST", "/uninstall", "{\(app),\"device\":\"phone\"}").status == 200)
-            let phone = try await call(scene, "GET", "/phone?app=\(Scene.app)&device=phone").object
+            #expect(try await scene.control("POST", "/dismiss", "{\(app),\"activity\":\"m1\"}").status == 200)
+            #expect(try await scene.control("POST", "/uninstall", "{\(app),\"device\":\"phone\"}").status == 200)
+            let phone = try await scene.control("GET", "/phone?app=\(Scene.app)&device=phone").object
             #expect(phone["installed"] as? Bool == false)
             #expect((phone["activities"] as? [Object])?.first?["state"] as? String == "gone")
         }
@@ -125,37 +106,37 @@ import Testing
 
     @Test func faultsStatisticsClockAndReset() async throws {
         try await Scene.run { scene in
-            let put = try await call(scene, "PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
+            let put = try await scene.control("PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
             #expect(
                 put.object["serviceUnavailableShare"] as? Double == 1 && put.object["concurrentStreams"] as? Int == 9
             )
             let client = try scene.connect()
             #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 503)
-            #expect(try await call(scene, "DELETE", "/faults").object["serviceUnavailableShare"] as? Double == 0)
+            #expect(try await scene.control("DELETE", "/faults").object["serviceUnavailableShare"] as? Double == 0)
             #expect(try client.perform(scene.headers(), body: scene.update(home: 1)).status == 200)
-            let stats = try await call(scene, "GET", "/stats").object
+            let stats = try await scene.control("GET", "/stats").object
             #expect(stats["requests"] as? Int == 2 && stats["accepted"] as? Int == 1)
             #expect((stats["refused"] as? Object)?["503 ServiceUnavailable"] as? Int == 1)
-            #expect(try await call(scene, "POST", "/goaway").status == 200)
+            #expect(try await scene.control("POST", "/goaway").status == 200)
             try client.run { $0.goAway != nil }
             let other = try scene.connect()
             _ = try other.perform(scene.headers(), body: scene.update(home: 1))
             let enough = #"{"code":11,"reason":"IdleTimeout","lastStream":0}"#
-            #expect(try await call(scene, "POST", "/goaway", enough).status == 200)
+            #expect(try await scene.control("POST", "/goaway", enough).status == 200)
             try other.run { $0.goAway != nil }
             #expect(other.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
             // However far the clock is asked to go, time stays in its bounds: the token is too old, no more.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
-                #expect(try await call(scene, "POST", "/clock", advance).status == 200)
+                #expect(try await scene.control("POST", "/clock", advance).status == 200)
             }
             #expect(try scene.connect().perform(scene.headers(), body: scene.update(home: 1)).status == 403)
-            #expect(try await call(scene, "POST", "/reset").status == 200)
-            #expect(try await call(scene, "GET", "/summary").object["phones"] as? Int == 0)
-            #expect(try await call(scene, "GET", "/stats").object["requests"] as? Int == 0)
-            #expect(try await call(scene, "GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
-            #expect(try await call(scene, "POST", "/apps", Self.shop).status == 200)
+            #expect(try await scene.control("POST", "/reset").status == 200)
+            #expect(try await scene.control("GET", "/summary").object["phones"] as? Int == 0)
+            #expect(try await scene.control("GET", "/stats").object["requests"] as? Int == 0)
+            #expect(try await scene.control("GET", "/registrations?waitMilliseconds=1").object["next"] as? Int == 0)
+            #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
         }
     }
 
@@ -173,11 +154,11 @@ import Testing
                 "concurrentStreams":18,"connectionWindowBytes":19}
                 """
             let sent = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? NSDictionary)
-            let put = try await call(scene, "PUT", "/faults", text)
+            let put = try await scene.control("PUT", "/faults", text)
             #expect(put.status == 200)
             #expect(NSDictionary(dictionary: put.object) == sent)
-            #expect(NSDictionary(dictionary: try await call(scene, "GET", "/faults").object) == sent)
-            _ = try await call(scene, "DELETE", "/faults")
+            #expect(NSDictionary(dictionary: try await scene.control("GET", "/faults").object) == sent)
+            _ = try await scene.control("DELETE", "/faults")
             #expect(try await scene.simulator.faults() == Faults())
         }
     }
@@ -186,13 +167,13 @@ import Testing
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
-            #expect(try await call(scene, "POST", "/cut").status == 200)
+            #expect(try await scene.control("POST", "/cut").status == 200)
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
             #expect(client.isEnded && !client.wasEndAnnounced)
             let other = try scene.connect()
             _ = try other.perform(scene.headers(), body: scene.update(home: 1))
-            #expect(try await call(scene, "POST", "/silence", #"{"stopsReading":true}"#).status == 200)
-            let stats = try await call(scene, "GET", "/stats").object
+            #expect(try await scene.control("POST", "/silence", #"{"stopsReading":true}"#).status == 200)
+            let stats = try await scene.control("GET", "/stats").object
             #expect(stats["connectionsCut"] as? Int == 1 && stats["connectionsSilenced"] as? Int == 1)
             #expect(stats["connectionsOpen"] as? Int == 1)
         }
@@ -313,7 +294,7 @@ import Testing
         _ reason: String
     ) async throws {
         try await Scene.run { scene in
-            let answer = try await call(scene, method, path, body)
+            let answer = try await scene.control(method, path, body)
             #expect(answer.status == status)
             #expect(answer.object["error"] as? String == code)
             #expect(answer.object["reason"] as? String == reason)

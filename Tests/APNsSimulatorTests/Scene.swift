@@ -1,6 +1,8 @@
 import APNsSimulator
 import Foundation
+import FoundationNetworking
 import Glibc
+import Testing
 
 /// A running simulator with one app, one phone and one activity: what most tests of the service need.
 struct Scene {
@@ -90,6 +92,22 @@ struct Scene {
             throw error
         }
         await simulator.stop()
+    }
+
+    /// A call of the HTTP interface.
+    func control(
+        _ method: String,
+        _ path: String,
+        _ body: String? = nil
+    ) async throws -> (status: Int, object: [String: Any]) {
+        let url = try #require(URL(string: "http://127.0.0.1:\(simulator.interfacePort)\(path)"))
+        var request = URLRequest(url: url)
+        request.httpMethod = method
+        request.timeoutInterval = 300
+        request.httpBody = body.map { Data($0.utf8) }
+        let (data, response) = try await URLSession.shared.data(for: request)
+        let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        return ((response as? HTTPURLResponse)?.statusCode ?? 0, object)
     }
 
     func connect() throws -> H2Client {

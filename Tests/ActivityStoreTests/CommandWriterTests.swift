@@ -91,6 +91,7 @@ import Testing
                 mayUseReserve: index == 1,
                 carriesAlert: true,
                 isOld: index == 1,
+                isReadAgain: true,
                 registration: index == 0 ? nil : registration
             )
             TestKey.activity("\(index)").call(.admit(admission), tag: 0)
@@ -119,7 +120,7 @@ import Testing
         }
         let texts = ["EVALSHA", "x", "2", "{app=0}", "{app=1}"].map { Array($0.utf8) }
         let update: [UInt8] = head + [2, 5] + timestamp + digest
-        let end: [UInt8] = head + [3 + 128, 8 + 7 + 16] + timestamp + digest
+        let end: [UInt8] = head + [3 + 128 + 64, 8 + 7 + 16] + timestamp + digest
         let arguments: [[UInt8]] = [update + end + registered + packed, pace(1), pace(2)]
         #expect(Array(room[..<count]) == formatted(texts + arguments))
         batch.removeAll()

@@ -309,7 +309,7 @@ import Testing
         events.compactMap { event in
             switch event {
             case .replied(let tag, _), .failed(let tag, _, _): tag
-            case .ready, .lost, .warning: nil
+            case .ready, .lost, .warning, .replicas: nil
             }
         }
     }

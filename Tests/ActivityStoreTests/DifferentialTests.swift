@@ -243,6 +243,10 @@ extension ActivityState {
         fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
         if !rest.isEmpty { fields["t"] = Array(rest) }
         if let answeredAlert { fields["e"] = bytes(answeredAlert) }
+        if !audiences.isEmpty {
+            fields["a"] = [UInt8(audiences.current.count), UInt8(audiences.left.count)]
+            fields["a"]? += (audiences.current + audiences.left).flatMap { bytes($0, 8) }
+        }
         if retired != nil { fields["d"] = [1] }
         if let held { fields["h"] = text(held.version) + held.command }
         if let pace, let limitedAt = pace.limitedAtMilliseconds {
@@ -268,7 +272,7 @@ extension ActivityState {
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.endSeconds ?? 0, 4)
-        record += bytes(tokenCount + (answeredAlert == nil ? 0 : 32_768), 2)
+        record += bytes(tokenCount + (answeredAlert == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
         record += bytes(kind, 1)
         record += bytes(digest ?? 0, 6)
         record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
@@ -286,7 +290,9 @@ extension DeviceState {
         var fields: [String: [UInt8]] = [:]
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
         if let given = givenBackMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
+        if !left.isEmpty { fields["l"] = bytes(leftAtMilliseconds, 6) + left.flatMap { bytes($0, 8) } }
         for (type, slot) in slots {
+            if !slot.audiences.isEmpty { fields["m:\(type)"] = slot.audiences.flatMap { bytes($0, 8) } }
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
             if let retired = slot.retired {
                 fields["d:\(type)"] = Array(encoded(retired.token, retired.environment))

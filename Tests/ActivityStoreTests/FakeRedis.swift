@@ -42,6 +42,9 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
     }
 
+    /// Bytes that were not sent yet.
+    var waitingCount: Int { streams.reduce(0) { $0 + $1.waiting.count } }
+
     /// Sends a byte of what waits on each connection.
     func dribble() {
         for index in streams.indices where !streams[index].waiting.isEmpty && streams[index].stream.isOpen {

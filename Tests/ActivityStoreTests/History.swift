@@ -29,6 +29,8 @@ struct History {
     private let isDevice: Bool
     /// Of a device: most operations are starts that are held for one token.
     private let isCrowded: Bool
+    /// It joins and leaves audiences.
+    private let isMember: Bool
     /// One command in so many is an end.
     private let endShare: Int
     private var operationsLeft: Int
@@ -43,6 +45,7 @@ struct History {
         var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
         isCrowded = isDevice && random.below(4) == 0
+        isMember = random.below(3) == 0
         endShare = random.pick([2, 2, 8, 20])
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
@@ -131,9 +134,22 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
+    /// Of few audiences, or of more than may be left at a time.
+    private mutating func audiences() -> [UInt8]? {
+        guard isMember, below(4) != 0 else { return nil }
+        let isMany = below(3) == 0
+        var digests: [UInt64] = []
+        for _ in 0..<(isMany ? 8 : below(3)) {
+            let digest = UInt64(below(isMany ? 40 : 4)) &* 0xD129_0A37_5E1B_F4C5
+            if !digests.contains(digest) { digests.append(digest) }
+        }
+        return digests.flatMap { digest in (0..<8).map { UInt8(truncatingIfNeeded: digest >> ($0 * 8)) } }
+    }
+
     // MARK: - Operations
 
     private mutating func onActivity() -> Operation {
+        if isMember, below(5) == 0 { return .confirmLeaves(atMilliseconds: time()) }
         switch below(25) {
         case 0..<9: return .admit(command())
         case 9:
@@ -151,7 +167,8 @@ struct History {
                 token(),
                 frequentUpdates: pick([true, false, nil]),
                 shows: below(2) == 0 ? version() : nil,
-                source: pick(RegistrationSource.allCases)
+                source: pick(RegistrationSource.allCases),
+                audiences: audiences()
             )
         case 17: return .unregister(atMilliseconds: time())
         case 18: return .reopen(version: below(3) == 0 ? version() : lastVersion)
@@ -161,6 +178,7 @@ struct History {
 
     private mutating func onDevice() -> Operation {
         let type = Array((isCrowded ? Self.types[0] : pick(Self.types)).utf8)
+        if isMember, below(5) == 0 { return .confirmLeaves(atMilliseconds: time()) }
         switch isCrowded && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
@@ -169,7 +187,13 @@ struct History {
         case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
         case 10..<13:
             let after = below(3) == 0 ? nil : heldStart(type)
-            return .registerDevice(attributesType: type, token(), after: after, isCarried: below(3) == 0)
+            return .registerDevice(
+                attributesType: type,
+                token(),
+                after: after,
+                isCarried: below(3) == 0,
+                audiences: audiences()
+            )
         case 13..<15: return .unregister(atMilliseconds: time())
         default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())
         }
@@ -190,6 +214,7 @@ struct History {
             carriesAlert: below(3) == 0,
             carriedAlert: below(4) == 0 ? version() : nil,
             isOld: below(4) == 0,
+            isReadAgain: below(4) == 0,
             registration: below(6) == 0 ? token() : nil
         )
     }

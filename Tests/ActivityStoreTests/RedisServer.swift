@@ -91,6 +91,11 @@ final class RedisServer {
         unlink(socketPath)
     }
 
+    /// Stops the process where it is, until `thaw`: its connections stay.
+    func freeze() { Glibc.kill(process, SIGSTOP) }
+
+    func thaw() { Glibc.kill(process, SIGCONT) }
+
     func restart() throws {
         kill()
         try start()
@@ -105,6 +110,14 @@ final class RedisServer {
         return Self.run(context, arguments)
     }
 
+    /// The same with words of any bytes.
+    @discardableResult
+    func command(bytes words: [[UInt8]]) -> [[UInt8]] {
+        guard let context = redisConnectUnix(socketPath) else { return [] }
+        defer { redisFree(context) }
+        return Self.run(context, words)
+    }
+
     /// A hash's fields that are not empty, or the parts of an activity's value.
     func hash(_ key: String) -> [String: [UInt8]] {
         if command("TYPE", key) == [Array("string".utf8)] { return activityParts(command("GET", key)[0]) }
@@ -117,10 +130,18 @@ final class RedisServer {
     }
 
     private static func run(_ context: UnsafeMutablePointer<redisContext>, _ arguments: [String]) -> [[UInt8]] {
-        let copies = arguments.map { strdup($0) }
-        defer { for copy in copies { free(copy) } }
-        var pointers = copies.map { UnsafePointer($0) }
-        let lengths = arguments.map(\.utf8.count)
+        run(context, arguments.map { Array($0.utf8) })
+    }
+
+    private static func run(_ context: UnsafeMutablePointer<redisContext>, _ arguments: [[UInt8]]) -> [[UInt8]] {
+        let copies = arguments.map { argument in
+            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: argument.count + 1)
+            for (index, byte) in argument.enumerated() { copy[index] = CChar(bitPattern: byte) }
+            return copy
+        }
+        defer { for copy in copies { copy.deallocate() } }
+        var pointers = copies.map { Optional(UnsafePointer($0)) }
+        let lengths = arguments.map(\.count)
         guard let raw = redisCommandArgv(context, Int32(arguments.count), &pointers, lengths) else { return [] }
         defer { freeReplyObject(raw) }
         return flatten(raw.assumingMemoryBound(to: redisReply.self))
@@ -143,7 +164,7 @@ final class RedisServer {
     }
 }
 
-/// What stands in an activity's value: its record `r`, the token `t`, the last 429 `l`, the start `b` and what is held `h`.
+/// What stands in an activity's value: its record `r`, the token `t`, its audiences `a`, the last 429 `l`, the start `b` and what is held `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let kind = value[StoredRecord.kind]
     var rest = value[...]
@@ -158,8 +179,9 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }
     let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
-    take("t", count & ~StoredRecord.answeredAlertFollows)
+    take("t", count & ~StoredRecord.countFlags)
     if count & StoredRecord.answeredAlertFollows != 0 { take("e", StoredVersion.bytes) }
+    if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
     if kind & StoredRecord.Flag.retired != 0 {
         take("d", StoredRecord.retiredBytes)
         // What it is of, the replies tell.

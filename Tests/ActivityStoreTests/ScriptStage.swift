@@ -27,6 +27,7 @@ final class ScriptStage {
     /// On a stage with its own time.
     func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
+    @discardableResult
     func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
         let key = key ?? self.key
         prepare()

@@ -17,7 +17,7 @@ extension ScriptTests {
     }
 
     private func register(carrying text: String, at: Int64) -> Operation {
-        .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command)
+        .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command, audiences: nil)
     }
 
     @Test func `A token that is told again counts from when it was first told`() throws {
@@ -46,7 +46,13 @@ extension ScriptTests {
     @Test func `After a registration that is read again the next timestamp is above the present second`() throws {
         let present: Int64 = 1_700_000_000
         let stage = try ScriptStage(nowMilliseconds: present * 1_000)
-        let again = Operation.register(token("aa", at: 50), frequentUpdates: nil, shows: nil, source: .readAgain)
+        let again = Operation.register(
+            token("aa", at: 50),
+            frequentUpdates: nil,
+            shows: nil,
+            source: .readAgain,
+            audiences: nil
+        )
         #expect(stage.verdict(again) == .registered)
         #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
         // Where a token is known the timestamps are known as well.
@@ -55,13 +61,61 @@ extension ScriptTests {
         #expect(stage.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
 
+    /// Only commands bring the token.
+    @Test(arguments: [false, true])
+    func `After a command that is read again with its token, too`(isHeldBefore: Bool) throws {
+        let present: Int64 = 1_700_000_000
+        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        if isHeldBefore {
+            #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
+            #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        }
+        #expect(stage.admit(readAgain(100)).timestamp == present + 1)
+        // Its reply was lost.
+        #expect(stage.admit(readAgain(100)).timestamp == present + 1)
+        stage.settle(accepted(100))
+        #expect(stage.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
+        // Where a token is known the timestamps are known as well.
+        stage.pass(2_000)
+        #expect(stage.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
+    }
+
+    /// The command itself goes no further, and its token is the first all the same.
+    @Test func `An overtaken command that is read again with its token has the next go above the present second`()
+        throws
+    {
+        let present: Int64 = 1_700_000_000
+        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        #expect(stage.verdict(command(.update, 200, digest: 1)) == .noToken)
+        #expect(stage.verdict(readAgain(100)) == .superseded)
+        #expect(stage.admit(command(.update, 200, digest: 1)).timestamp == present + 1)
+        #expect(stage.admit(command(.update, 201, digest: 2)).timestamp == present + 2)
+    }
+
+    private func readAgain(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
+        .command(
+            event: .update,
+            version: version(timestamp),
+            digest: 2,
+            pace: .spaced(0),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isReadAgain: true),
+            registration: token(digits, at: timestamp * 1_000)
+        )
+    }
+
     /// A command came before the registration was read again, and was held.
     @Test func `What was held before a registration is read again goes above the present second, too`() throws {
         let present: Int64 = 1_700_000_000
         let stage = try ScriptStage(nowMilliseconds: present * 1_000)
         #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
         #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
-        let again = Operation.register(token("aa", at: 50), frequentUpdates: nil, shows: nil, source: .readAgain)
+        let again = Operation.register(
+            token("aa", at: 50),
+            frequentUpdates: nil,
+            shows: nil,
+            source: .readAgain,
+            audiences: nil
+        )
         #expect(stage.admit(again).heldCommand == [1])
         #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
     }

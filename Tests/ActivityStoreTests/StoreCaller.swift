@@ -11,6 +11,7 @@ final class StoreCaller: ActivityStoreHandler {
         case ready
         case lost(RedisError.Code)
         case warning(RedisWarning)
+        case replicas(RedisReplicas)
         case replied(UInt64, OwnedReply)
         case failed(UInt64, StoreScript, RedisError.Code)
 
@@ -89,6 +90,7 @@ final class StoreCaller: ActivityStoreHandler {
         answered.append(calls)
         roundTripMicrosecondsMost = max(roundTripMicrosecondsMost, roundTripMicroseconds)
     }
+    func redisReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
         reasons.append("\(error)")
@@ -121,6 +123,7 @@ struct PushRequest {
     var carriesAlert: Bool
     var carriedAlert: Version?
     var isOld = false
+    var isReadAgain = false
 }
 
 /// Operations as the tests write them: of a device, where an attributes type is given.
@@ -146,6 +149,7 @@ extension Operation {
                 carriesAlert: request.carriesAlert,
                 carriedAlert: request.carriedAlert,
                 isOld: request.isOld,
+                isReadAgain: request.isReadAgain,
                 registration: registration
             )
         )
@@ -168,16 +172,24 @@ extension Operation {
         frequentUpdates: Bool? = false,
         shows: Version?,
         after: HeldStart<[UInt8]>? = nil,
-        source: RegistrationSource = .record
+        source: RegistrationSource = .record,
+        audiences: [UInt8]? = nil
     ) -> Self {
         guard let attributesType else {
-            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, source: source)
+            return .register(
+                registration,
+                frequentUpdates: frequentUpdates,
+                shows: shows,
+                source: source,
+                audiences: audiences
+            )
         }
         return .registerDevice(
             attributesType: Array(attributesType.utf8),
             registration,
             after: after,
-            isCarried: source == .command
+            isCarried: source == .command,
+            audiences: audiences
         )
     }
 

@@ -50,14 +50,6 @@ struct CapacityTests {
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
     }
 
-    @Test func anAudienceNeedsFewerCommands() throws {
-        var demand = CapacityDemand(updatesPerMinute: 6_000_000, activities: 1_000_000)
-        demand.audience = 100_000
-        let plan = try CapacityPlan(demand: demand)
-        #expect(plan.commandsPerSecond == 1 && plan.pushesPerSecond == 100_000)
-        #expect(plan.text.contains("needs audience commands"))
-    }
-
     @Test func moreLoadNeverTakesLess() throws {
         var last: CapacityPlan?
         for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
@@ -89,13 +81,12 @@ struct CapacityTests {
         #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
     }
 
-    @Test(arguments: ["updates-per-minute", "activities", "audience", "pools", "busy-percent", "commands-per-push"])
+    @Test(arguments: ["updates-per-minute", "activities", "pools", "busy-percent", "commands-per-push"])
     func aNumberOutOfItsRangeIsNamed(_ field: String) {
         var demand = CapacityDemand(updatesPerMinute: 1, activities: 1)
         switch field {
         case "updates-per-minute": demand.updatesPerMinute = 0
         case "activities": demand.activities = .max
-        case "audience": demand.audience = -1
         case "pools": demand.pools = 511
         case "busy-percent": demand.busyPercent = 100
         default: demand.commandsPerPushHundredths = 99

@@ -33,6 +33,16 @@ import Testing
         }
     }
 
+    /// A producer may give its record a time of nanoseconds, or any other.
+    @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
+    func aRecordOfAnyTimeComesBack(milliseconds: Int64) throws {
+        var deferral = Self.deferral
+        (deferral.recordMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
+        let read = try #require(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)))
+        #expect(read.receivedMilliseconds == deferral.receivedMilliseconds && read.claim == deferral.claim)
+        #expect((read.recordMilliseconds < 0) == (milliseconds < 0))
+    }
+
     @Test func whatNoLaneHasWrittenIsRefused() {
         var numbers = DeferredHeaders.state(of: Self.deferral).split(separator: " ").map(String.init)
         #expect(DeferredHeaders.deferral(numbers.dropLast().joined(separator: " ")) == nil)

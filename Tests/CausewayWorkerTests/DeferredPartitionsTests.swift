@@ -1,4 +1,5 @@
 import Delivery
+import Kafka
 import Testing
 
 @testable import CausewayWorker
@@ -6,9 +7,12 @@ import Testing
 /// When deferred records are read.
 @Suite struct DeferredPartitionsTests {
     private static let now = Moment(monotonicMilliseconds: 5_000_123, wallMilliseconds: 1_790_000_000_000)
+    private static let partition = TopicPartition(topic: TopicIdentifier(index: 2), partition: 3)
+    private static let longest = DeferredPartitions.delayMillisecondsMax
 
-    private func wait(untilWallMilliseconds due: Int64?) -> Int64 {
-        DeferredPartitions.due(atWallMilliseconds: due, now: Self.now) - Self.now.monotonicMilliseconds
+    private func wait(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
+        DeferredPartitions.due(atWallMilliseconds: due, writtenMilliseconds: written, now: Self.now)
+            - Self.now.monotonicMilliseconds
     }
 
     /// The clock that says when it is due may be set back while it waits.
@@ -23,6 +27,43 @@ import Testing
     }
 
     @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func noneIsWaitedForWithoutEnd(due: Int64) {
-        #expect(wait(untilWallMilliseconds: due) == DeferredPartitions.delayMillisecondsMax)
+        #expect(wait(untilWallMilliseconds: due) == Self.longest)
+        let written = Self.now.wallMilliseconds - Self.longest
+        #expect(wait(untilWallMilliseconds: due, written: written + 7) == 7, "it does not begin again at each look")
+        #expect(wait(untilWallMilliseconds: due, written: -1) == 0, "no time of its own")
+        #expect(wait(untilWallMilliseconds: due, written: .min) == 0)
+    }
+
+    @Test func aClockThatIsAheadHoldsNothingBack() {
+        let ahead = Self.now.wallMilliseconds + 3_600_000
+        #expect(wait(untilWallMilliseconds: ahead + 30_000, written: ahead) == 0)
+        #expect(wait(untilWallMilliseconds: .max, written: .max) == 0)
+    }
+
+    @Test func partitionsGoOnAtWholeSteps() {
+        var partitions = DeferredPartitions()
+        partitions.wait(Self.partition, untilMilliseconds: 5_000_123)
+        #expect(partitions.contains(Self.partition))
+        #expect(partitions.takeDue(nowMilliseconds: 5_000_999) == [])
+        #expect(partitions.takeDue(nowMilliseconds: 5_001_000) == [Self.partition])
+        #expect(!partitions.contains(Self.partition))
+    }
+
+    @Test func aPoolThatIsBackEndsTheWaitOfItsLaneAlone() {
+        var partitions = DeferredPartitions()
+        let other = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
+        for partition in [Self.partition, other] { partitions.wait(partition, untilMilliseconds: 5_030_000) }
+        #expect(partitions.take { $0.partition % 2 == 1 } == [Self.partition])
+        #expect(partitions.partitions == [other])
+        partitions.forget(other)
+        #expect(partitions.partitions.isEmpty)
+    }
+
+    @Test func aReturnIsToldOnce() throws {
+        let mailbox = try LaneMailbox(recordsMax: 64)
+        #expect(mailbox.takePoolReturn() == nil)
+        mailbox.notePoolReturn(wallMilliseconds: Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolReturn() == Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolReturn() == nil)
     }
 }

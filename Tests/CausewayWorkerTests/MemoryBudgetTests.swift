@@ -1,6 +1,7 @@
 import CausewayConfiguration
 import Delivery
 import Foundation
+import Reactor
 import Testing
 
 @testable import CausewayWorker
@@ -14,7 +15,7 @@ struct MemoryBudgetTests {
     private func sum(_ budget: MemoryBudget) -> Int64 {
         MemoryBudget.programBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
-            * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.laneBytes)
+            * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.audienceBytes + budget.laneBytes)
     }
 
     @Test("The parts are the whole", arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64], [1, 2, 4])
@@ -32,6 +33,17 @@ struct MemoryBudgetTests {
         let records = small.recordsMax(configured: 131_072)
         #expect((1_000..<131_072).contains(records))
         #expect(Int64(records * Delivery.bytesPerRecord + small.blockBytesMax) <= small.laneBytes)
+    }
+
+    @Test("Among what each record needs are its places in the ring of delivery reports")
+    func reports() throws {
+        for mebibytes in [200, 256, 300, 435, 700] as [Int64] {
+            let budget = try budget(mebibytes, lanes: 2, connections: 8)
+            let records = budget.recordsMax(configured: .max)
+            let ring = try LaneMailbox(recordsMax: records).deliveryReports
+            let bytes = records * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
+            #expect(bytes <= Int(budget.laneBytes / 2), "\(mebibytes)")
+        }
     }
 
     @Test("Too little is said, with what to change")

@@ -164,6 +164,7 @@ class Topics(unittest.TestCase):
                 "causeway.invalidations": ("6", kept(168, 7 * hour)),
                 "causeway.dead-letters": ("6", kept(336, 14 * hour)),
                 "causeway.deferred": ("24", kept(24, hour)),
+                "causeway.fanout": ("24", kept(24, hour)),
             },
         )
 
@@ -213,7 +214,7 @@ class Notes(unittest.TestCase):
     def test_they_say_what_to_do_next(self):
         notes = self.notes("minimal")
         self.assertIn("kubectl --namespace push", notes)
-        for topic in ("commands", "registrations", "results", "invalidations", "dead-letters", "deferred"):
+        for topic in ("commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"):
             self.assertRegex(notes, rf"causeway\.{topic} +\d+ ")
         self.assertIn("compact", notes)
         self.assertRegex(notes, r"causeway-apns +AuthKey_F6G7H8I9J0\.p8\n")

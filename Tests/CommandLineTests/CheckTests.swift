@@ -100,6 +100,48 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
+    @Test("Records of audiences: those of the example are right, and what cannot stand together is told")
+    func audiences() throws {
+        let example = repository.appendingPathComponent("Config/examples/match")
+        let run = try ProgramRun.run(
+            "check",
+            "--commands",
+            example.appendingPathComponent("commands.jsonl").path,
+            "--registrations",
+            example.appendingPathComponent("registrations.jsonl").path
+        )
+        #expect(run.output == "" && run.errorLines == ["records checked: 9, faults: 0"])
+        let digits = String(repeating: "ab", count: 32)
+        let audience = good.replacing(#""activity":"a""#, with: #""audience":"final""#)
+        let both = good.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
+        let token = audience.replacing(
+            #""audience":"final""#,
+            with: #""audience":"final","token":"\#(digits)","environment":"sandbox""#
+        )
+        let commands = try ProgramRun.run(
+            "check",
+            "--commands",
+            "-",
+            input: [audience, both, token].joined(separator: "\n")
+        )
+        #expect(
+            commands.outputLines == [
+                "stdin:2: audience: cannot stand beside device, nor beside activity but in a start (at byte 0)",
+                "stdin:3: token: cannot stand beside audience (at byte 0)",
+            ]
+        )
+        let names = (1...9).map { "\"audience-\($0)\"" }.joined(separator: ",")
+        let registrations = try ProgramRun.run(
+            "check",
+            "--registrations",
+            "-",
+            input:
+                #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"activity":"a","#
+                + #""token":"\#(digits)","audiences":[\#(names)]}"#
+        )
+        #expect(registrations.outputLines == ["stdin:1: audiences: 9 audiences, 8 are allowed (at byte 182)"])
+    }
+
     @Test("Bad records from standard input: each with its own line, and none spoils the next")
     func badRecords() throws {
         let spread = good.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")

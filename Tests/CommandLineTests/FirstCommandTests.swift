@@ -10,7 +10,7 @@ struct FirstCommandTests {
     func start() throws {
         let directory = try TemporaryDirectory()
         let broker = try EmbeddedBroker()
-        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred"] {
+        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitions: 1)
         }
         let (redis, redisPort) = try RunningProgram.redis(directory: directory)

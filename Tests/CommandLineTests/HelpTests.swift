@@ -28,7 +28,7 @@ struct HelpTests {
         for command in Self.labCommands { #expect(lab.output.contains("\n  \(command) "), "\(command)") }
     }
 
-    private static let labCommands = ["demo", "simulator", "broker", "backlog", "outage"]
+    private static let labCommands = ["demo", "simulator", "broker", "backlog", "outage", "fanout"]
 
     @Test(
         "Every command explains itself with an example",
@@ -77,7 +77,8 @@ struct HelpTests {
         arguments: [
             ["nonsense"], ["broker", "--topic", "a:0"], ["broker", "--partitions", "0"],
             ["simulator", "--port", "65536"], ["demo", "--followers", "0"], ["backlog", "--activities", "7"],
-            ["outage", "--case", "none"],
+            ["outage", "--case", "none"], ["fanout", "--members", "0"], ["fanout", "--overtake-at", "100"],
+            ["fanout", "--workers", "2"], ["fanout", "--lanes", "257"], ["fanout", "--h2load-pushes", "-1"],
         ]
     )
     func labUsage(arguments: [String]) throws {

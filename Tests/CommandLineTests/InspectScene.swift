@@ -23,7 +23,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     init() throws {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
-        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred"] {
+        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
         }
         let (server, port) = try RunningProgram.redis(directory: directory)

@@ -70,7 +70,7 @@ struct ReplayJudgeTests {
 
     private mutating func register() {
         let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
-        ask(.register(token, frequentUpdates: nil, shows: nil, source: .record))
+        ask(.register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
     }
 
     private mutating func admit(_ record: [UInt8]) throws -> StateAdmission<[UInt8]> {

@@ -188,7 +188,7 @@ final class ReplayScene: ConsumerHandler {
 
     func register(_ activity: String) throws {
         let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
-        try ask(activity, .register(token, frequentUpdates: nil, shows: nil, source: .record))
+        try ask(activity, .register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
     }
 
     func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, alert: Bool = false) throws -> StoreVerdict

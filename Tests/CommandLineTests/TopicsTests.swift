@@ -67,6 +67,8 @@ struct TopicsTests {
                     + "cleanup.policy=delete retention.ms=1209600000 segment.ms=50400000",
                 "causeway.deferred partitions=4 replication-factor=default min.insync.replicas=2 "
                     + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
+                "causeway.fanout partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
             ]
         )
     }
@@ -82,11 +84,11 @@ struct TopicsTests {
                 "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
                 "causeway.results is there, partitions=4, 24 were planned",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
-                "causeway.deferred created, partitions=24",
+                "causeway.deferred created, partitions=24", "causeway.fanout created, partitions=24",
             ]
         )
         let requests = try broker.requests()
-        #expect(requests.count == 5)
+        #expect(requests.count == 6)
         for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
             let words = line.split(separator: " ").map(String.init)
             let request = try #require(requests[words[0]], "\(line)")
@@ -98,8 +100,8 @@ struct TopicsTests {
         }
         let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(again.exitCode == 0)
-        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 6)
-        #expect(try broker.requests().count == 5)
+        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 7)
+        #expect(try broker.requests().count == 6)
     }
 
     @Test("A topic that the brokers refuse is named, the others are created: 1")
@@ -125,7 +127,7 @@ struct TopicsTests {
         )
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
-        #expect(run.outputLines.count == 5)
-        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 6)
+        #expect(run.outputLines.count == 6)
+        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 7)
     }
 }

@@ -27,15 +27,24 @@ extension StoreCall {
         switch operation {
         case .admit(let admission): admission.registration
         case .address(_, _, let registration): registration
-        case .register(let registration, _, _, _): registration
-        case .registerDevice(_, let registration, _, _): registration
+        case .register(let registration, _, _, _, _): registration
+        case .registerDevice(_, let registration, _, _, _): registration
+        default: nil
+        }
+    }
+
+    /// Of a registration: the digests of the audiences that it names; nil: it says nothing of them.
+    var namedAudiences: Bytes? {
+        switch operation {
+        case .register(_, _, _, _, let audiences): audiences
+        case .registerDevice(_, _, _, _, let audiences): audiences
         default: nil
         }
     }
 
     /// Of the registration of a device's token: the start that came back last.
     var after: HeldStart<Bytes>? {
-        if case .registerDevice(_, _, let after, _) = operation { after } else { nil }
+        if case .registerDevice(_, _, let after, _, _) = operation { after } else { nil }
     }
 
     /// The token that a settlement retires, if it does.

@@ -62,6 +62,38 @@ struct AlertCauseTests {
         }
     }
 
+    /// A replica is asked for, and there is none: registrations wait for it for ten seconds, and go on without it.
+    @Test func replicasOfRedisAreMissing() async throws {
+        try await withAlerts(replicas: 1) { run, history in
+            let traffic = try Traffic(run)
+            var (seen, turns) = (0.0, 0)
+            for _ in 0..<4 {
+                // Only a call that wants replicas has them asked for; when it comes, the last may just have been.
+                let missing = try run.awaitState(
+                    "another question",
+                    turn: {
+                        turns += 1
+                        if turns % 50 == 0 { try traffic.floodOnePartition(activities: 0..<1) }
+                    }
+                ) {
+                    ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seen
+                }
+                seen = missing.sum("causeway_redis_errors_total") ?? 0
+                history.add(missing, minutes: 1)
+            }
+            history.expect(firing: "CausewayRedisReplicasMissing")
+            #expect(try run.findings().contains("CausewayRedisReplicasMissing"))
+            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            #expect(log.contains("redis-replicas-missing"))
+            try traffic.sendOne()
+            let settled = try run.awaitState("registrations that are settled") {
+                $0.isWell && $0.sum("causeway_consumer_lag_records") == 0
+                    && $0.highest("causeway_oldest_unsettled_seconds") == 0
+            }
+            history.addQuiet(settled, minutes: 10)
+        }
+    }
+
     /// Another, empty Redis stands where there was one.
     @Test func redisLosesEverything() async throws {
         try await withAlerts { run, history in

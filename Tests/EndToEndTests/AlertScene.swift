@@ -4,15 +4,18 @@ import Testing
 
 @testable import CausewayLab
 
-/// A run of the ride's app, on whose end the chart's rules are evaluated over what its worker showed.
+/// A run of the ride's app, or of others, on whose end the chart's rules are evaluated over what its worker showed.
 func withAlerts(
+    apps: [String] = ["ride"],
     lanes: Int = 2,
+    replicas: Int = 0,
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: @Sendable (_ run: ExampleRun, _ history: inout AlertHistory) throws -> Void
 ) async throws {
     try await onOwnThread {
-        let run = try ExampleRun(["ride"]) { text, _ in
+        let run = try ExampleRun(apps) { text, _ in
             text.replacingOccurrences(of: "lanes: 2", with: "lanes: \(lanes)")
+                .replacingOccurrences(of: "redis:\n", with: "redis:\n  replicas: \(replicas)\n")
         }
         defer { run.close() }
         var history = AlertHistory()

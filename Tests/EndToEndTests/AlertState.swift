@@ -5,6 +5,7 @@ import Testing
 enum StateAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"
+    case roundsSlow = "CausewayRoundsSlow"
     case noPartitions = "CausewayNoPartitions"
     case partitionStandsStill = "CausewayPartitionStandsStill"
     case breakerOpen = "CausewayBreakerOpen"
@@ -17,8 +18,11 @@ enum StateAlert: String, CaseIterable {
 
     func holds(in scrape: Scrape) -> Bool {
         switch self {
-        case .commandsStale: scrape.highest("causeway_oldest_unsettled_seconds") > 60
+        case .commandsStale:
+            ["commands", "registrations", "deferred"]
+                .contains { scrape.highest("causeway_oldest_unsettled_seconds", ["topic": $0]) > 60 }
         case .lagGrows: (scrape.sum("causeway_consumer_lag_records") ?? 0) > 1_000
+        case .roundsSlow: scrape.highest("causeway_audience_oldest_round_seconds") > 60
         case .noPartitions: scrape.sum("causeway_partitions_assigned") == 0
         case .partitionStandsStill: scrape.highest("causeway_partitions_standing_still") > 0
         case .breakerOpen: scrape.highest("causeway_breaker_open") > 0

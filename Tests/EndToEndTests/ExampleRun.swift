@@ -72,7 +72,7 @@ final class ExampleRun {
         try broker.createTopic(CommandWire.commandsTopic, partitions: Stage.commandPartitions)
         for topic in [
             CommandWire.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
-            "causeway.dead-letters", "causeway.deferred",
+            "causeway.dead-letters", "causeway.deferred", "causeway.fanout",
         ] {
             try broker.createTopic(topic, partitions: Stage.partitions)
         }
@@ -131,7 +131,7 @@ final class ExampleRun {
 
     func send(_ command: JSONObject, headers: [(name: StaticString, value: String)] = []) throws {
         let value = try JSONSerialization.data(withJSONObject: command)
-        try send(value, key: command["activity"] as? String ?? "", headers: headers)
+        try send(value, key: (command["activity"] ?? command["audience"]) as? String ?? "", headers: headers)
     }
 
     func send(_ value: Data, key: String, headers: [(name: StaticString, value: String)] = []) throws {

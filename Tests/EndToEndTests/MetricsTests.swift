@@ -56,7 +56,7 @@ struct MetricsTests {
             try compare(scrape, with: try service(of: run))
             #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
             #expect(
-                scrape.sum("causeway_partitions_assigned") == Double(Stage.commandPartitions + 2 * Stage.partitions)
+                scrape.sum("causeway_partitions_assigned") == Double(2 * Stage.commandPartitions + 2 * Stage.partitions)
             )
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.status(of: "/readyz") == 200)
@@ -190,7 +190,7 @@ struct MetricsTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             let configuration = run.stage.path("causeway.yaml")
-            try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 24 }
+            try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 40 }
             let health = try [ExampleRun.programs.causeway, "health"]
             let live = try outputOf(health[0], ["health", "--config", configuration])
             #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
@@ -198,7 +198,7 @@ struct MetricsTests {
                 health[0],
                 ["health", "--url", "http://127.0.0.1:\(run.stage.httpPort)/readyz"]
             )
-            #expect(ready.code == 0 && ready.text.contains("[+] group: reads 24 partitions\n"), "\(ready.text)")
+            #expect(ready.code == 0 && ready.text.contains("[+] group: reads 40 partitions\n"), "\(ready.text)")
             try askTheProcess(of: run)
             let page = try Page("/statusz", port: run.stage.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))

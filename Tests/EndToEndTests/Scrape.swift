@@ -21,17 +21,21 @@ struct Scrape {
 
     /// The sum of a metric's series that have all of these labels; nil if there is none.
     func sum(_ name: String, _ labels: [String: String] = [:]) -> Double? {
-        let wanted = labels.map { "\($0.key)=\"\($0.value)\"" }
-        let values = series.filter { key, _ in
-            (key == name || key.hasPrefix(name + "{")) && wanted.allSatisfy { key.contains($0) }
-        }
-        return values.isEmpty ? nil : values.values.reduce(0, +)
+        let values = values(of: name, labels)
+        return values.isEmpty ? nil : values.reduce(0, +)
     }
 
-    /// The highest of a metric's series; 0 if there is none.
-    func highest(_ name: String) -> Double {
-        series.filter { key, _ in key == name || key.hasPrefix(name + "{") }.values.max() ?? 0
+    private func values(of name: String, _ labels: [String: String]) -> [Double] {
+        let wanted = labels.map { "\($0.key)=\"\($0.value)\"" }
+        return
+            series.filter { key, _ in
+                (key == name || key.hasPrefix(name + "{")) && wanted.allSatisfy { key.contains($0) }
+            }
+            .map(\.value)
     }
+
+    /// The highest of a metric's series that have all of these labels; 0 if there is none.
+    func highest(_ name: String, _ labels: [String: String] = [:]) -> Double { values(of: name, labels).max() ?? 0 }
 
     /// The worker has what it needs, and reads.
     var isWell: Bool {

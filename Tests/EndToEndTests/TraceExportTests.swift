@@ -54,6 +54,43 @@ struct TraceExportTests {
         }
     }
 
+    /// A command to an audience: its own span, in it one for its range, and both results name that.
+    @Test func theRangesOfACommandAreSpansInsideIts() async throws {
+        try await onOwnThread {
+            let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            let scene = try MatchScene(run)
+            let goal = try #require(try scene.files.records("commands.jsonl").first { $0["audience"] != nil })
+            try run.send(goal, headers: [("traceparent", Self.sampled)])
+            let identifier = try #require(goal["id"] as? String)
+            try scene.awaitDelivered(identifier)
+            try log.await { $0.results[identifier] != nil }
+            let spans = try collector.await(3)
+            let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
+            let consume = try #require(byName["consume causeway.commands"]?.first)
+            let admit = try #require(byName["admit"]?.first)
+            let range = try #require(byName["consume causeway.fanout"]?.first)
+            #expect(consume["parentSpanId"] as? String == "00f067aa0ba902b7")
+            for child in [admit, range] {
+                #expect(child["parentSpanId"] as? String == consume["spanId"] as? String)
+            }
+            #expect(
+                spans.count == 3 && spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" }
+            )
+            #expect(Self.attributes(consume)["causeway.outcome"] == "fannedOut")
+            #expect(Self.attributes(range)["causeway.outcome"] == "delivered")
+            #expect(Self.attributes(range)["causeway.members"] == "3")
+            #expect(Self.attributes(range)["causeway.app"] == "com.example.match")
+            #expect(Self.time(consume, "start") <= Self.time(range, "start"))
+            let span = try #require(range["spanId"] as? String)
+            #expect(log.results[identifier] == ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"])
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            #expect(try collector.spans().count == 3)
+        }
+    }
+
     @Test func aMillionOfAMillionBeginATraceOfTheirOwn() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [], samplesPerMillion: 1_000_000)
@@ -170,9 +207,11 @@ struct TraceExportTests {
 
     private static let authorization = "Bearer correct-horse-battery-staple"
 
-    private static func run(refusals: [Int], samplesPerMillion: Int) throws -> (ExampleRun, Collector) {
+    private static func run(apps: [String] = ["ride"], refusals: [Int], samplesPerMillion: Int) throws -> (
+        ExampleRun, Collector
+    ) {
         var collector: Collector?
-        let run = try ExampleRun(["ride"]) { text, stage in
+        let run = try ExampleRun(apps) { text, stage in
             let made = try Collector(stage, refusals: refusals)
             collector = made
             return text + """

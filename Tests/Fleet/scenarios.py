@@ -57,7 +57,7 @@ def begin(scene):
     scene.load.make_phones()
     workers = scene.start_workers()
     scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
-    scene.figures["partitions of commands + registrations + deferred"] = scene.group.text()
+    scene.figures["partitions of commands + registrations + deferred + fanout"] = scene.group.text()
     scene.load.start()
     scene.health.check_shared("three share", workers)
     return workers

@@ -18,8 +18,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 APP = "com.example.ride"
 SHAPES = REPOSITORY / "Config/examples/ride/shapes.json"
 COMMANDS, REGISTRATIONS, RESULTS = "causeway.commands", "causeway.registrations", "causeway.results"
-DEFERRED = "causeway.deferred"
-READ = (COMMANDS, REGISTRATIONS, DEFERRED)
+DEFERRED, FANOUT = "causeway.deferred", "causeway.fanout"
+READ = (COMMANDS, REGISTRATIONS, DEFERRED, FANOUT)
 PARTITIONS = 12
 GROUP = "causeway"
 START_SECONDS = 30
@@ -147,6 +147,7 @@ class Stage:
             NewTopic("causeway.invalidations", 1, 1),
             NewTopic("causeway.dead-letters", 1, 1),
             NewTopic(DEFERRED, PARTITIONS, 1),
+            NewTopic(FANOUT, PARTITIONS, 1),
         ]
         known = self.admin.list_topics(timeout=2).topics
         missing = [topic for topic in topics if topic.topic not in known]

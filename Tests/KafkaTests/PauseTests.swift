@@ -77,6 +77,45 @@ import Testing
         producer.close()
     }
 
+    /// As often as one likes, also when the partition is paused once more before anything was handed out.
+    @Test func whatIsGivenBackIsHandedOutAgain() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("batch.num.messages", "50")])
+        try await producer.fill("commands", count: 200)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        var expected: [Int] = []
+        for last in [0, 0, 70, 99, 100] {
+            expected += Array((expected.last ?? 0)...last)
+            #expect(await reader.run { $0.received.count == expected.count })
+            reader.consumer.pause(Self.partition, rereadingFrom: Int64(last))
+            #expect(!reader.step(), "nothing more of a paused partition")
+            reader.consumer.resume([Self.partition])
+            reader.consumer.pause([Self.partition])
+            reader.consumer.resume([Self.partition])
+        }
+        #expect(await reader.run { $0.received.last?.offset == 199 })
+        #expect(reader.received.numbers == expected + Array(100..<200))
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
+    @Test func whatIsPausedAlreadyIsGivenBackToo() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 3)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.last?.offset == 2 })
+        reader.consumer.pause([Self.partition])
+        reader.consumer.pause(Self.partition, rereadingFrom: 2)
+        reader.consumer.resume([Self.partition])
+        #expect(await reader.run { $0.received.count == 4 })
+        #expect(reader.received.numbers == [0, 1, 2, 2])
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
     @Test func whatIsNotAssignedIsNotPaused() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -85,6 +124,7 @@ import Testing
         #expect(reader.consumer.paused.isEmpty)
         #expect(await reader.run { !$0.assignedEvents.isEmpty })
         reader.consumer.pause([TopicPartition(topic: TopicIdentifier(index: 0), partition: 9)])
+        reader.consumer.pause(TopicPartition(topic: TopicIdentifier(index: 0), partition: 9), rereadingFrom: 0)
         #expect(reader.consumer.paused.isEmpty)
         #expect(reader.close() == .closed)
     }

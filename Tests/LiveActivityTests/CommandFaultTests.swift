@@ -103,7 +103,15 @@ struct CommandFaultTests {
 
     static let contradictions: [FaultCase] = [
         FaultCase(.update.with("audience", #""m1""#), .notAllowed, "audience"),
-        FaultCase(.update.without("activity").with("audience", #""m1""#), .audienceUnsupported, "audience"),
+        FaultCase(.toAudience.with("token", "\"\(RecordText.token)\""), .notAllowed, "token"),
+        FaultCase(.toAudience.with("environment", #""sandbox""#), .notAllowed, "environment"),
+        FaultCase(.toAudience.with("device", #""7f""#), .notAllowed, "audience"),
+        FaultCase(.startOfAudience.with("device", #""7f""#), .notAllowed, "audience"),
+        FaultCase(.startOfAudience.without("activity"), .missingField, "activity"),
+        FaultCase(.startOfAudience.with("activity", #""m1:7f""#), .missingPlaceholder, "activity"),
+        FaultCase(.startOfAudience.with("activity", #""{device""#), .missingPlaceholder, "activity"),
+        FaultCase(.toAudience.with("audience", #""""#), .emptyText, "audience"),
+        FaultCase(.toAudience.with("audience", "\"\(String(repeating: "a", count: 257))\""), .tooLong, "audience"),
         FaultCase(.update.with("device", #""7f""#), .notAllowed, "device"),
         FaultCase(.end.with("device", #""7f""#), .notAllowed, "device"),
         FaultCase(.update.with("aps.dismissal-date", "0"), .notAllowed, "aps.dismissal-date"),

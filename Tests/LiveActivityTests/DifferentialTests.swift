@@ -51,6 +51,7 @@ struct DifferentialTests {
         ([
             RecordText.update, .start, .end, .start.with("aps.input-push-token", "1"),
             .start.with("aps.alert.title", #"{"loc-key":"GOAL","loc-args":["a","b"]}"#),
+            .toAudience, .startOfAudience,
             .update.with("aps.new", #"[1,{"a":null}]"#).with("activity", #""\u00e9\"é""#),
         ] as [RecordText])
         .map { Array($0.text.utf8) }

@@ -39,8 +39,8 @@ struct FaultMessageTests {
             "aps.content-state: a string has 9000 bytes, 8192 are allowed", "\"yyy"
         ),
         (
-            .update.without("activity").with("audience", #""m1""#),
-            "audience: commands to audiences are not supported by this release", "{"
+            .startOfAudience.with("activity", #""m1:7f""#),
+            #"activity: must contain "{device}", in whose place each device's id is put"#, #""m1:7f""#
         ),
     ]
 

@@ -73,7 +73,8 @@ struct CommandModel: Equatable {
     var timestamp: UInt64
     var sequence: UInt64
     var app: String
-    var activity: String
+    var activity: String?
+    var audience: String?
     var device: String?
     var identifier: String?
     var token: String?
@@ -88,15 +89,17 @@ struct CommandModel: Equatable {
     init?(_ value: FoundationValue) {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
         let known: Set<String> = [
-            "app", "activity", "device", "id", "token", "environment", "sequence", "priority", "policy", "expiration",
+            "app", "activity", "audience", "device", "id", "token", "environment", "sequence", "priority", "policy",
+            "expiration",
             "aps", "payload",
         ]
         guard known.isSuperset(of: record.keys) else { return nil }
-        guard let app = Self.name(record["app"]), let activity = Self.name(record["activity"]) else { return nil }
+        guard let app = Self.name(record["app"]) else { return nil }
         self.app = app
-        self.activity = activity
         guard Self.optional(record["id"], { Self.name($0, most: 64) != nil }),
             Self.optional(record["device"], { Self.name($0) != nil }),
+            Self.optional(record["activity"], { Self.name($0) != nil }),
+            Self.optional(record["audience"], { Self.name($0) != nil }),
             Self.optional(record["sequence"], { $0.unsigned != nil }),
             Self.optional(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
             Self.optional(record["policy"], { Self.isPolicy($0.string) }),
@@ -107,11 +110,13 @@ struct CommandModel: Equatable {
             (record["token"] == nil) == (record["environment"] == nil)
         else { return nil }
         guard let event = aps["event"]?.string, let timestamp = aps["timestamp"]?.unsigned, Self.isValid(aps, event),
-            (1_000_000_000...9_999_999_999).contains(timestamp), (record["device"] != nil) == (event == "start")
+            (1_000_000_000...9_999_999_999).contains(timestamp), Self.isAddressed(record, event)
         else { return nil }
         self.event = event
         self.timestamp = timestamp
         sequence = record["sequence"]?.unsigned ?? 0
+        activity = record["activity"]?.string
+        audience = record["audience"]?.string
         device = record["device"]?.string
         identifier = record["id"]?.string
         token = record["token"]?.string
@@ -129,7 +134,8 @@ struct CommandModel: Equatable {
         timestamp = UInt64(command.version.timestamp)
         sequence = command.version.sequence
         app = record.string(command.app) ?? ""
-        activity = record.string(command.activity) ?? ""
+        activity = record.string(command.activity)
+        audience = record.string(command.audience)
         device = record.string(command.device)
         identifier = record.string(command.identifier)
         token = record.string(command.token)
@@ -139,6 +145,15 @@ struct CommandModel: Equatable {
         expiration = command.expiration < 0 ? nil : UInt64(command.expiration)
         hasAlert = command.hasAlert
         policy = record.string(command.policy)
+    }
+
+    private static func isAddressed(_ record: [String: FoundationValue], _ event: String) -> Bool {
+        let isStart = event == "start"
+        guard record["audience"] != nil else {
+            return record["activity"] != nil && (record["device"] != nil) == isStart
+        }
+        guard record["device"] == nil, record["token"] == nil else { return false }
+        return isStart ? record["activity"]?.string?.contains("{device}") ?? false : record["activity"] == nil
     }
 
     private static func optional(_ value: FoundationValue?, _ rule: (FoundationValue) -> Bool) -> Bool {

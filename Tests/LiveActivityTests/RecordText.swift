@@ -83,6 +83,9 @@ extension RecordText {
     static let end = RecordText([
         ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("aps", .object(endAps)),
     ])
+    static let toAudience = update.without("activity").without("token").without("environment")
+        .with("audience", #""m1""#)
+    static let startOfAudience = start.without("device").with("activity", #""m1:{device}""#).with("audience", #""m1""#)
     static let shows = RecordText([("timestamp", "1790000000"), ("sequence", "7")])
     static let registration = RecordText([
         ("app", #""com.example.scores""#), ("environment", #""production""#), ("registeredAt", "1790000000123"),

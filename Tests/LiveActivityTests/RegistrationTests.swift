@@ -34,6 +34,36 @@ struct RegistrationTests {
         #expect(record.string(device.device) == "7f")
         #expect(record.string(device.attributesType) == "MatchAttributes")
         #expect(record.string(device.token) == RecordText.token)
+        #expect(device.audienceCount == 0)
+    }
+
+    @Test("name the audiences of a device")
+    func audiencesOfADevice() throws {
+        let record = Record(RecordText.pushToStart.with("audiences", #"["m1"]"#).text)
+        guard case .pushToStart(let device) = try record.registration().kind else {
+            Issue.record("not a device's")
+            return
+        }
+        #expect(record.string(device.audiences) == #"["m1"]"#)
+        #expect(device.audienceCount == 1)
+    }
+
+    @Test("give the digest of each audience once, however it is written")
+    func digests() throws {
+        let text = #"[ "m1" ,"n" , "\u006d1","m\u00e9"]"#
+        let record = Record(RecordText.registration.with("audiences", text).text)
+        guard case .activity(let activity) = try record.registration().kind else {
+            Issue.record("not an activity's")
+            return
+        }
+        #expect(activity.audienceCount == 4)
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 32, alignment: 8)
+        defer { room.deallocate() }
+        let count = Registration.writeDigests(of: activity.audiences, in: record.bytes, into: room)
+        let expected = ["m1", "n", "m\u{e9}"]
+            .map { name in Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) } }
+        #expect(Array(AudienceList(UnsafeRawBufferPointer(rebasing: room[..<count]))) == expected)
+        #expect(Registration.writeDigests(of: .absent, in: record.bytes, into: room) == 0)
     }
 
     static let variants: [(RecordText, frequent: Bool, shows: Version?, audiences: Int)] = [
@@ -98,13 +128,13 @@ struct RegistrationTests {
         FaultCase(.registration.with("audiences", #"["a","\u0000"]"#), .invalidCharacter, "audiences"),
         FaultCase(.registration.with("audiences", #"["a",]"#), .notJSON, "audiences"),
         FaultCase(
-            .registration.with("audiences", "[\(Array(repeating: #""a""#, count: 65).joined(separator: ","))]"),
+            .registration.with("audiences", "[\(Array(repeating: #""a""#, count: 9).joined(separator: ","))]"),
             .tooMany,
             "audiences"
         ),
         FaultCase(.registration.with("attributesType", #""A""#), .notAllowed, "attributesType"),
         FaultCase(.pushToStart.with("activity", #""a""#), .notAllowed, "activity"),
-        FaultCase(.pushToStart.with("audiences", "[]"), .notAllowed, "audiences"),
+        FaultCase(.pushToStart.with("audiences", #"["a",null]"#), .wrongType, "audiences"),
         FaultCase(.pushToStart.with("shows", "1790000000"), .notAllowed, "shows"),
         FaultCase(.pushToStart.with("frequentUpdates", "false"), .notAllowed, "frequentUpdates"),
         FaultCase(.registration.without("activity").without("token"), .missingField, "token"),

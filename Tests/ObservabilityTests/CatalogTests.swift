@@ -22,6 +22,11 @@ struct CatalogTests {
         causeway_redis_servers_away causeway_start_budget_waits_total{app}
         causeway_redis_errors_total{code} causeway_kafka_errors_total{code} causeway_kafka_ready
         causeway_lane_busy_ratio{lane} causeway_draining causeway_log_lines_suppressed_total{kind}
+        causeway_audience_members_total{app,outcome} causeway_audience_ranges_total{app,outcome}
+        causeway_audience_commands_total{app} causeway_audience_rounds{app} causeway_audience_members_parked{app}
+        causeway_audience_range_seconds{app} causeway_audience_command_seconds{app}
+        causeway_audience_oldest_round_seconds{app} causeway_audience_oldest_range_seconds{app}
+        causeway_audience_pages_read_total
         process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_max_fds
         process_start_time_seconds causeway_build_info{version,librdkafka,openssl,hiredis}
         """

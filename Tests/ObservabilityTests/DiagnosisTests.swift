@@ -42,6 +42,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.set(.redisServersAway, to: 1) } == ["CausewayRedisServerAway"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.first.add(.redisErrors, 0) } == [])
+        #expect(Self.alerts { $0.first.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
         let partly = ["Redis may have lost what was written last: 2 partitions are read once more."]
@@ -120,6 +121,31 @@ struct DiagnosisTests {
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
         let far = [PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, watermark: 1, lag: 5_000)]
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
+    }
+
+    /// A round may wait for its last members for long: what it keeps unsettled is no sign of trouble, and its own age is.
+    @Test func roundsAreJudgedByTheirAge() {
+        let unsettled = [
+            PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, watermark: 1, lag: 0)
+        ]
+        #expect(Self.alerts({ _ in }, partitions: unsettled) == [])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRange, 1, to: 600_000) } == [])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRound, 1, to: 60_000) } == [])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRound, 1, to: 60_001) } == ["CausewayRoundsSlow"])
+    }
+
+    @Test func roundsThatStandStillAreToldFromSlowOnes() {
+        func meaning(delivered: Int64) -> String? {
+            var worker = WellWorker()
+            worker.publish(at: 0)
+            let before = worker.registry.totals(nowMilliseconds: 0)
+            worker.second.set(.audienceOldestRound, 0, to: 75_000)
+            worker.second.set(.audienceMembers, 0, 0, to: delivered)
+            worker.publish(at: 60_000)
+            return worker.report(before: before, at: 60_000).findings.first?.meaning
+        }
+        #expect(meaning(delivered: 0) == "No member had its turn in the last minute: its rounds stand still.")
+        #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)
     }
 
     @Test func aStuckThreadIsTheWorst() {

@@ -58,6 +58,37 @@ struct StatusPageTests {
         #expect(StatusDocument.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
+    @Test func audiencesHaveTheirSection() {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        let before = worker.registry.totals(nowMilliseconds: 0)
+        #expect(worker.report(before: nil, at: 0).table("audiences")?.rows.isEmpty == true)
+        worker.first.add(.audienceCommands, 1, by: 2)
+        worker.first.add(.audienceRanges, 1, 0, by: 30)
+        worker.second.add(.audienceRanges, 1, 1, by: 2)
+        worker.first.set(.audienceMembers, 1, 0, to: 120_000)
+        worker.second.set(.audienceMembers, 1, 3, to: 6)
+        worker.second.set(.audienceRounds, 1, to: 4)
+        worker.second.set(.audienceOldestRound, 1, to: 2_500)
+        worker.second.set(.audienceOldestRange, 1, to: 80_000)
+        worker.second.set(.audienceMembersParked, 1, to: 3)
+        for _ in 0..<32 { worker.first.observe(.audienceRangeTime, 1, microseconds: 900_000) }
+        worker.publish(at: 60_000)
+        let report = worker.report(before: before, at: 60_000)
+        let rounds = report.table("audiences")?.rows.map { $0.map(\.text) }
+        #expect(
+            rounds == [
+                ["ride", "2", "32", "2", "4", "2.5 s", "1 min 20 s", "3", "750 ms", "953 ms", "1 s", "32"]
+            ]
+        )
+        let members = report.table("audienceMembers")?.rows.map { $0.map(\.text) }
+        #expect(
+            members == [
+                ["ride", "delivered", "2,000", "120,000"], ["ride", "unregistered", "0.1", "6"],
+            ]
+        )
+    }
+
     @Test func nothingOfThePageRunsOrComesFromElsewhere() {
         let html = StatusPage.html(Self.busy())
         #expect(
@@ -117,4 +148,8 @@ struct StatusPageTests {
         #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "*/*")))
         #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: ",;")))
     }
+}
+
+extension StatusReport {
+    fileprivate func table(_ key: String) -> StatusTable? { tables.first { $0.key == key } }
 }

@@ -24,7 +24,7 @@ enum Fixture {
             ]),
             signers: [.init(team: "TEAM123456", keyIdentifier: "KEY1234567")],
             policies: ["default"],
-            redisErrors: ["moved", "outOfMemory", "unknown"],
+            redisErrors: ["moved", "outOfMemory", "unknown", "replicasMissing"],
             kafkaErrors: ["_TRANSPORT", "other"],
             build: .init(version: "1.2.3", librdkafka: "2.0.2", openssl: "3.0.22", hiredis: "0.14.1")
         )

@@ -16,6 +16,8 @@ final class Caller {
     struct Call {
         var activity: Int
         var claim: UInt64
+        /// Registers a token instead, which asks for the replicas' acknowledgement.
+        var isRegistration = false
     }
 
     let loop: EventLoop
@@ -62,8 +64,8 @@ final class Caller {
     /// Calls that have no answer yet.
     var waitingCount: Int { queue.count - head + underWay.count }
 
-    func enqueue(_ activities: some Sequence<Int>, claim: UInt64) {
-        queue += activities.map { Call(activity: $0, claim: claim) }
+    func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
+        queue += activities.map { Call(activity: $0, claim: claim, isRegistration: isRegistration) }
     }
 
     func forget() {
@@ -109,6 +111,12 @@ final class Caller {
         StoreSubject(app: Array("app".utf8), kind: .activity, identifier: Array("activity-\(activity)".utf8))
     }
 
+    private static let token = TokenRegistration<[UInt8]>(
+        token: [1, 2, 3],
+        environment: .sandbox,
+        registeredAtMilliseconds: 1_700_000_000_000
+    )
+
     private func issueAll() {
         // Each call once: one whose server is away goes to the end.
         for _ in 0..<(queue.count - head) {
@@ -117,7 +125,7 @@ final class Caller {
             case .issued:
                 underWay[nextTag] = call
                 nextTag += 1
-            case .notReady:
+            case .notReady, .awaitsReplicas:
                 queue.append(call)
             case .full, .outOfBounds:
                 return
@@ -131,12 +139,13 @@ final class Caller {
     }
 
     private func issue(_ call: Call) -> CallIssue {
-        let start = StoreCall<[UInt8]>.Operation
-            .admitStart(
-                version: Version(timestamp: 1_700_000_000, sequence: 0),
-                claim: call.claim
-            )
-        let call = StoreCall(tag: nextTag, subject: Self.subject(call.activity), operation: start)
+        let operation: StoreCall<[UInt8]>.Operation =
+            if call.isRegistration {
+                .register(Self.token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil)
+            } else {
+                .admitStart(version: Version(timestamp: 1_700_000_000, sequence: 0), claim: call.claim)
+            }
+        let call = StoreCall(tag: nextTag, subject: Self.subject(call.activity), operation: operation)
         return call.withBorrowedBytes { client.issue($0) }
     }
 

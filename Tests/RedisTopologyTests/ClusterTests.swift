@@ -130,6 +130,35 @@ import Testing
         #expect(sent(caller) == 0)
     }
 
+    /// Each primary has replicas of its own: where they are frozen registrations wait, and nothing else does, there or elsewhere.
+    @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls go on`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replicas = 1
+        let caller = try Caller(configuration)
+        #expect(caller.turn { caller.client.isReady })
+        caller.enqueue(activities, claim: first, isRegistration: true)
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == activities.count && caller.repeated.isEmpty)
+        #expect(cluster.primaries.allSatisfy { Self.calls(of: "wait", on: $0) > 0 })
+
+        caller.forget()
+        let slots = ClusterProcesses.slots(of: 1, among: 3)
+        let there = activities.filter { slots.contains(Self.slot($0)) }
+        cluster.replicas[1].suspend()
+        caller.enqueue(activities, claim: first, isRegistration: true)
+        let starts = (activities.count..<2 * activities.count).filter { slots.contains(Self.slot($0)) }
+        caller.enqueue(starts, claim: first)
+        let answered = activities.count - there.count + starts.count
+        #expect(caller.turn { caller.answered >= answered && caller.repeated[.replicasMissing] ?? 0 > 0 })
+        #expect(there.allSatisfy { caller.verdicts[$0] == nil })
+        cluster.replicas[1].resume()
+        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.verdicts.count == activities.count + starts.count)
+        #expect(Set(caller.repeated.keys).isSubset(of: [.replicasMissing]))
+    }
+
     private static func slot(_ activity: Int) -> Int {
         Caller.key(activity) { KeyPlace($0).slot }
     }
@@ -222,11 +251,13 @@ struct Resharding {
         for slot in slots {
             lines[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
         }
-        let keys = slots.map { slot in lines[move(slot).source].reply() }
+        // A key may have any bytes.
+        let keys = slots.map { slot in lines[move(slot).source].replyBytes() }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             let move = move(slot)
             let port = String(cluster.primaries[move.target].port)
-            lines[move.source].append(["MIGRATE", "127.0.0.1", port, "", "0", "120000", "KEYS"] + keys)
+            let words = ["MIGRATE", "127.0.0.1", port, "", "0", "120000", "KEYS"].map { Array($0.utf8) }
+            lines[move.source].append(bytes: words + keys)
         }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             #expect(lines[move(slot).source].reply() == ["OK"])

@@ -144,35 +144,39 @@ final class BlockingClient {
     func command(_ arguments: String...) -> [String] { command(arguments) }
 
     /// Pipelines: the replies are taken later, in order.
-    func append(_ arguments: [String]) {
-        let copies = arguments.map { strdup($0) }
-        defer { for copy in copies { free(copy) } }
-        var pointers = copies.map { UnsafePointer($0) }
-        redisAppendCommandArgv(context, Int32(arguments.count), &pointers, arguments.map(\.utf8.count))
+    func append(_ arguments: [String]) { append(bytes: arguments.map { Array($0.utf8) }) }
+
+    /// The same with words of any bytes.
+    func append(bytes words: [[UInt8]]) {
+        let copies = words.map { word in
+            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: word.count + 1)
+            for (index, byte) in word.enumerated() { copy[index] = CChar(bitPattern: byte) }
+            return copy
+        }
+        defer { for copy in copies { copy.deallocate() } }
+        var pointers = copies.map { Optional(UnsafePointer($0)) }
+        redisAppendCommandArgv(context, Int32(words.count), &pointers, words.map(\.count))
     }
 
-    func reply() -> [String] {
+    func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
+
+    func replyBytes() -> [[UInt8]] {
         var raw: UnsafeMutableRawPointer?
         guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }
         defer { freeReplyObject(raw) }
         return Self.flatten(raw.assumingMemoryBound(to: redisReply.self))
     }
 
-    private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [String] {
+    private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [[UInt8]] {
         switch reply.pointee.type {
         case REDIS_REPLY_ARRAY:
             (0..<Int(reply.pointee.elements)).flatMap { reply.pointee.element[$0].map(flatten) ?? [] }
         case REDIS_REPLY_INTEGER:
-            [String(reply.pointee.integer)]
+            [Array(String(reply.pointee.integer).utf8)]
         case REDIS_REPLY_NIL:
-            [""]
+            [[]]
         default:
-            [
-                String(
-                    decoding: UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)),
-                    as: UTF8.self
-                )
-            ]
+            [Array(UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)))]
         }
     }
 }

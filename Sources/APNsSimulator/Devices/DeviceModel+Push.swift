@@ -16,6 +16,9 @@ extension DeviceModel {
         application: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int) {
+        if let light = lightVerdict(token: token, application: application, nowMilliseconds: nowMilliseconds) {
+            return light
+        }
         guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
         let owner = tokens.entries[index].owner
         if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
@@ -45,6 +48,15 @@ extension DeviceModel {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
+        if token >= Self.lightPlace {
+            return deliverLight(
+                body,
+                place: token,
+                priority: priority,
+                tape: &tape,
+                nowMilliseconds: nowMilliseconds
+            )
+        }
         let entry = tokens.entries[token]
         if case .activity(let activity) = entry.owner {
             activities[activity].pace.note(priority: priority, atMilliseconds: nowMilliseconds)

@@ -267,7 +267,7 @@ extension DeviceModel {
         }
     }
 
-    private func write(_ effects: EffectCounts, to writer: inout JSONWriter) {
+    func write(_ effects: EffectCounts, to writer: inout JSONWriter) {
         writer.member("effects", object: { writer in effects.write(to: &writer) })
     }
 

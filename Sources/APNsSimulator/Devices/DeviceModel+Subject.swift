@@ -2,14 +2,15 @@
 extension DeviceModel {
     struct PushSubject {
         var app: String
-        var device: String
+        /// Nil for a light phone.
+        var device: String?
         /// Nil for a start that has not brought one about.
         var activity: String?
 
         func write(to writer: inout JSONWriter) {
             writer.member("app", app)
             if let activity { writer.member("activity", activity) }
-            writer.member("device", device)
+            if let device { writer.member("device", device) }
         }
     }
 
@@ -17,6 +18,10 @@ extension DeviceModel {
     ///
     /// - Parameter effect: what the push did that is asked about, right after it has done it.
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
+        if let (crowd, number, _) = light.find(token) {
+            let definition = light.crowds[crowd].definition
+            return PushSubject(app: definition.app, device: nil, activity: definition.identifier(number))
+        }
         guard let index = tokens.find(token) else { return nil }
         let app = applications[tokens.entries[index].application].bundleIdentifier
         switch tokens.entries[index].owner {

@@ -55,6 +55,8 @@ public struct DeviceModel: ~Copyable {
         case contentDoesNotDecode(String)
         case activityIsOver(String)
         case tooMany(String)
+        case unknownCrowd(String)
+        case crowdExists(String)
     }
 
     struct ActivityKey: Hashable {
@@ -76,6 +78,7 @@ public struct DeviceModel: ~Copyable {
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes accepted on tokens that lead nowhere.
     var voidPushes = 0
+    var light = LightPhones()
 
     public init(environment: Environment, rules: DeviceRules = DeviceRules(), seed: UInt64) {
         self.environment = environment

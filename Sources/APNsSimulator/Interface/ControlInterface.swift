@@ -21,6 +21,10 @@ import Glibc
 /// | `POST /uninstall` | `app`, `device` | |
 /// | `POST /expect` | `app`, `activities`: a content state, or null for nothing, by id | `matching`, `mismatches` |
 /// | `GET /summary`, `GET /stats` | | counts of the phones, of the service |
+/// | `POST /crowds` | a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`, `identifiers`: `numbered` or `uuid`, `timestamp` that they show | `phones` |
+/// | `GET /crowd?app&name` | | what its phones show, the newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`; how many phones went back in time (`reversed`), heard an alert again (`alertedTwice`), have had no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`; `effects` |
+/// | `GET /crowd/registrations?app&name&from&limit` | | `registrations`: `key`, `value`; `next` |
+/// | `POST /crowd/dismiss`, `POST /crowd/rotate` | `app`, `name`, `from`, `count` | `phones` |
 /// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds` | the same |
 /// | `POST /goaway` | nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds` | |
 /// | `POST /cut` | nothing: all connections end without a word | |
@@ -137,6 +141,11 @@ struct ControlHandler: HTTPHandler {
         case ("POST", "/dismiss"): try await dismiss(call)
         case ("POST", "/uninstall"): try await uninstall(call)
         case ("POST", "/expect"): try await expect(call)
+        case ("POST", "/crowds"): try await gatherCrowd(call)
+        case ("GET", "/crowd"): try await showCrowd(call)
+        case ("GET", "/crowd/registrations"): try await listCrowdRegistrations(call)
+        case ("POST", "/crowd/dismiss"): try await dismissOfCrowd(call)
+        case ("POST", "/crowd/rotate"): try await rotateOfCrowd(call)
         case ("GET", "/summary"): try await summarize()
         case ("GET", "/stats"): try await countService()
         case ("GET", "/faults"): try await showFaults()

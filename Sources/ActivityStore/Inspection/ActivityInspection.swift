@@ -49,12 +49,17 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var newest: Newest?
     /// The last send verdict.
     public private(set) var sent: Sent?
+    /// The next push's timestamp is above it: the last that was sent, or one that stands for what was sent before Redis lost it; 0: neither.
+    private(set) var lastTimestamp: Int64 = 0
     /// Of what is shown, 48 bits; nil while that is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var answeredAlert: Version?
+    /// The audiences that it is in, and those that it has left and that may not know of it.
+    public private(set) var audiences: [AudienceDigest] = []
+    public private(set) var audiencesLeft: [AudienceDigest] = []
     /// The last second of the eight hours after its birth: then only its end is sent.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
@@ -69,18 +74,19 @@ public struct ActivityInspection: Sendable, Equatable {
         let lifeEndSeconds = Int64(try record.number(bytes: 4))
         if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
         let count = Int(try record.number(bytes: 2))
-        let tokenCount = count & ~StoredRecord.answeredAlertFollows
+        let tokenCount = count & ~StoredRecord.countFlags
         let kind = try record.byte()
         allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
         let letter = try takeNewest(&record)
         registeredAtMilliseconds = try record.recordMilliseconds()
         token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if count != tokenCount {
+        if count >= StoredRecord.answeredAlertFollows {
             record = record.named("alert")
             let timestamp = try record.recordSeconds()
             answeredAlert = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
         }
+        if count & StoredRecord.audiencesFollow != 0 { try takeAudiences(&record) }
         try takeRarerParts(&record, kind)
         try takeHeld(record.named("held"), letter)
     }
@@ -98,10 +104,12 @@ public struct ActivityInspection: Sendable, Equatable {
         fullAtMilliseconds = try record.recordMilliseconds()
         let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
         var elsewhere = try record.part(record.name, count: StoredRecord.secondsBytes)
-        if sentAt > 0 {
-            let assigned = isOwnTimestamp ? timestamp : try elsewhere.recordSeconds()
-            sent = Sent(timestamp: assigned, atMilliseconds: sentAt)
+        if isOwnTimestamp {
+            lastTimestamp = sentAt > 0 ? timestamp : 0
+        } else {
+            lastTimestamp = try elsewhere.recordSeconds()
         }
+        if sentAt > 0 { sent = Sent(timestamp: lastTimestamp, atMilliseconds: sentAt) }
         let byte = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
         let letter = byte | 0x20
         if byte != UInt8(ascii: "n") {
@@ -130,6 +138,13 @@ public struct ActivityInspection: Sendable, Equatable {
             let letter = isClaimed ? try record.part("start", count: 14).rest.first : nil
             start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
         }
+    }
+
+    private mutating func takeAudiences(_ record: inout InspectedField) throws(InspectionError) {
+        record = record.named("audiences")
+        let (current, left) = (try record.byte(), try record.byte())
+        for _ in 0..<current { audiences.append(AudienceDigest(value: try record.number(bytes: 8))) }
+        for _ in 0..<left { audiencesLeft.append(AudienceDigest(value: try record.number(bytes: 8))) }
     }
 
     private mutating func takeHeld(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {

@@ -100,6 +100,7 @@ struct InspectedField {
         self.bytes = bytes
     }
 
+    var isEmpty: Bool { bytes.isEmpty }
     var rest: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 

@@ -10,7 +10,7 @@ extension ActivityState {
         version = inspection.newest?.version
         standing = inspection.newest.map { Standing($0.state) } ?? .waits
         ended = inspection.newest?.isEnd ?? false
-        lastTimestamp = inspection.sent?.timestamp ?? 0
+        lastTimestamp = inspection.lastTimestamp
         lastSendMilliseconds = inspection.sent?.atMilliseconds ?? 0
         digest = inspection.shownDigest
         registeredAtMilliseconds = inspection.registeredAtMilliseconds
@@ -27,6 +27,8 @@ extension ActivityState {
             return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         answeredAlert = inspection.answeredAlert
+        // Those that may not know that it left make an admission wait for a moment: what it then comes to is of interest.
+        audiences.current = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
         }
@@ -54,6 +56,16 @@ extension ActivityState {
         var state = self
         _ = state.reopen(version)
         return state
+    }
+}
+
+extension ActivityState {
+    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
+        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        if standing == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
+        guard standing == .notShown else { return (StoreReply(.retry), .unchanged) }
+        standing = .waits
+        return (StoreReply(.retry), .renewed)
     }
 }
 

@@ -49,17 +49,25 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var answeredAlert: Version?
     public internal(set) var start: Start?
     public internal(set) var pace: ActivityPace?
+    public internal(set) var audiences = MemberAudiences()
     public internal(set) var expiresAtMilliseconds: Int64?
 
     /// The newest version itself is held.
     public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
 
     mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        if let leaves {
+            var reply = StoreReply<[UInt8]>(.leaves)
+            reply.leaves = leaves
+            return (reply, .unchanged)
+        }
         var lifetime = Lifetime.unchanged
+        let isFirstToken = token == nil
         if let registration = call.registration, token?.isSame(as: registration) != true,
             retired?.isSame(as: registration) != true, takes(registration)
         {
             lifetime = .renewed
+            if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             bear(at: now)
         }
         if let verdict = refusal(call) { return (StoreReply<[UInt8]>(verdict), lifetime) }
@@ -76,7 +84,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (reply, lifetime)
         }
         bear(at: now)
-        if !call.isEnd, digest == Self.compared(call.digest) {
+        if !call.isEnd, audiences.current.isEmpty, digest == Self.compared(call.digest) {
             held = nil
             advance(to: call, .settled)
             return (StoreReply(.unchanged), .renewed)
@@ -222,6 +230,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         frequentUpdates: Bool?,
         shows: Version?,
         source: RegistrationSource,
+        audiences list: [UInt8]?,
         now: Int64
     ) -> (StoreReply<[UInt8]>, Lifetime) {
         var registration = registration
@@ -233,34 +242,38 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             }
         }
         let isFirstToken = token == nil
-        guard takes(registration) else { return (StoreReply(.stale), .unchanged) }
+        var reply = StoreReply<[UInt8]>(.stale)
+        guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
+            if list != nil { reply.leaves = leaves }
+            return (reply, .unchanged)
+        }
+        if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
+        _ = takes(registration)
         if source == .readAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
         bear(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
-        var reply = StoreReply<[UInt8]>(.registered)
+        reply.verdict = .registered
+        if list != nil { reply.leaves = leaves }
         guard let held, holdsNewest else { return (reply, .renewed) }
         if let shows, shows >= held.version {
             if standing == .held { standing = .settled }
             self.held = nil
-        } else {
+        } else if reply.leaves == nil {
             reply.heldCommand = held.command
         }
         return (reply, .renewed)
     }
 
     mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
-        guard at >= registeredAtMilliseconds ?? 0 else { return (StoreReply(.stale), .unchanged) }
-        token = nil
-        registeredAtMilliseconds = at
-        return (StoreReply(.unregistered), .renewed)
-    }
-
-    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
-        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if standing == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
-        guard standing == .notShown else { return (StoreReply(.retry), .unchanged) }
-        standing = .waits
-        return (StoreReply(.retry), .renewed)
+        let isStale = at < registeredAtMilliseconds ?? 0
+        var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
+        if !isStale {
+            token = nil
+            registeredAtMilliseconds = at
+            leaveAllAudiences()
+        }
+        reply.leaves = leaves
+        return (reply, isStale ? .unchanged : .renewed)
     }
 
     /// A change of what is kept beside the record renews the lifetime.
@@ -275,13 +288,18 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 answeredAlert = alert
                 lifetime = .renewed
             }
-            guard let retirement, retire(by: retirement) else { return (StoreReply(.settled), lifetime) }
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.retiredToken = true
-            return (reply, .renewed)
+            reply.retiredToken = retirement.map { retire(by: $0) } ?? false
+            if settlement == .accepted, self.version == version, ended, !audiences.current.isEmpty {
+                lifetime = .renewed
+                leaveAtEnd()
+            }
+            reply.leaves = leaves
+            return (reply, reply.retiredToken ? .renewed : lifetime)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = retire(by: retirement)
+            reply.leaves = leaves
             return (reply, reply.retiredToken ? .renewed : .unchanged)
         default:
             preconditionFailure("no settlement")
@@ -306,6 +324,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         retired = RetiredToken(token)
         self.token = nil
         registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
+        leaveAllAudiences()
         return true
     }
 

@@ -9,6 +9,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public internal(set) var retired: RetiredToken?
         /// Oldest version first, one an activity.
         public internal(set) var held: [Start] = []
+        /// The audiences that the device is in by its registration for this type.
+        public internal(set) var audiences: [UInt64] = []
     }
 
     public struct Start: Hashable, Sendable {
@@ -17,6 +19,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
+    /// Audiences that the device has left and that may not know of it, and when the last was left.
+    public internal(set) var left: [UInt64] = []
+    public internal(set) var leftAtMilliseconds: Int64 = 0
     /// By attributes type.
     public internal(set) var slots: [String: Slot] = [:]
     /// When the bucket of starts will be full again; full since then if that is past.
@@ -50,7 +55,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ type: String,
         _ registration: TokenRegistration<[UInt8]>,
         after: HeldStart<[UInt8]>?,
-        isCarried: Bool
+        isCarried: Bool,
+        audiences list: [UInt8]?
     ) -> (StoreReply<[UInt8]>, Lifetime) {
         var registration = registration
         if isCarried {
@@ -60,13 +66,19 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
                 return (StoreReply(.stale), .unchanged)
             }
         }
+        let isNewer = registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0
+        if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
+            return (StoreReply(.full), .unchanged)
+        }
         let isTaken = takes(type, registration)
+        var reply = StoreReply<[UInt8]>(.stale)
+        if list != nil { reply.leaves = leaves }
         // The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
-        guard isTaken || slots[type]?.token != nil else { return (StoreReply(.stale), .unchanged) }
+        guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
         let held = next(slots[type]?.held ?? [], after: after)
-        guard isTaken || held != nil else { return (StoreReply(.stale), .unchanged) }
-        var reply = StoreReply<[UInt8]>(.registered)
-        reply.heldCommand = held?.command
+        guard isTaken || held != nil else { return (reply, .unchanged) }
+        reply.verdict = .registered
+        if reply.leaves == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
@@ -79,14 +91,15 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     }
 
     mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
-        if types.isEmpty { return (StoreReply(.unregistered), .unchanged) }
         let due = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
-        if due.isEmpty { return (StoreReply(.stale), .unchanged) }
+        var reply = StoreReply<[UInt8]>(due.isEmpty && !types.isEmpty ? .stale : .unregistered)
         for type in due {
             slots[type, default: Slot()].token = nil
             slots[type, default: Slot()].registeredAtMilliseconds = at
         }
-        return (StoreReply(.unregistered), .renewed)
+        leave(due, at: at)
+        reply.leaves = leaves
+        return (reply, due.isEmpty ? .unchanged : .renewed)
     }
 
     mutating func address(
@@ -137,7 +150,10 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     ) -> (StoreReply<[UInt8]>, Lifetime) {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
-        guard var slot = slots[type] else { return (reply, .unchanged) }
+        guard var slot = slots[type] else {
+            if retirement != nil { reply.leaves = leaves }
+            return (reply, .unchanged)
+        }
         slot.held.removeAll { $0.version == start.version && $0.activity == start.activity }
         if let retirement, let token = slot.token, token.isRetired(by: retirement) {
             slot.retired = RetiredToken(token)
@@ -146,6 +162,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             reply.retiredToken = true
         }
         slots[type] = slot
+        if reply.retiredToken { leave([type], at: slot.registeredAtMilliseconds ?? 0) }
+        if retirement != nil { reply.leaves = leaves }
         return (reply, .unchanged)
     }
 

@@ -23,12 +23,13 @@ extension StoreCall.Operation {
             .admitStart(version: version, claim: claim, formerClaim: former)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let source):
+        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             .register(
                 registration.map(transform),
                 frequentUpdates: frequentUpdates,
                 shows: shows,
-                source: source
+                source: source,
+                audiences: audiences.map(transform)
             )
         case .retire(let version, let retirement): .retire(version: version, retirement.map(transform))
         case .settle(let version, let settlement, let digest, let retirement, let alert):
@@ -42,17 +43,19 @@ extension StoreCall.Operation {
                 registration: registration?.map(transform)
             )
         case .holdStart(let start, let command): .holdStart(start.map(transform), command: transform(command))
-        case .registerDevice(let type, let registration, let after, let isCarried):
+        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
             .registerDevice(
                 attributesType: transform(type),
                 registration.map(transform),
                 after: after?.map(transform),
-                isCarried: isCarried
+                isCarried: isCarried,
+                audiences: audiences.map(transform)
             )
         case .settleStart(let start, let settlement, let retirement):
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
+        case .confirmLeaves(let atMilliseconds): .confirmLeaves(atMilliseconds: atMilliseconds)
         }
     }
 }
@@ -69,6 +72,7 @@ extension StateAdmission {
             carriesAlert: carriesAlert,
             carriedAlert: carriedAlert,
             isOld: isOld,
+            isReadAgain: isReadAgain,
             registration: registration?.map(transform)
         )
     }
@@ -117,6 +121,7 @@ extension StoreReply {
         reply.budgetLeft = budgetLeft
         reply.heldCommand = heldCommand.map(transform)
         reply.retiredToken = retiredToken
+        reply.leaves = leaves.map(transform)
         return reply
     }
 }

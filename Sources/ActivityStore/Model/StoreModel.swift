@@ -53,16 +53,18 @@ public struct StoreModel: Sendable {
             (reply, lifetime) = activity.start(version, claim: claim, formerClaim: former, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let source):
+        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             (reply, lifetime) = activity.register(
                 registration,
                 frequentUpdates: frequentUpdates,
                 shows: shows,
                 source: source,
+                audiences: audiences,
                 now: now
             )
         case .unregister(let at): (reply, lifetime) = activity.unregister(at: at)
         case .reopen(let version): (reply, lifetime) = activity.reopen(version)
+        case .confirmLeaves(let at): (reply, lifetime) = activity.confirmLeaves(at: at)
         case .settle, .limit, .retire:
             // A settlement never makes an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
@@ -88,8 +90,15 @@ public struct StoreModel: Sendable {
             (reply, lifetime) = device.address(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
             (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
-        case .registerDevice(let type, let registration, let after, let isCarried):
-            (reply, lifetime) = device.register(text(type), registration, after: after, isCarried: isCarried)
+        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
+            (reply, lifetime) = device.register(
+                text(type),
+                registration,
+                after: after,
+                isCarried: isCarried,
+                audiences: audiences
+            )
+        case .confirmLeaves(let at): (reply, lifetime) = device.confirmLeaves(at: at)
         case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):

@@ -9,10 +9,6 @@ import LiveActivity
 public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")
-    static let uuidBytes = 16
-    static let uuidDigits = 36
-    /// Before which of its bytes a UUID's text has a hyphen.
-    private static func hasHyphen(before byte: Int) -> Bool { byte == 4 || byte == 6 || byte == 8 || byte == 10 }
 
     /// The whole key.
     public static func stored(app: [UInt8], activity: [UInt8]) -> [UInt8] {
@@ -34,57 +30,18 @@ public enum ActivityKey {
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())
-        let letter: UInt8
+        let letters: PackedUUID.Letters
         switch rest.first {
-        case lowercaseUUID where identifier.count == uuidBytes: letter = UInt8(ascii: "a")
-        case uppercaseUUID where identifier.count == uuidBytes: letter = UInt8(ascii: "A")
+        case lowercaseUUID where identifier.count == PackedUUID.bytes: letters = .lowercase
+        case uppercaseUUID where identifier.count == PackedUUID.bytes: letters = .uppercase
         default: return identifier
         }
-        var text: [UInt8] = []
-        for (index, byte) in identifier.enumerated() {
-            if hasHyphen(before: index) { text.append(UInt8(ascii: "-")) }
-            for digit in [byte >> 4, byte & 15] {
-                text.append(digit < 10 ? UInt8(ascii: "0") + digit : letter + (digit - 10))
-            }
+        return [UInt8](unsafeUninitializedCapacity: PackedUUID.digits) { text, count in
+            // Memory of a positive size has an address.
+            guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
+            identifier.withUnsafeBytes { PackedUUID.unpack($0, letters, to: base) }
+            count = PackedUUID.digits
         }
-        return text
-    }
-
-    /// Writes a UUID's sixteen bytes.
-    ///
-    /// - Returns: its sign; nil, with some of the destination overwritten, if the text is none, or one of mixed letters.
-    static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> UInt8? {
-        guard text.count == uuidDigits else { return nil }
-        var wrong: UInt8 = 0
-        var letters: UInt8 = 0
-        var position = 0
-        for index in 0..<uuidBytes {
-            if hasHyphen(before: index) {
-                wrong |= text[position] ^ UInt8(ascii: "-")
-                position += 1
-            }
-            let high = digit(text[position], &letters)
-            let low = digit(text[position + 1], &letters)
-            wrong |= (high | low) & 0xF0
-            destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
-            position += 2
-        }
-        guard wrong == 0 else { return nil }
-        switch letters {
-        case 0, 1: return lowercaseUUID
-        case 2: return uppercaseUUID
-        default: return nil
-        }
-    }
-
-    /// 0 through 15, or 255. To `letters` 1 is added, by its bit, for a lower-case letter, 2 for an upper-case one.
-    private static func digit(_ character: UInt8, _ letters: inout UInt8) -> UInt8 {
-        let number = character &- UInt8(ascii: "0")
-        if number <= 9 { return number }
-        let letter = (character | 0x20) &- UInt8(ascii: "a")
-        guard letter <= 5 else { return 255 }
-        letters |= character & 0x20 == 0 ? 2 : 1
-        return letter + 10
     }
 }
 
@@ -111,9 +68,10 @@ enum StoreKey {
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
         let sign = base + 1 + app.count
         var count = identifier.count
-        if subject.kind == .activity, let uuid = ActivityKey.pack(identifier, to: sign + 1) {
+        if subject.kind == .activity, let letters = PackedUUID.pack(identifier, to: sign + 1) {
+            let uuid = letters == .lowercase ? ActivityKey.lowercaseUUID : ActivityKey.uppercaseUUID
             sign.storeBytes(of: uuid, as: UInt8.self)
-            count = ActivityKey.uuidBytes
+            count = PackedUUID.bytes
         } else {
             sign.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)
             UnsafeMutableRawBufferPointer(start: sign + 1, count: count).copyMemory(from: identifier)

@@ -8,7 +8,7 @@
 /// | bytes | meaning |
 /// | --- | --- |
 /// | 1–4 | the last second of the eight hours after the activity's birth; 0 if nothing was heard of it but an unregistration |
-/// | 5–6 | the count of the token's bytes, and 32,768 if an answered alert follows the token |
+/// | 5–6 | the count of the token's bytes, and 32,768 if an answered alert follows the token, and 16,384 if audiences do |
 /// | 7 | the token's ``TokenForm``, 0 if there is none; and the bits of ``Flag`` |
 /// | 8–13 | digest of what is shown, see ``StoredDigest``; 0 while that is not known |
 /// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
@@ -24,6 +24,7 @@
 /// | bytes | meaning |
 /// | --- | --- |
 /// | the answered alert | version of the newest command whose alert APNs has accepted (13): no older alert rings after it. Values of earlier builds have none |
+/// | the audiences | how many it is in (1) and how many it has left that may not know of it (1), and the digest of each of them (8), see ``AudienceList`` |
 /// | the last token that died | its fingerprint (12) |
 /// | the last 429 | how often the spacing was doubled when APNs last limited the token (1), and when that was (6, server milliseconds) |
 /// | the start | version of the newest start that was given a send verdict (13); until it is accepted, also `a`, or `s` once it is settled (1), the timestamp that it was assigned (5) and the claim of the record that it was given to (8) |
@@ -41,6 +42,8 @@ enum StoredRecord {
     static let token = 50
     /// Added to the count of the token's bytes, which is far below.
     static let answeredAlertFollows = 32_768
+    static let audiencesFollow = 16_384
+    static let countFlags = answeredAlertFollows | audiencesFollow
     /// Of timestamps in seconds, and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6

@@ -13,6 +13,15 @@ enum StoredVersion {
         LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredRecord.secondsBytes)
     }
 
+    /// Nil if they are not as many bytes as a version has.
+    static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
+        guard stored.count == bytes else { return nil }
+        return Version(
+            timestamp: Int64(LittleEndian.read(stored[..<StoredRecord.secondsBytes])),
+            sequence: LittleEndian.read(stored[StoredRecord.secondsBytes...])
+        )
+    }
+
     static func writeText(_ version: Version, to destination: UnsafeMutableRawPointer) {
         Decimal.write(UInt64(clamping: version.timestamp), digits: timestampDigits, to: destination)
         Decimal.write(version.sequence, digits: Decimal.digitsMax, to: destination + timestampDigits)

@@ -20,6 +20,12 @@
 -- again. The replies of a call have room for a bounded number of held commands: a call that would be told of one too many is told to
 -- `wait` a millisecond instead. All other operations are one a call, and their first argument is a letter.
 --
+-- Audiences. An activity that is in audiences, or was, says behind its token which ones it is in, and which it has left that may not
+-- know of it. A token that is retired, an end that is accepted, an unregistration and a registration that names them no more leave
+-- audiences; the reply names all that were left, behind a `=`: the time of the registration, then the digests. They are named until that
+-- is confirmed, by the same time; an admission is told `leaves` until then. What a member shows is not known here: its audiences' pushes
+-- replace it.
+--
 -- Expiry. A change of an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
 -- overwrites a piece of the record, which keeps the expiry, except once in a thousand seconds; so does a settlement that frees nothing.
 --
@@ -40,9 +46,9 @@
 -- draw moves that time by one interval, and the time may not lie more than a full bucket's intervals ahead. A version draws once,
 -- however often it is repeated; one that was demoted may draw when it is admitted again.
 --
--- Devices. A device's hash holds `t u w d`, each followed by `:` and the attributes type (`d`: the last token that APNs has declared
--- dead), and for all of them `s`: when the bucket of starts will be full, and behind it, once something was refunded, how many
--- milliseconds were ever refunded.
+-- Devices. A device's hash holds `t u w d m`, each followed by `:` and the attributes type (`d`: the last token that APNs has declared
+-- dead; `m`: the audiences that its registration names). For all of them it holds `l`: the time and the audiences that the device has left;
+-- and `s`: when the bucket of starts will be full, and behind it, once something was refunded, how many milliseconds were ever refunded.
 --
 -- States of the newest version. An upper-case letter says that the version is an end: then only a start opens the activity again. A
 -- newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at `x` or `y`, and keeps it until
@@ -85,6 +91,8 @@ if #operation > 1 then
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
   -- The last call whose command is older than an activity lives.
   local oldIndex
+  -- The last call that tells once more what the server has lost.
+  local againIndex
   -- What the last update or end asked: most often the next asks the same.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
@@ -100,8 +108,13 @@ if #operation > 1 then
     position = following
     local asks = assignedAndAsks % 65536
     if asks ~= asked and asks ~= @SETTLES@ * 256 then
-      if asks % 256 >= @OLD@ then
-        assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
+      if asks % 256 >= @AFTER_LOSS@ then
+        if asks % 256 >= @OLD@ then
+          assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
+        end
+        if asks % 256 >= @AFTER_LOSS@ then
+          assignedAndAsks, asks, againIndex = assignedAndAsks - @AFTER_LOSS@, asks - @AFTER_LOSS@, index
+        end
       end
       if asks >= @READ_AGAIN@ * 256 then
         -- A call before this one may have written it.
@@ -227,14 +240,33 @@ if #operation > 1 then
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
       letter = nil
-      local answeredLength, retired = 0, ''
-      if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+      local answeredLength, retired, audiences, left = 0, ''
+      if length >= @AUDIENCES@ then
+        if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+        if length >= @AUDIENCES@ then length, audiences = length - @AUDIENCES@, 0 end
+      end
       local answeredAt = @TOKEN@ + length
       local answeredEnd = answeredAt + answeredLength
       local limitAt, startAt, heldAt = answeredEnd, nil, nil
+      if audiences then
+        audiences, left = byte(value, answeredEnd, answeredEnd + 1)
+        if not left then
+          reply = MALFORMED
+          break
+        end
+        limitAt = answeredEnd + 2 + 8 * (audiences + left)
+        audiences, left = sub(value, answeredEnd + 2, answeredEnd + 1 + 8 * audiences), sub(value, limitAt - 8 * left, limitAt - 1)
+        if not settles then
+          if left ~= '' then
+            reply = 'leaves=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. left
+            break
+          end
+          digest = -1
+        end
+      end
       if kind >= @RETIRED@ then
-        kind, limitAt = kind - @RETIRED@, answeredEnd + @RETIRED_BYTES@
-        retired = sub(value, answeredEnd, limitAt - 1)
+        retired = sub(value, limitAt, limitAt + @RETIRED_BYTES@ - 1)
+        kind, limitAt = kind - @RETIRED@, limitAt + @RETIRED_BYTES@
       end
       if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + answeredLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
@@ -307,15 +339,23 @@ if #operation > 1 then
         end
         local rings = alert and not isAnswered and request == @ACCEPTED@
         local written
-        if limit or begun or frees or rings or reply == 1 then
+        -- Its registration, delivered again, is to be stale, and does not bring it back.
+        local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
+        if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
           if reply == 1 then
             retired = sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@)
             token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
           else
             token = sub(value, @TOKEN@, answeredAt - 1)
+            if leavesAtEnd then registeredAt = math.min(registeredAt + 1, @TIME_MAX@) end
           end
           local answered = rings and alert or sub(value, answeredAt, answeredEnd - 1)
+          local follow = answered ~= '' and @ANSWERED_ALERT@ or 0
+          if audiences then
+            if reply == 1 or leavesAtEnd then audiences, left, shown = '', left .. audiences, 0 end
+            follow, answered = follow + @AUDIENCES@, answered .. char(#audiences / 8, #left / 8) .. audiences .. left
+          end
           if retired ~= '' then kind = kind + @RETIRED@ end
           if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
           if begun and #begun == 13 then kind = kind - @CLAIMED@ end
@@ -325,7 +365,7 @@ if #operation > 1 then
           if ended then letter = letter - @UPPER_CASE@ end
           if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
           if hasDrawn then letter = letter + @HAS_DRAWN@ end
-          value = pack('<I4I2BI6BI6', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), kind, shown, letter, sent)
+          value = pack('<I4I2BI6BI6', lifeEnd, #token + follow, kind, shown, letter, sent)
             .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
             .. token .. answered .. retired .. limit .. begun .. (frees and '' or sub(value, heldAt))
           written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
@@ -336,6 +376,9 @@ if #operation > 1 then
           if hasDrawn then letter = letter + @HAS_DRAWN@ end
           written = call('SETRANGE', key, '7', pack('<I6B', shown, letter))
           if written ~= #value then reply = tonumber(written) and MALFORMED or written end
+        end
+        if left and left ~= '' and request ~= @LIMITS@ and (reply == 0 or reply == 1) then
+          reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. left
         end
         break
       end
@@ -348,9 +391,18 @@ if #operation > 1 then
         and (retired == '' or sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@) ~= retired)
       then
         registers, whole = true, true
+        if againIndex == index and kind % @FREQUENT@ == 0 and seconds > last then
+          -- As with a registration that is told once more.
+          local letter = stateAndSent % 256
+          if letter % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then letter = letter - @OWN_TIMESTAMP@ end
+          value = sub(value, 1, @STATE@ - 1) .. char(letter) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+            .. sub(value, @REGISTERED_AT@)
+          last = seconds
+        end
         kind = kind - kind % @FREQUENT@ + form
         value = sub(value, 1, 4)
-          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0), retired ~= '' and kind + @RETIRED@ or kind)
+          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
+            retired ~= '' and kind + @RETIRED@ or kind)
           .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
         local grown = #token - length
         answeredEnd, limitAt = answeredEnd + grown, limitAt + grown
@@ -538,6 +590,17 @@ local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 
+-- Of a list of digests, those that another has not.
+local function without(list, other)
+  local kept = ''
+  for at = 1, #list, 8 do
+    local digest, isThere = sub(list, at, at + 7), false
+    for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
+    if not isThere then kept = kept .. digest end
+  end
+  return kept
+end
+
 local function serverTime()
   local time = call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
@@ -577,14 +640,22 @@ if operation == 's' or ARGV[2] == '' then
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = taken(stateByte)
   local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
-  local answeredLength, retired = 0, ''
+  local answeredLength, retired, audiences, left = 0, '', '', ''
   if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+  local isMember = length >= @AUDIENCES@
+  if isMember then length = length - @AUDIENCES@ end
   local answeredAt = @TOKEN@ + length
   local answeredEnd = answeredAt + answeredLength
   local limitAt = answeredEnd
+  if isMember then
+    local members, leavers = byte(value, answeredEnd, answeredEnd + 1)
+    if not leavers then return MALFORMED end
+    limitAt = answeredEnd + 2 + 8 * (members + leavers)
+    audiences, left = sub(value, answeredEnd + 2, answeredEnd + 1 + 8 * members), sub(value, limitAt - 8 * leavers, limitAt - 1)
+  end
   if kind >= @RETIRED@ then
-    limitAt, kind = answeredEnd + @RETIRED_BYTES@, kind - @RETIRED@
-    retired = sub(value, answeredEnd, limitAt - 1)
+    retired = sub(value, limitAt, limitAt + @RETIRED_BYTES@ - 1)
+    limitAt, kind = limitAt + @RETIRED_BYTES@, kind - @RETIRED@
   end
   local startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
   local heldAt = startAt
@@ -603,10 +674,17 @@ if operation == 's' or ARGV[2] == '' then
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
       + (retired ~= '' and @RETIRED@ or 0)
-    local value = pack('<I4I2B', lifeEnd, #token + (answered ~= '' and @ANSWERED_ALERT@ or 0), flags) .. middle
-      .. pack('<I6', registeredAt) .. token .. answered .. retired .. limit .. start .. held
+    local follow, lists = answered ~= '' and @ANSWERED_ALERT@ or 0, ''
+    if audiences ~= '' or left ~= '' then
+      follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #left / 8) .. audiences .. left
+    end
+    local value = pack('<I4I2B', lifeEnd, #token + follow, flags) .. middle
+      .. pack('<I6', registeredAt) .. token .. answered .. lists .. retired .. limit .. start .. held
     call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
+
+  -- What was left, behind a reply's word.
+  local function leaves() return left == '' and '' or '=' .. pack('<I6', registeredAt) .. left end
 
   if operation == 's' then
     local version, claim, former = ARGV[2], ARGV[3], ARGV[4]
@@ -664,11 +742,20 @@ if operation == 's' or ARGV[2] == '' then
         return 'stale'
       end
     end
-    if at < registeredAt then return 'stale' end
+    local list = ARGV[7]
+    if at < registeredAt then return 'stale' .. (list and leaves() or '') end
+    local shown = sub(value, @DIGEST@, @STATE@ - 1)
+    if list then
+      local gone = without(left, list) .. without(audiences, list)
+      if #gone > 8 * @LEAVES_MAX@ then return 'full' end
+      -- An audience's push replaces what is shown.
+      if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
+      audiences, left = list, gone
+    end
     local reply, letter = 'registered', state
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, 30) > ARGV[4] then
-        reply = reply .. held
+        if not list or left == '' then reply = reply .. held end
       else
         held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
@@ -685,16 +772,26 @@ if operation == 's' or ARGV[2] == '' then
     end
     form, token, registeredAt = formThen, told, at
     if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and @FREQUENT@ or 0 end
-    store(sub(value, @DIGEST@, @STATE@ - 1) .. char(letter + kept) .. behind)
-    return reply
+    store(shown .. char(letter + kept) .. behind)
+    return list and left ~= '' and reply .. leaves() or reply
   end
 
   if operation == 'x' then
     local at = ARGV[3] + 0
-    if at < registeredAt then return 'stale' end
+    if at < registeredAt then return 'stale' .. leaves() end
     form, token, registeredAt = 0, '', at
-    store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
-    return 'unregistered'
+    local isIn = audiences ~= '' or left ~= ''
+    audiences, left = '', left .. audiences
+    store(isIn and '\0\0\0\0\0\0' .. sub(value, @STATE@, @REGISTERED_AT@ - 1) or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    return 'unregistered' .. leaves()
+  end
+
+  if operation == 'c' then
+    if left ~= '' and ARGV[3] == pack('<I6', registeredAt) then
+      left = ''
+      store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    end
+    return 'settled'
   end
 
   if operation == 'o' then
@@ -710,6 +807,31 @@ if operation == 's' or ARGV[2] == '' then
 end
 
 local suffix = ARGV[2]
+
+-- What was left, behind a reply's word: as the field `l` has it.
+local function leaves(l) return l and #l > 6 and '=' .. l or '' end
+
+-- Of audiences that a registration names no more, those that no other of the device's types names, and that are not left already.
+local function leaving(gone, isLeft, l)
+  local all = gone == '' and {} or call('HGETALL', key)
+  for index = 1, #all, 2 do
+    if sub(all[index], 1, 2) == 'm:' and not isLeft[sub(all[index], 2)] then gone = without(gone, all[index + 1]) end
+  end
+  return without(gone, sub(l, 7))
+end
+
+-- The field `l` with what was left at a time, after which each change counts as later than the one before.
+local function leftAt(at, left, isMore, l)
+  if left == '' then return '' end
+  local before = #l > 6 and read('<I6', l) or 0
+  return pack('<I6', isMore and math.max(at, before + 1) or before) .. left
+end
+
+if operation == 'c' then
+  local l = call('HGET', key, 'l')
+  if l and sub(l, 1, 6) == ARGV[3] then call('HSET', key, 'l', '') end
+  return 'settled'
+end
 
 if operation == 'h' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
@@ -734,8 +856,9 @@ if operation == 'h' then
 end
 
 if operation == 'r' then
-  local t, w, u, d = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix))
-  local registration = ARGV[3]
+  local t, w, u, d, m, l = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
+    'm' .. suffix, 'l'))
+  local registration, list = ARGV[3], ARGV[8]
   if ARGV[7] == '1' then
     local told = sub(registration, 14) .. ARGV[4]
     if told == sub(t or '', 14) .. (u or '') then
@@ -745,7 +868,14 @@ if operation == 'r' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  if isStale and #t == 13 then return 'stale' end
+  if isStale and #t == 13 then return 'stale' .. (list and leaves(l) or '') end
+  local lBefore = l or ''
+  if list and not isStale then
+    m, l = m or '', lBefore
+    local more, kept = leaving(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
+    if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
+    l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
+  end
   -- What comes after a start that is over, too: then it is the first that is not older.
   local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not given do
@@ -763,9 +893,17 @@ if operation == 'r' then
   end
   if not isAfter then given = later end
   -- The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
-  if isStale then return given and 'registered' .. given or 'stale' end
-  write({'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}, DEVICE_LIFETIME)
-  return 'registered' .. (given or '')
+  local gone = list and leaves(l) or ''
+  if gone ~= '' and given then given = '' end
+  if isStale then return (given and 'registered' .. given or 'stale') .. gone end
+  local changes = {'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}
+  if list then
+    for field, value in pairs({['m' .. suffix] = list ~= m and list or nil, l = l ~= lBefore and l or nil}) do
+      changes[#changes + 1], changes[#changes + 2] = field, value
+    end
+  end
+  write(changes, DEVICE_LIFETIME)
+  return 'registered' .. (given or '') .. gone
 end
 
 if operation == 'a' then
@@ -798,23 +936,40 @@ if operation == 'a' then
 end
 
 if operation == 'x' then
-  local at, changes, registered = ARGV[3], {}, {}
+  local at, changes, registered, audiences, l, due = ARGV[3], {}, {}, {}, '', {}
   local all = call('HGETALL', key)
   for index = 1, #all, 2 do
-    if sub(all[index], 1, 2) == 't:' then registered[sub(all[index], 2)] = all[index + 1] end
+    local first = sub(all[index], 1, 2)
+    if first == 't:' then registered[sub(all[index], 2)] = all[index + 1] end
+    if first == 'm:' and all[index + 1] ~= '' then audiences[#audiences + 1] = {sub(all[index], 2), all[index + 1]} end
+    if all[index] == 'l' then l = all[index + 1] end
   end
-  if not next(registered) then return 'unregistered' end
+  if not next(registered) then return 'unregistered' .. leaves(l) end
   for each, t in pairs(registered) do
     if at >= sub(t, 1, 13) then
+      due[each] = true
       for field, value in pairs({t = at, u = ''}) do
         changes[#changes + 1] = field .. each
         changes[#changes + 1] = value
       end
     end
   end
-  if not changes[1] then return 'stale' end
+  if not changes[1] then return 'stale' .. leaves(l) end
+  local more = ''
+  table.sort(audiences, function(one, other) return one[1] < other[1] end)
+  for _, each in ipairs(audiences) do
+    if due[each[1]] then
+      more = more .. without(each[2], more)
+      changes[#changes + 1], changes[#changes + 2] = 'm' .. each[1], ''
+    end
+  end
+  more = leaving(more, due, l)
+  if more ~= '' then
+    l = leftAt(at + 0, sub(l, 7) .. more, true, l)
+    changes[#changes + 1], changes[#changes + 2] = 'l', l
+  end
   write(changes, DEVICE_LIFETIME)
-  return 'unregistered'
+  return 'unregistered' .. leaves(l)
 end
 
 return redis.error_reply('ERR unknown operation')

@@ -11,7 +11,9 @@
 -- since then have moved it nearer.
 --
 -- A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring the
--- dead token back, and the token itself is kept, so that no start that tells it again does. For the fields see admit.lua.
+-- dead token back, and the token itself is kept, so that no start that tells it again does. The device leaves the audiences that none of
+-- its other types names: behind the 1, and behind the 0 of a token that was retired before, follows a `=` and the field `l`. For the fields
+-- see admit.lua.
 
 local key, what = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call
@@ -55,5 +57,29 @@ if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
     retired = 1
   end
 end
+local l = ARGV[4] and call('HGET', key, 'l') or ''
+local gone = retired == 1 and call('HGET', key, 'm' .. suffix) or ''
+if gone ~= '' then
+  changes[count + 1], changes[count + 2], count = 'm' .. suffix, '', count + 2
+  local all = call('HGETALL', key)
+  all[#all + 1], all[#all + 2] = 'm:', sub(l, 7)
+  for index = 1, #all, 2 do
+    if sub(all[index], 1, 2) == 'm:' and all[index] ~= 'm' .. suffix then
+      local kept, other = '', all[index + 1]
+      for at = 1, #gone, 8 do
+        local digest, isThere = sub(gone, at, at + 7), false
+        for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
+        if not isThere then kept = kept .. digest end
+      end
+      gone = kept
+    end
+  end
+end
+if gone ~= '' then
+  local before = #l > 6 and struct.unpack('<I6', l) or 0
+  local registered = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
+  l = struct.pack('<I6', math.max(registered, before + 1)) .. sub(l, 7) .. gone
+  changes[count + 1], changes[count + 2] = 'l', l
+end
 if changes[1] then call('HSET', key, unpack(changes)) end
-return retired
+return #l > 6 and retired .. '=' .. l or retired

@@ -4,6 +4,7 @@ import Kafka
 final class CommandWire {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"
+    static let deferredTopic = "causeway.deferred"
 
     let producer: Producer
     let commands: ProducerTopic

@@ -7,12 +7,21 @@ struct OutageCase {
     var apps = [OutageApp()]
     var workers = OutageWorkers()
     var redis = RedisKind.single
+    /// Of the commands topic and of the deferred topic.
+    var partitions = 6
     /// In their order; times count from the first command.
     var troubles: [Trouble] = []
     var bounds = AgeBounds()
     var expectations: [OutageExpectation] = []
     /// How long after the last command and the last trouble all phones may take to be right.
     var patienceMilliseconds: Int64 = 40_000
+
+    /// A push-to-start token of each phone, and a token of each activity that its app has begun.
+    var expectedRegistrations: Int {
+        apps.reduce(0) { sum, app in
+            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
+        }
+    }
 
     /// The losses after which alerts may ring again, in time from the first command.
     var crashes: [Crash] {

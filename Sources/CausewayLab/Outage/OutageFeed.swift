@@ -39,6 +39,12 @@ struct OutageFeed {
         isOver = true
     }
 
+    /// What was written since the last call, which is kept here no longer.
+    mutating func takeCommands() -> [OutageHistory.Command] {
+        defer { commands.removeAll(keepingCapacity: true) }
+        return commands
+    }
+
     private func isStart(_ index: Int) -> Bool { counts[index] == 0 && index < app.startedByPush }
 
     private mutating func write(_ event: Event, _ index: Int, _ wire: CommandWire) throws(LabError) {

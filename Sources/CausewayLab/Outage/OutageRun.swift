@@ -68,26 +68,14 @@ final class OutageRun {
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
             try turn()
-            let carried = try carryRegistrations()
+            let carried = try stage.carryRegistrations(to: wire)
             let registered = try outage.workers.startFirst ? stage.redis.keys() : carried
-            if carried >= expectedRegistrations, registered >= expectedRegistrations { return }
+            let expected = outage.expectedRegistrations
+            if carried >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
-                throw LabError("only \(registered) of \(expectedRegistrations) tokens are registered")
+                throw LabError("only \(registered) of \(expected) tokens are registered")
             }
         }
-    }
-
-    /// A push-to-start token of each phone, and a token of each activity that its app has begun.
-    private var expectedRegistrations: Int {
-        outage.apps.reduce(0) { sum, app in
-            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
-        }
-    }
-
-    private func carryRegistrations() throws(LabError) -> Int {
-        var sum = 0
-        for service in stage.services { sum += try service.carryRegistrations(to: wire) }
-        return sum
     }
 
     // MARK: - Playing
@@ -134,7 +122,7 @@ final class OutageRun {
         try outcomes.drain()
         if !areRegistrationsHeld, Clock.milliseconds >= nextCarryMilliseconds {
             nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
-            _ = try carryRegistrations()
+            _ = try stage.carryRegistrations(to: wire)
         }
         measureLag()
         usleep(Self.turnMicroseconds)

@@ -4,7 +4,6 @@ import Kafka
 
 /// The parts of one case, each a process of its own on loopback, and what breaks them.
 final class OutageStage {
-    static let topicPartitions = 6
     private static let startMilliseconds: Int64 = 60_000
     /// A worker may take this much longer than its drain, on a machine that others keep busy.
     private static let drainSlackMilliseconds: Int64 = 5_000
@@ -49,7 +48,7 @@ final class OutageStage {
             return try GroupPositions(
                 properties: [("bootstrap.servers", base.bootstrapServers), ("group.id", OutageConfiguration.group)],
                 topic: CommandWire.commandsTopic,
-                partitions: Int32(Self.topicPartitions)
+                partitions: Int32(outage.partitions)
             )
         } catch {
             throw LabError("the committed offsets cannot be read: \(error)")
@@ -72,7 +71,7 @@ final class OutageStage {
         if workers.count > 1, let rebalancingBroker {
             try base.startBroker(command: rebalancingBroker + [base.path("broker")])
         } else {
-            try base.startBroker(commandPartitions: Self.topicPartitions)
+            try base.startBroker(commandPartitions: outage.partitions)
         }
         try redis.start()
         for name in ServiceName.allCases where outage.apps.contains(where: { $0.service == name }) {
@@ -263,6 +262,16 @@ final class OutageStage {
     }
 
     // MARK: - Running and ending
+
+    /// Carries new registrations to Kafka. Returns how many have been carried in all.
+    func carryRegistrations(to wire: CommandWire) throws(LabError) -> Int {
+        var sum = 0
+        for service in services { sum += try service.carryRegistrations(to: wire) }
+        return sum
+    }
+
+    /// Of the workers that run.
+    var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
     /// - Throws: if a part has ended by itself.
     func check() throws(LabError) {

@@ -99,6 +99,14 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Streams that a connection may open before it has shown a provider token. Apple allows one.",
+            valueName: "number"
+        )
+    )
+    var earlyStreams: UInt32 = 1
+
+    @Option(
+        help: ArgumentHelp(
             "Write every push to this file, a line of JSON each: what it was, whose, and what APNs and the phone said.",
             valueName: "file"
         )
@@ -118,6 +126,9 @@ struct SimulatorCommand: AsyncParsableCommand {
             )
         }
         guard (1...64).contains(threads) else { throw ValidationError("--threads must be 1 to 64") }
+        guard (1...1_000).contains(earlyStreams) else {
+            throw ValidationError("--early-streams must be 1 to 1000")
+        }
         guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
             throw ValidationError("--key must be a team id, a key id and a file, with colons between")
         }
@@ -173,6 +184,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         settings.interfacePort = controlPort
         settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
         settings.threads = threads
+        settings.limits.streamsBeforeAuthentication = earlyStreams
         settings.seed = seed
         settings.pushLog = pushLog
         settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0

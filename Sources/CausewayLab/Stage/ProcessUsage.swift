@@ -42,8 +42,18 @@ struct ProcessUsage: Equatable, Codable {
         // Fields 14 and 15, utime and stime; the first after the name is field 3.
         guard fields.count > 12, let user = Int64(fields[11]), let system = Int64(fields[12]) else { return nil }
         cpuMilliseconds = (user + system) * 1_000 / ticksPerSecond
-        let peak = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
-        residentPeakBytes =
-            peak?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int64($0) }.map { $0 << 10 } ?? 0
+        residentPeakBytes = Self.bytes("VmHWM:", of: status) ?? 0
+    }
+
+    /// What a process has resident now; nil if there is no such process any more.
+    static func residentBytes(of identifier: pid_t) -> Int64? {
+        guard let status = try? TextFile.read("/proc/\(identifier)/status") else { return nil }
+        return bytes("VmRSS:", of: String(decoding: status, as: UTF8.self))
+    }
+
+    /// A line of `/proc/PID/status`, which has KiB.
+    private static func bytes(_ name: String, of status: String) -> Int64? {
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
+        return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int64($0) }.map { $0 << 10 }
     }
 }

@@ -48,7 +48,7 @@ final class Stage {
     // MARK: - Starting
 
     /// - Parameters:
-    ///   - commandPartitions: of the commands topic.
+    ///   - commandPartitions: of the commands topic, and of the deferred topic, whose records go to the partition of their source.
     ///   - resultPartitions: of the results topic.
     func startBroker(
         commandPartitions: Int = Stage.commandPartitions,
@@ -57,6 +57,7 @@ final class Stage {
         try startBroker(command: [
             programs.lab, "broker", "--partitions", String(Self.partitions),
             "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
+            "--topic", "\(CommandWire.deferredTopic):\(commandPartitions)",
             "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
             "--round-trip", String(Self.brokerRoundTripMilliseconds),
         ])

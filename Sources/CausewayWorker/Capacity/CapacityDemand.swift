@@ -6,8 +6,6 @@ package struct CapacityDemand: Sendable, Equatable {
     package var updatesPerMinute: Int64
     /// Live Activities that are alive, or ended less than a day ago: each has its value in Redis. 1...10,000,000,000.
     package var activities: Int64
-    /// Activities that one command reaches. 1: each has a command of its own. 1...1,000,000,000.
-    package var audience: Int64 = 1
     /// Hundredths of commands that are written for one push: 100 means that each is sent, 440 is the cricket season's. 100...100,000.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
@@ -32,20 +30,27 @@ package struct CapacityDemand: Sendable, Equatable {
 
     /// - Throws: ``CapacityError`` naming the first number that is out of its range.
     func validate() throws(CapacityError) {
-        try require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
-        try require("activities", activities, in: 1...10_000_000_000)
-        try require("audience", audience, in: 1...1_000_000_000)
-        try require("commands-per-push", commandsPerPushHundredths, in: 100...100_000, divisor: 100)
-        try require("devices", devices, in: 0...10_000_000_000)
-        try require("pools", pools, in: 1...510)
-        try require("cores-per-pod", coresPerPod, in: 1...256)
-        try require("busy-percent", busyPercent, in: 10...90)
-        try require("replication", replication, in: 1...9)
-        try require("retention-hours", retentionHours, in: 1...8_760)
-        try require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
+        try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
+        try CapacityError.require("activities", activities, in: 1...10_000_000_000)
+        try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: 100...100_000, divisor: 100)
+        try CapacityError.require("devices", devices, in: 0...10_000_000_000)
+        try CapacityError.require("pools", pools, in: 1...510)
+        try CapacityError.require("cores-per-pod", coresPerPod, in: 1...256)
+        try CapacityError.require("busy-percent", busyPercent, in: 10...90)
+        try CapacityError.require("replication", replication, in: 1...9)
+        try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)
+        try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
     }
 
-    private func require(
+}
+
+/// Why nothing can be planned.
+package struct CapacityError: Error, Equatable, CustomStringConvertible {
+    package var reason: String
+    package var description: String { reason }
+
+    /// - Parameter divisor: how many of the stored unit make one of what people wrote.
+    static func require(
         _ field: String,
         _ value: Int64,
         in range: ClosedRange<Int64>,
@@ -55,10 +60,4 @@ package struct CapacityDemand: Sendable, Equatable {
         let texts = [value, range.lowerBound, range.upperBound].map { Exposition.number($0, divisor: divisor) }
         throw CapacityError(reason: "\(field): is \(texts[0]), must be \(texts[1]) to \(texts[2])")
     }
-}
-
-/// Why nothing can be planned.
-package struct CapacityError: Error, Equatable, CustomStringConvertible {
-    package var reason: String
-    package var description: String { reason }
 }

@@ -6,11 +6,15 @@ package enum CapacityPage {
     /// not public: as many activities as updates a minute would mean one update a minute each, which suits cricket's pace.
     package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
 
+    /// A goal of a final: a command now and then, and no time to lose.
+    package static let audience = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
+
     package static func markdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
         var merged = demand
         merged.commandsPerPushHundredths = 440
         let season = try CapacityPlan(demand: merged)
+        let followers = try AudiencePlan(demand: audience)
         return """
             # How large a fleet
 
@@ -43,6 +47,15 @@ package enum CapacityPage {
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
                 --commands-per-push 4.4
             \(season.text)```
+
+            ## One command for a million
+
+            Where all phones show the same, one command goes to an audience. It is admitted once, and a member costs a quarter \
+            of a single push with its command, and no script call of Redis:
+
+            ```console
+            $ causeway plan --audience-members \(audience.members) --updates-per-minute \(audience.updatesPerMinute)
+            \(followers.text)```
 
             ## What moves the numbers
 

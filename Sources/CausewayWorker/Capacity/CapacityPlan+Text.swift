@@ -14,7 +14,7 @@ extension CapacityPlan {
         return text
     }
 
-    private static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
+    static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
         let padding = String(repeating: " ", count: max(1, 24 - name.count))
         guard !reason.isEmpty else { return "  \(name)\(padding)\(value)\n" }
         return "  \(name)\(padding)\(value)\(String(repeating: " ", count: max(2, 15 - value.count)))\(reason)\n"
@@ -29,7 +29,6 @@ extension CapacityPlan {
             ("activities in a day", Numeral.grouped(demand.activities)),
             ("commands for a push", Exposition.number(demand.commandsPerPushHundredths, divisor: 100)),
         ]
-        if demand.audience > 1 { wishes.append(("activities a command", Numeral.grouped(demand.audience))) }
         if demand.devices > 0 { wishes.append(("devices to start on", Numeral.grouped(demand.devices))) }
         return wishes
     }
@@ -88,11 +87,6 @@ extension CapacityPlan {
         if pushesPerActivityHourHundredths > 360_000 {
             notes.append(
                 "That is more than one a second, which is never sent: newer states replace what waits. Plan for 3,600 an hour."
-            )
-        }
-        if demand.audience > 1 {
-            notes.append(
-                "One command for many activities needs audience commands. A version that refuses them needs --audience 1."
             )
         }
         if redisNodes > 1 {

@@ -53,7 +53,7 @@ package struct CapacityPlan: Sendable, Equatable {
         self.demand = demand
         self.costs = costs
         pushesPerSecond = Self.up(demand.updatesPerMinute, 60)
-        commandsPerSecond = Self.up(pushesPerSecond * demand.commandsPerPushHundredths, 100 * demand.audience)
+        commandsPerSecond = Self.up(pushesPerSecond * demand.commandsPerPushHundredths, 100)
         pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
         planPods()
         planConnections()
@@ -107,5 +107,5 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaStoredGibibytes = Self.up(written, 1_048_576) * demand.retentionHours * 3_600 / 1_024
     }
 
-    private static func up(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
+    static func up(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }
 }

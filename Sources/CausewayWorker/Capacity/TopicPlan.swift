@@ -3,7 +3,7 @@ import Kafka
 
 /// The topics that a deployment needs, as the chart's values have them by default.
 package struct TopicPlan: Sendable {
-    /// Of commands, registrations, deferred commands and results: as many as there may ever be workers, since more later move activities. 1...10,000.
+    /// Of commands, registrations, deferred commands, fanned out ones and results: as many as there may ever be workers, since more later move activities. 1...10,000.
     package var partitions = 24
     /// 0: the brokers' default. 0...32,767.
     package var replicationFactor = 3
@@ -44,6 +44,8 @@ package struct TopicPlan: Sendable {
             // Longer than the longest expiration: until then a command may be deferred again and again. The same partitions as the commands
             // have: an activity's commands meet in one lane.
             topic(names.deferred, partitions, retained(hours: 24)),
+            // As long as the commands that its records are the ranges of.
+            topic(names.fanout, partitions, retained(hours: 24)),
         ]
     }
 

@@ -4,28 +4,34 @@ import Reactor
 
 /// The deferred topic is read when its records are due.
 extension Intake {
-    /// Keeps a record that is not due, and pauses its partition.
-    /// - Returns: nil if it was kept.
+    /// Gives a record back that is not due, and pauses its partition.
+    /// - Returns: nil if it was given back.
     func passIfDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
-        guard partition.topic.index == Self.deferredTopic, assignments[partition] != nil else { return message }
+        guard partition.topic.index == Self.deferredTopic, let lane = assignments[partition]?.lane else {
+            return message
+        }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
-        let due = DeferredPartitions.due(atWallMilliseconds: DeferredHeaders.dueMilliseconds(of: message), now: now)
-        guard due > now.monotonicMilliseconds || deferred.contains(partition) else { return message }
-        deferred.append(message, of: partition, dueMilliseconds: due)
-        consumer.pause([partition])
+        let written = message.timestampMilliseconds
+        let due = DeferredPartitions.due(
+            atWallMilliseconds: DeferredHeaders.dueMilliseconds(of: message),
+            writtenMilliseconds: written,
+            now: now
+        )
+        guard due > now.monotonicMilliseconds, written > poolReturnMilliseconds[lane] else { return message }
+        deferred.wait(partition, untilMilliseconds: due)
+        consumer.pause(partition, rereadingFrom: message.offset)
         return nil
     }
 
-    /// Deals what has come due, and reads on in its partitions.
-    func dealDue() {
-        for (partition, messages) in deferred.takeDue(nowMilliseconds: loop.nowMilliseconds) {
-            for message in messages {
-                guard let pointer = Message.Pointer(bitPattern: message) else { continue }
-                if let due = passIfDue(Message(taking: pointer)) { _ = deal(due) }
-            }
-            resume([partition])
+    /// Reads on in the partitions whose next record has come due, and in those of a lane that has a pool back.
+    func readDue() {
+        for (lane, mailbox) in mailboxes.enumerated() {
+            guard let milliseconds = mailbox.takePoolReturn() else { continue }
+            poolReturnMilliseconds[lane] = milliseconds
+            resume(deferred.take { assignments[$0]?.lane == lane })
         }
+        resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
     /// Starts to fetch again what neither waits for its time nor for its lane.

@@ -25,7 +25,6 @@ extension Intake {
         for overflow in overflows {
             for entry in overflow.entries { entry.discard() }
         }
-        deferred.discardAll()
         for mailbox in mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()

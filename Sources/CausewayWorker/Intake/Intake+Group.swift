@@ -53,7 +53,7 @@ extension Intake {
             stranded.remove(partition)
             unfetched.remove(partition)
             rereading.forget(partition)
-            deferred.discard(partition)
+            deferred.forget(partition)
         }
         noteMembership(.joining)
     }

@@ -93,9 +93,9 @@ extension Intake {
 
     // MARK: - What is known of the partitions
 
-    /// What is settled of the deferred topic is not read once more: its commands stand in the commands topic as well.
+    /// What is settled of the workers' own topics is not read once more: its commands stand in the commands topic as well.
     private var markedPartitions: [TopicPartition] {
-        assignments.all.filter { $0.topic.index != Self.deferredTopic }
+        assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
     }
 
     /// One whose beginning is not known is left out: whether its marks are missing, or were never made, cannot be told.

@@ -15,7 +15,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let commandsTopic: Int32 = 0
     static let registrationsTopic: Int32 = 1
     static let deferredTopic: Int32 = 2
-    static let topicCount = 3
+    static let fanoutTopic: Int32 = 3
+    static let topicCount = 4
 
     /// Records polled in one turn, between two looks at everything else.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
@@ -66,6 +67,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// By lane: what its inbox holds, in bytes.
     private var inboxes: [InboxBytes]
     var deferred = DeferredPartitions()
+    /// By lane: what was deferred before is read whether it is due or not, since a pool was back then.
+    var poolReturnMilliseconds: [Int64]
 
     init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
         self.loop = loop
@@ -78,6 +81,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         inboxes = plan.mailboxes.map {
             InboxBytes(bytesMax: plan.inboxBytesMax, capacity: $0.inbox.capacity)
         }
+        poolReturnMilliseconds = plan.mailboxes.map { _ in 0 }
         wakeup = plan.wakeup
         registry = plan.registry
         metrics = ThreadMetrics(board: plan.registry.kafka)
@@ -135,7 +139,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if signals.takeNumbersRequest() { orderNumbers() }
         placeOverflows()
         reportHighWatermarks()
-        dealDue()
+        readDue()
         pollRecords()
         wakeFetching()
         // Each of these may wait for a broker. Told to stop, the thread begins none.

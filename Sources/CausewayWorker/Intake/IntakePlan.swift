@@ -6,7 +6,7 @@ import Reactor
 /// What the intake is built from.
 struct IntakePlan: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// Commands, registrations, then what was deferred.
+    /// Commands, registrations, what was deferred, what is fanned out: in the order of the ``Intake``'s indices.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]

@@ -38,14 +38,21 @@ enum DeferredHeaders {
 
     static func state(of deferral: Deferral) -> String {
         let alert = deferral.alertVersion
+        // A record's time is its producer's to choose, and a token's may be its record's.
+        let recordMilliseconds = clamped(deferral.recordMilliseconds)
+        let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
-            deferral.recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.resultsBefore,
-            deferral.superseded, deferral.registeredAtMilliseconds, deferral.claim, flags(of: deferral),
+            recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.resultsBefore,
+            deferral.superseded, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.statePriority, deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaults, deferral.pauseEndMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
+    }
+
+    private static func clamped(_ time: Int64) -> Int64 {
+        min(max(time, milliseconds.lowerBound), milliseconds.upperBound)
     }
 
     private static let heldStartFlag: UInt8 = 1

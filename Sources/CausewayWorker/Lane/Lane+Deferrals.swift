@@ -2,6 +2,7 @@ import Delivery
 import Kafka
 import LiveActivity
 import Observability
+import Reactor
 
 /// Commands that cannot be sent soon, into the deferred topic.
 extension Lane {
@@ -28,5 +29,14 @@ extension Lane {
     func noteDeferralFailure(_ error: Int32, of production: Production) {
         guard production.kind == .deferral, error == KafkaError.unknownPartition else { return }
         defersToSourcePartition = false
+    }
+
+    /// A pool that is back has what was deferred read at once. Not again within the delay: of a pool that comes and goes, and of the others whose
+    /// commands lie between, everything would be read and deferred over and over.
+    func reportPoolReturn() {
+        guard delivery.takePoolReturn(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
+        poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + plan.delivery.deferredDelayMilliseconds
+        mailbox.notePoolReturn(wallMilliseconds: now.wallMilliseconds)
+        kafkaWakeup.signal()
     }
 }

@@ -43,7 +43,7 @@ extension Lane {
     }
 
     /// A record's time is its producer's to choose: what is longer than a year is a clock's fault, and must not overflow.
-    private static func microseconds(_ milliseconds: Int64) -> Int64 {
+    static func microseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
@@ -85,6 +85,7 @@ extension Lane {
     func publishMetrics() {
         setPools()
         setApplications()
+        setAudiences()
         setWaiting()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersAway, to: Int64(store.serversAway))
@@ -206,13 +207,13 @@ extension Lane {
     private func readPartitions() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
-            let oldest = delivery.oldestUnsettledMilliseconds(entry.place)
+            let oldest = oldestUnsettledMilliseconds(of: entry)
             partitionReadings.append(
                 PartitionReading(
                     topic: entry.topic,
                     partition: entry.partition,
                     oldestUnsettledMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
-                    watermark: delivery.committableOffset(entry.place) ?? -1
+                    watermark: committableOffset(of: entry) ?? -1
                 )
             )
         }

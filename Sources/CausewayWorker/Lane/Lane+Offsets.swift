@@ -7,8 +7,8 @@ extension Lane {
         var hasNews = false
         for position in partitions.entries.indices {
             let entry = partitions[position]
-            guard let offset = delivery.committableOffset(entry.place),
-                offset != entry.reportedOffset || delivery.progressRevision(entry.place) != entry.reportedRevision
+            guard let offset = committableOffset(of: entry),
+                offset != entry.reportedOffset || progressRevision(of: entry) != entry.reportedRevision
             else { continue }
             guard report(position, isDrained: false) else { break }
             hasNews = true
@@ -20,7 +20,7 @@ extension Lane {
         var hasNews = false
         for position in partitions.entries.indices where partitions[position].isRevoking {
             let entry = partitions[position]
-            guard !entry.isReportedDrained, delivery.isDrained(entry.place) else { continue }
+            guard !entry.isReportedDrained, isDrained(entry) else { continue }
             guard report(position, isDrained: true) else { break }
             partitions[position].isReportedDrained = true
             hasNews = true
@@ -30,7 +30,7 @@ extension Lane {
 
     private func report(_ position: Int, isDrained: Bool) -> Bool {
         let entry = partitions[position]
-        let progress = delivery.progress(entry.place)
+        let progress = progress(of: entry)
         let passed = progress.map { Handover.pass($0) }
         let isTaken = mailbox.laneReports.push(
             LaneReport(
@@ -43,7 +43,7 @@ extension Lane {
         )
         if isTaken {
             partitions[position].reportedOffset = progress?.committableOffset ?? -1
-            partitions[position].reportedRevision = delivery.progressRevision(entry.place)
+            partitions[position].reportedRevision = progressRevision(of: entry)
         } else {
             passed?.release()
         }

@@ -1,4 +1,5 @@
 import ActivityStore
+import Audiences
 import Delivery
 import LiveActivity
 import Logging
@@ -21,6 +22,8 @@ extension Lane: ActivityStoreHandler {
                 // Only this key's server is away: calls to the others do not wait behind this one.
                 passedLeft -= 1
                 delivery.storeCallPostponed(now: now)
+            case .awaitsReplicas:
+                delivery.storeCallSetAside(now: now)
             case .notReady, .full:
                 // Replies, and the next connection, each ask for a turn.
                 return
@@ -31,19 +34,35 @@ extension Lane: ActivityStoreHandler {
     }
 
     func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        delivery.storeReplied(tag: tag, reply, now: now)
+        if Audiences.isActivityCall(tag: tag) {
+            audiences.activityReplied(tag: tag, now: now)
+        } else {
+            delivery.storeReplied(tag: tag, reply, now: now)
+        }
         requestTurnEnd()
     }
 
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
-        metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
+        if error.code == .replicasMissing {
+            // Counted and told once for all calls that waited, see `redisReplicas`.
+            delivery.storeFailed(tag: tag, failure, now: now)
+            return requestTurnEnd()
+        }
+        metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
             note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
+            guard !Audiences.isActivityCall(tag: tag) else {
+                return audiences.activityFailed(tag: tag, failure, now: now)
+            }
             refuse(tag, reason: error.reason)
         } else {
             if error.needsOperator { note(.redisError, ["script": "\(script)", "reason": "\(error)"]) }
-            delivery.storeFailed(tag: tag, failure, now: now)
+            if Audiences.isActivityCall(tag: tag) {
+                audiences.activityFailed(tag: tag, failure, now: now)
+            } else {
+                delivery.storeFailed(tag: tag, failure, now: now)
+            }
         }
         requestTurnEnd()
     }
@@ -66,6 +85,19 @@ extension Lane: ActivityStoreHandler {
 
     func redisWarns(_ warning: RedisWarning) {
         note(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
+    }
+
+    func redisReplicas(_ replicas: RedisReplicas) {
+        switch replicas {
+        case .following:
+            note(.redisReplicasBack, ["lane": "\(number)"])
+        case .missing(let acknowledged, let isGivenUp, let refusal):
+            metrics.add(.redisErrors, Int(RedisError.Code.replicasMissing.rawValue))
+            var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledged)"]
+            details["calls"] = isGivenUp ? "answered without them" : "waiting"
+            if let refusal { details["reason"] = "\(refusal)" }
+            note(.redisReplicasMissing, details)
+        }
     }
 
     func answered(calls: Int, roundTripMicroseconds: Int64) {

@@ -1,5 +1,6 @@
 import APNs
 import ActivityStore
+import Audiences
 import Delivery
 import Kafka
 import LiveActivity
@@ -47,16 +48,25 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var partitionReadings: [PartitionReading] = []
     /// By app: the superseded commands without a result that the metrics know of.
     var supersededCounted: [UInt64]
+    /// By app; kept for its memory.
+    var roundGauges: [RoundGauges]
     /// By the pool's number.
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
     private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: self)
+    /// What an audience's members are sent, decided beside single activities.
+    var audiences: Audiences
+    /// Records of that core that are not acknowledged.
+    var audienceProductions = 0
+    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: plan.redis, handler: self)
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()
     /// Whether the deferred topic has the partitions that its records' sources have.
     var defersToSourcePartition = true
+    /// Until then no pool's return is told.
+    var poolReturnHeldUntilMilliseconds: Int64 = 0
     let traces: LaneTraces
     /// A record that was taken from the inbox and did not fit the core yet.
     private var waitingEntry: InboxEntry?
@@ -73,6 +83,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         self.plan = plan
         metrics = ThreadMetrics(board: plan.registry.lanes[number])
         supersededCounted = plan.applications.map { _ in 0 }
+        roundGauges = plan.applications.map { _ in RoundGauges() }
         tokenUses = plan.pools.map { _ in ProviderTokenUse() }
         log = KindLog(logger: plan.logger, events: plan.registry.events)
         traces = LaneTraces(
@@ -84,6 +95,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         // would draw its neighbour's numbers, one later.
         configuration.seed = plan.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
+        var audiencesConfiguration = plan.audiences
+        audiencesConfiguration.seed = ~configuration.seed
+        audiences = Audiences(configuration: audiencesConfiguration)
         pools = plan.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
         _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
@@ -91,6 +105,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     func start() {
         store.connect()
+        audienceStore.connect()
         for pool in pools { pool.pool.start() }
     }
 
@@ -133,9 +148,16 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
+        reportPoolReturn()
+        audiences.advance(now: now)
+        exchangeAudienceCommands()
+        exchangeMemberships()
         performStoreCalls()
+        performAudienceActivityCalls()
+        performAudienceStoreCalls()
         performPushes()
         performProductions()
+        performAudienceProductions()
         reportDrained()
         armCoreTimer()
         publishMetricsIfDue()
@@ -144,7 +166,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     }
 
     private func armCoreTimer() {
-        guard let due = delivery.nextDueMilliseconds, due < coreTimerDueMilliseconds else { return }
+        let due = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
+        guard due < coreTimerDueMilliseconds else { return }
         if let coreTimer { loop.cancel(coreTimer) }
         coreTimerDueMilliseconds = due
         let wait = max(1, due - loop.nowMilliseconds)
@@ -173,77 +196,6 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         delivery.take(numbers)
     }
 
-    private func assign(_ order: LaneOrder) {
-        let topic: RecordTopic =
-            switch order.topic {
-            case Intake.commandsTopic: .commands
-            case Intake.registrationsTopic: .registrations
-            default: .deferred
-            }
-        let committed = order.committed?.take()
-        guard let place = delivery.assign(topic: topic, number: order.partition) else {
-            // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
-            return note(.partitionsTooMany, ["partition": "\(order.partition)"])
-        }
-        if let committed, order.isReadAgain {
-            committed.metadata.withUnsafeBytes { delivery.readAgain(place, below: committed.offset, metadata: $0) }
-        } else if let committed {
-            resume(place, at: committed, partition: order.partition)
-        }
-        partitions.insert(
-            .init(
-                place: place,
-                assignment: order.assignment,
-                topic: order.topic,
-                partition: order.partition,
-                doubtMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
-            )
-        )
-    }
-
-    /// Has the core skip what earlier owners of the partition have settled above the committed offset.
-    private func resume(_ place: UInt32, at committed: CommittedOffset, partition: Int32) {
-        guard !committed.metadata.isEmpty else { return }
-        let skipped = committed.logEnd.flatMap { logEnd in
-            committed.metadata.withUnsafeBytes {
-                delivery.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
-            }
-        }
-        if skipped == nil {
-            let cause = committed.logEnd == nil ? "the log's end is not known" : "it is not of this worker's making"
-            note(
-                .settledOffsetsRefused,
-                ["partition": "\(partition)", "offset": "\(committed.offset)", "cause": "\(cause)"]
-            )
-        }
-    }
-
-    private func revoke(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
-        else { return }
-        partitions[position].isRevoking = true
-        delivery.beginRevoking(partitions[position].place, now: now)
-    }
-
-    private func release(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
-        else { return }
-        delivery.release(partition: partitions[position].place, now: now)
-        partitions.remove(at: position)
-    }
-
-    private func noteHighWatermark(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
-        else { return }
-        if partitions[position].highWatermark < 0 {
-            partitions[position].doubtMilliseconds = loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
-        }
-        partitions[position].highWatermark = order.offset
-    }
-
     /// Tells the core how far behind each partition is: once a turn, before what was taken is begun.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
@@ -258,7 +210,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     private func takeRecords() {
         var taken = 0
-        while taken < Self.recordsPerTurnMax, delivery.canReceive {
+        while taken < Self.recordsPerTurnMax, delivery.canReceive, audiences.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             expectRecords()
@@ -271,7 +223,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             if taken % Self.recordsPerProduction == 0 { performProductions() }
         }
         // More is there, or may be when records settle: a settled record asks for a turn by itself.
-        if delivery.canReceive { mailbox.wakeup.signal() }
+        if delivery.canReceive, audiences.canReceive { mailbox.wakeup.signal() }
     }
 
     /// Has memory fetch what comes next while this record is worked on: another thread wrote it.
@@ -292,7 +244,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             partitions[position].assignment == entry.assignment
         else { return true }
         let place = partitions[position].place
-        guard delivery.hasRoom(for: message.offset, partition: place) else {
+        guard hasRoom(for: message.offset, partitions[position]) else {
             _ = message.take()
             return false
         }
@@ -306,7 +258,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             value: message.value,
             trace: traces.carried(by: message)
         )
-        if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
+        if entry.topic == Intake.fanoutTopic {
+            audiences.receive(record, order: FanoutHeaders.order(of: message), now: now)
+        } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
             delivery.receive(record, deferred: deferral, now: now)
         } else {
             delivery.receive(record, now: now)
@@ -318,6 +272,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         var taken = 0
         while taken < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
             taken += 1
+            if let production = AudienceProduction(tag: report.tag) {
+                audienceProductions -= 1
+                if report.error == 0 { countAcknowledged(production) }
+                audiences.produced(production, Self.productionReport(of: report.error), now: now)
+                continue
+            }
             // It was produced a while ago, and its record has left the cache.
             if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
                 let production = Production(tag: next.tag)
@@ -346,6 +306,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         while let entry = mailbox.inbox.pop() { entry.discard() }
         for pool in pools { pool.pool.close() }
         store.close()
+        audienceStore.close()
         publishMetrics()
         // It turns no more, and that is well.
         metrics.board.expectQuiet(untilMilliseconds: .max)

@@ -90,6 +90,12 @@ final class LaneMailbox: Sendable {
     /// Orders: one for each partition and step, and a lane takes them before anything else.
     static let ordersCapacity = 16_384
     static let reportsCapacity = 16_384
+    /// Records in the producer, for each record that a lane holds.
+    private static let reportsPerRecord = 3
+    /// Records of the core of audiences in the producer.
+    static let audienceReportsMax = 4_096
+    /// What the ring of delivery reports takes for each of them, once round. Its capacity is a power of two, up to twice what is needed.
+    static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
@@ -100,13 +106,24 @@ final class LaneMailbox: Sendable {
     /// The newest numbers that the lane has not taken yet; an order says that they are there.
     private let numbers = Mutex<DeliveryNumbers?>(nil)
     let wakeup: Wakeup
+    /// UNIX milliseconds of a pool's return that the Kafka thread has not taken yet; 0: there was none.
+    private let poolReturn = Atomic<Int64>(0)
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
-        while capacity < recordsMax * 3 { capacity *= 2 }
+        while capacity < recordsMax * Self.reportsPerRecord + Self.audienceReportsMax { capacity *= 2 }
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
+
+    /// What the lane has deferred before need not wait until it is due.
+    func notePoolReturn(wallMilliseconds: Int64) { poolReturn.store(wallMilliseconds, ordering: .relaxed) }
+
+    func takePoolReturn() -> Int64? {
+        guard poolReturn.load(ordering: .relaxed) != 0 else { return nil }
+        return poolReturn.exchange(0, ordering: .relaxed)
+    }
+
     func offer(_ newest: DeliveryNumbers) { numbers.withLock { $0 = newest } }
 
     func takeNumbers() -> DeliveryNumbers? { numbers.withLock { $0.take() } }

@@ -3,6 +3,7 @@ import Delivery
 /// Which place in the core each assigned partition has, found by topic and number without hashing.
 struct LanePartitions {
     struct Entry {
+        /// In its core.
         var place: UInt32
         var assignment: UInt32
         var topic: Int32
@@ -18,6 +19,8 @@ struct LanePartitions {
         var doubtMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
+
+        var isFanout: Bool { topic == Intake.fanoutTopic }
     }
 
     private(set) var entries: [Entry] = []

@@ -1,4 +1,5 @@
 import APNs
+import Audiences
 import Delivery
 import Kafka
 import LiveActivity
@@ -20,6 +21,7 @@ struct LanePlan: @unchecked Sendable {
     }
 
     var delivery: DeliveryConfiguration
+    var audiences: AudiencesConfiguration
     var redis: RedisConfiguration
     var pools: [Pool]
     var producer: Producer
@@ -37,5 +39,8 @@ struct LanePlan: @unchecked Sendable {
         var invalidations: ProducerTopic
         var deadLetters: ProducerTopic
         var deferred: ProducerTopic
+        var fanout: ProducerTopic
+        /// For the starts of an audience's devices.
+        var commands: ProducerTopic
     }
 }

@@ -1,4 +1,5 @@
 import APNs
+import Audiences
 import Delivery
 import Logging
 import Observability
@@ -49,21 +50,22 @@ private final class LanePoolAnswers: PushHandler {
             note(isKeyRefused: answer.status == 403)
         }
         owner?.retryPermission.answered(disposition)
-        lane.delivery.answered(
-            UInt32(truncatingIfNeeded: answer.tag),
-            PushResult(
-                disposition: disposition,
-                status: answer.status,
-                reason: answer.reasonText,
-                invalidAtMilliseconds: answer.timestampMilliseconds,
-                sentMilliseconds: answer.sentAtMilliseconds,
-                answeredMilliseconds: answer.answeredAtMilliseconds,
-                connection: answer.connection,
-                retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-                acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
-            ),
-            now: lane.now
+        let result = PushResult(
+            disposition: disposition,
+            status: answer.status,
+            reason: answer.reasonText,
+            invalidAtMilliseconds: answer.timestampMilliseconds,
+            sentMilliseconds: answer.sentAtMilliseconds,
+            answeredMilliseconds: answer.answeredAtMilliseconds,
+            connection: answer.connection,
+            retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
+            acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
         )
+        if Audiences.isPush(tag: answer.tag) {
+            lane.audiences.answered(tag: answer.tag, result, now: lane.now)
+        } else {
+            lane.delivery.answered(UInt32(truncatingIfNeeded: answer.tag), result, now: lane.now)
+        }
         lane.requestTurnEnd()
     }
 
@@ -116,6 +118,50 @@ extension Lane {
                 countSent(record)
             }
         }
+        performAudiencePushes()
+    }
+
+    /// Rounds take what single commands leave. An app's two pools are asked in turn, since a round's next member may be of either.
+    private func performAudiencePushes() {
+        var hasSent = true
+        while hasSent {
+            hasSent = false
+            for pool in pools where !pool.isFull {
+                let streams = pool.pool.inFlight + pool.pool.freeStreams
+                let inFlightMax = Audiences.inFlightMax(
+                    streams: streams,
+                    singleCommandsWait: delivery.pushesWaiting(pool.index) > 0
+                )
+                while let push = audiences.nextPush(
+                    pool.index,
+                    permitsRetry: pool.permitsRetry(now: now),
+                    inFlightMax: inFlightMax,
+                    now: now
+                ) {
+                    guard submit(push, to: pool) else {
+                        audiences.pushReturned(push)
+                        pool.isFull = true
+                        break
+                    }
+                    pool.retryPermission.sent(now: now)
+                    hasSent = true
+                }
+            }
+        }
+    }
+
+    private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
+        pool.pool.submit(
+            PushRequest(
+                tag: push.tag,
+                deviceToken: push.token,
+                priority: push.priority,
+                expiration: push.expiration,
+                identifier: push.apnsIdentifier,
+                body: push.body,
+                isRetry: push.isRetry
+            )
+        )
     }
 
     private func submit(_ record: UInt32, to pool: LanePool) -> Bool {

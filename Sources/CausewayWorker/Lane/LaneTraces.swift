@@ -48,5 +48,47 @@ final class LaneTraces {
         return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
     }
 
+    /// The trace of a command to an audience that was fanned out; nil if it is to be told to nobody.
+    func fannedOut(
+        _ trace: CarriedTrace,
+        _ view: RecordView,
+        admittedMilliseconds: Int64,
+        atMilliseconds: Int64
+    ) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(
+            fannedOut: trace,
+            view,
+            seed: seed,
+            admittedMilliseconds: admittedMilliseconds,
+            finishedMilliseconds: atMilliseconds
+        )
+    }
+
+    /// What the fan-out records of a command name: its span here, if there will be one, else what it came with.
+    func fanout(_ trace: CarriedTrace, offset: Int64) -> CarriedTrace {
+        guard ring != nil, trace.context.isSampled else { return trace }
+        var trace = trace
+        trace.context = FinishedTrace.context(of: trace, offset: offset, resultsBefore: 0, seed: seed)
+        return trace
+    }
+
+    /// The trace of a range; nil if it is to be told to nobody.
+    func finished(
+        _ trace: CarriedTrace,
+        _ range: FinishedRange,
+        application: Int,
+        atMilliseconds: Int64
+    ) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(
+            trace,
+            range,
+            application: application,
+            seed: seed,
+            finishedMilliseconds: atMilliseconds
+        )
+    }
+
     func export(_ trace: FinishedTrace) { ring?.push(trace) }
 }

@@ -33,6 +33,8 @@ struct MemoryBudget: Equatable {
     let producerQueueBytes: Int64
     /// Dealt to a lane and not taken, for each lane.
     let inboxBytes: Int64
+    /// Fan-out records and pages of members that a lane holds, for each lane.
+    let audienceBytes: Int64
     /// Records, bodies and activities that a lane holds, for each lane.
     let laneBytes: Int64
 
@@ -48,7 +50,8 @@ struct MemoryBudget: Equatable {
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytes = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
         let shared = Self.programBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
-        let fixed = shared + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes)
+        audienceBytes = min(max(totalBytes / 64 / Int64(laneCount), 512 << 10), 8 << 20)
+        let fixed = shared + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
         laneBytes = (totalBytes - fixed) / Int64(laneCount)
         guard laneBytes >= Self.laneBytesMin else {
             throw MemoryBudgetError(totalBytes: totalBytes, laneCount: laneCount, connectionsMax: connectionsMax)
@@ -84,11 +87,29 @@ struct MemoryBudget: Equatable {
 
     /// Half of a lane's bytes is for what each record needs, whatever is in it.
     func recordsMax(configured: Int) -> Int {
-        min(configured, max(64, Int(laneBytes / 2) / Delivery.bytesPerRecord))
+        min(configured, max(64, Int(laneBytes / 2) / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
     }
 
     /// The other half is for texts, tokens and bodies. A fifth of it is for blocks of sizes that were needed before and are free.
     var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
+
+    // MARK: - What a lane's core of audiences makes of its bytes
+
+    /// A page of members as Redis has it, and what is known of each of its members.
+    private static let bytesPerPage: Int64 = 16 << 10
+    private static let bytesPerFanoutRecord: Int64 = 512
+
+    /// Half of the bytes is for pages: two for each app at least, so that one is read while the other is sent to.
+    func pagesMax(configured: Int, applications: Int) -> Int {
+        max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPage)))
+    }
+
+    /// A quarter is for fan-out records, whatever is in them; a quarter for their bodies and texts.
+    func fanoutRecordsMax(configured: Int) -> Int {
+        max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
+    }
+
+    var fanoutBytesMax: Int { Int(audienceBytes / 4) }
 
     // MARK: - What librdkafka makes of its bytes
 

@@ -194,7 +194,8 @@ extension Delivery {
         return activity
     }
 
-    func isRevoked(_ record: UInt32) -> Bool {
+    /// Whether a record's partition is being revoked, or is another lane's by now.
+    public func isRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }
         return partition.pointee.phase == .revoking

@@ -89,6 +89,25 @@ extension Delivery {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PushLine(records[record].pool))
     }
 
+    /// The deferred topic has not taken a command. If its pool is back, it waits here once more: else nobody would send it before the topic takes
+    /// it, which may be missing. A start has refunded its draw for its next reading, and is produced again.
+    /// - Returns: false if it is to be produced again.
+    mutating func takeBackDeferral(_ record: UInt32, now: Moment) -> Bool {
+        guard !records[record].isStart, !isRevoked(record),
+            records[record].deferral.pauseMilliseconds(now: now) == 0
+        else { return false }
+        let activity = activityOf(record)
+        guard !pools.isBlocked(pools.line(of: activities[activity].application, activities[activity].line)) else {
+            if activities[activity].phase == .idle { activities.remove(activity) }
+            return false
+        }
+        records[record].acknowledge()
+        precondition(records[record].isAcknowledged, "a deferred command that is no start has nothing else outstanding")
+        activities[activity].deferred = DeferredReturn()
+        enqueue(record, of: activity, now: now)
+        return true
+    }
+
     // MARK: - What rests
 
     /// Defers what waits for an activity that rests for long, or whose push pauses for long.
@@ -221,6 +240,10 @@ extension Delivery {
     }
 
     // MARK: - Reading them again
+
+    /// Whether a pool that sent nothing, or too little, sends again since this was asked last: what was deferred meanwhile need not wait until
+    /// it is due.
+    public mutating func takePoolReturn() -> Bool { pools.takeReturn() }
 
     /// Receives a command that was deferred, as `receive(_:now:)` does others.
     public mutating func receive(_ record: IncomingRecord, deferred deferral: Deferral, now: Moment) {

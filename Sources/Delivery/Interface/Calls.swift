@@ -58,7 +58,7 @@ public struct PushResult {
         case ambiguous
 
         /// Whether APNs said something of this push or its token: then it is there.
-        var isJudgement: Bool {
+        package var isJudgement: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false

@@ -10,5 +10,5 @@ public struct Moment: Sendable, Equatable {
         self.wallMilliseconds = wallMilliseconds
     }
 
-    var wallSeconds: Int64 { wallMilliseconds / 1000 }
+    package var wallSeconds: Int64 { wallMilliseconds / 1000 }
 }

@@ -51,10 +51,10 @@ public struct RecordView {
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty where the record names none.
-    public var activity: UnsafeRawBufferPointer { slot.bytes(slot.subject) }
+    public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.subject) }
     /// If the command brought no id: empty until the command is held in Redis or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
-    public var device: UnsafeRawBufferPointer { slot.bytes(slot.device) }
+    public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
     /// APNs' reason, or the code of the record's fault.
@@ -68,10 +68,15 @@ public struct RecordView {
     /// The members beside `aps`, without braces; empty where there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// The command as a record, as Redis keeps one that has no token yet.
-    func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
-        var record = CommandRecord(app: app, activity: activity, aps: aps)
-        if isStart { record.device = device }
+    /// The command as a record, as Redis keeps one that has no token yet, and as the ranges of an audience get it.
+    ///
+    /// - Parameter app: its bundle id.
+    public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
+        var record =
+            isOfAudience
+            ? CommandRecord(app: app, audience: audience, aps: aps)
+            : CommandRecord(app: app, activity: activity, aps: aps)
+        if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
         record.payloadMembers = payloadMembers
         // If a long topic name makes the default id longer than an id may be, the releasing registration names the command.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
@@ -83,13 +88,38 @@ public struct RecordView {
         return record
     }
 
+    // Of a command to an audience, and of a member that joins or leaves.
+
+    public var isOfAudience: Bool { slot.kind == .audienceCommand }
+    /// The audience's id; empty of a command to an activity.
+    public var audience: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.subject : Piece()) }
+    /// Of a start to an audience: its ``DeviceTemplate``; else empty.
+    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : Piece()) }
+    /// Where the parts of ``body`` lie.
+    public var layout: Body.Layout { slot.layout }
+    /// The command's own, UNIX seconds; -1: it has none. A start always has one, by its age.
+    public var ownExpiration: Int64 { slot.expiration }
+    /// `aps.stale-date`, UNIX seconds; -1: it has none.
+    public var staleDate: Int64 { slot.staleDate }
+    public var hasAlert: Bool { slot.hasAlert }
+    /// Of a registration; nil: it says nothing of them.
+    public var frequentUpdates: Bool? { slot.frequentUpdates }
+    /// Of a registration: the version that the app displays already.
+    public var shows: Version? { slot.shows }
+    /// The id of the activity or device whose audiences change.
+    public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
+        slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
+    }
+
     var deferralMark: DeferralMark { slot.deferral }
     /// By which Redis may know the start.
     var claim: UInt64 { slot.formerClaim == 0 ? slot.claim : slot.formerClaim }
     var foreignAlert: Version? { slot.foreignAlert }
     var isHeldStart: Bool { slot.isHeldStart }
-    var isReadAgain: Bool { slot.isReadAgain }
-    var statePriority: UInt8 { slot.statePriority }
+    /// It was settled before, and is read once more because the store has lost what it wrote.
+    public var isReadAgain: Bool { slot.isReadAgain }
+    /// The priority without an alert: 5 or 10.
+    public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether its token is its own, or that of a start which was held for it.
     var bringsToken: Bool { (slot.suppliesToken || slot.isHeldStart) && slot.tokenCount > 0 }

@@ -1,22 +1,22 @@
 import LiveActivity
 
 /// The policies as the core reads them: their names, and their numbers as values that cost nothing to copy.
-struct PolicyTable: Sendable {
-    struct Numbers: BitwiseCopyable {
-        var pace: Policy.Pace
-        var startBudget: Policy.Bucket
+package struct PolicyTable: Sendable {
+    package struct Numbers: BitwiseCopyable {
+        package var pace: Policy.Pace
+        package var startBudget: Policy.Bucket
         /// The longest that a start waits for its device's budget before it asks again.
-        var startIntervalMilliseconds: Int64
-        var startSeconds: Int64
-        var alertSeconds: Int64
-        var updateSeconds: Int64
-        var endSeconds: Int64
+        package var startIntervalMilliseconds: Int64
+        package var startSeconds: Int64
+        package var alertSeconds: Int64
+        package var updateSeconds: Int64
+        package var endSeconds: Int64
     }
 
     private let names: [[UInt8]]
     private let numbers: [Numbers]
 
-    init(_ policies: [Policy]) {
+    package init(_ policies: [Policy]) {
         names = policies.map { Array($0.name.utf8) }
         numbers = policies.map {
             Numbers(
@@ -31,9 +31,9 @@ struct PolicyTable: Sendable {
         }
     }
 
-    subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
+    package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
 
-    func index(of name: UnsafeRawBufferPointer) -> UInt8? {
+    package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<names.count {
             let matches = names[position].withUnsafeBytes { isEqual($0, name) }
             if matches { return UInt8(position) }

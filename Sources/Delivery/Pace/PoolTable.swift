@@ -51,6 +51,8 @@ final class PoolTable {
     private let inFlightMax: Int
     /// Pushes and activities that wait, of all lines.
     private(set) var queuedCount = 0
+    /// A pool that was blocked sends again, and nobody has asked for it yet.
+    private var hasReturn = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         inFlightMax = configuration.inFlightMaxPerPool
@@ -175,6 +177,13 @@ final class PoolTable {
         guard states[position].progress.isBlocked else { return }
         let waiting = waitingCount(of: line)
         states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
+        if !states[position].progress.isBlocked { hasReturn = true }
+    }
+
+    /// Whether a pool has come back since this was asked last.
+    func takeReturn() -> Bool {
+        defer { hasReturn = false }
+        return hasReturn
     }
 
     func watch(_ line: PushLine) -> UnsafeMutablePointer<OutageWatch> { watches + line.position }

@@ -63,6 +63,7 @@ extension Delivery {
             guard slot.pointee.partition == place, slot.pointee.epoch == partition.pointee.epoch else { continue }
             dropUnlessUnderWay(index, now: now)
         }
+        dropUntakenHandovers(now: now)
         stopReadAhead(for: partition, now: now)
     }
 
@@ -89,8 +90,8 @@ extension Delivery {
             } else if !slot.pointee.isStart {
                 dropCurrent(of: activity, now: now)
             }
-        case .received, .registering, .unregistering, .finished, .leavingDevice, .deferring, .refunding, .settled,
-            .dropped:
+        case .received, .registering, .unregistering, .handedOver, .finished, .leavingDevice, .deferring, .refunding,
+            .settled, .dropped:
             return
         }
     }
@@ -126,4 +127,9 @@ public struct PartitionProgress: Sendable, Equatable {
     public var committableOffset: Int64
     /// Which records above it are settled: the metadata of the commit. Empty: none.
     public var metadata: [UInt8]
+
+    package init(committableOffset: Int64, metadata: [UInt8]) {
+        self.committableOffset = committableOffset
+        self.metadata = metadata
+    }
 }

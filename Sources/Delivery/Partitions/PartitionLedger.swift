@@ -5,8 +5,8 @@
 ///
 /// Settled offsets above the committable one travel in the metadata of the commit (`SettledOffsetsText`). The next owner's ledger takes
 /// them over before the first record (`resume`), and tells their records apart when they are read again.
-struct PartitionLedger: ~Copyable {
-    enum Reception {
+package struct PartitionLedger: ~Copyable {
+    package enum Reception {
         case accepted
         case alreadySeen
         /// An earlier owner of the partition has settled the record.
@@ -17,18 +17,18 @@ struct PartitionLedger: ~Copyable {
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. Never falls.
-    private(set) var committableOffset: Int64
+    package private(set) var committableOffset: Int64
     /// One above the highest offset that was received.
-    private(set) var nextOffset: Int64
+    package private(set) var nextOffset: Int64
     /// Grows with each change of what is settled.
-    private(set) var revision: UInt64 = 0
+    package private(set) var revision: UInt64 = 0
     private var isStarted = false
     /// One above the highest offset that an earlier owner has settled; their bits are set although their records have not arrived.
     private var resumedEnd: Int64 = .min
     /// Offsets that are settled and not told of; nil: there was none yet. In a backlog whose commands bring tokens nearly all are.
     private var untoldBits: UnsafeMutablePointer<UInt64>?
 
-    init(windowOffsets: Int) {
+    package init(windowOffsets: Int) {
         precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
         self.windowOffsets = windowOffsets
         settledBits = .allocate(capacity: windowOffsets / 64)
@@ -43,10 +43,10 @@ struct PartitionLedger: ~Copyable {
     }
 
     /// Offsets from the first that is not settled to the last that was received.
-    var span: Int64 { nextOffset - committableOffset }
+    package var span: Int64 { nextOffset - committableOffset }
 
     /// Whether `offset` fits the window now.
-    func hasRoom(for offset: Int64) -> Bool {
+    package func hasRoom(for offset: Int64) -> Bool {
         guard isStarted, offset > committableOffset else { return true }
         // All between is settled already, so a gap of any size is passed over when it is received.
         if committableOffset == nextOffset { return true }
@@ -55,7 +55,7 @@ struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` has arrived and is not settled.
     /// A second delivery of an offset that is known is told apart: it must not be counted twice.
-    mutating func receive(_ offset: Int64) -> Reception {
+    package mutating func receive(_ offset: Int64) -> Reception {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
@@ -79,7 +79,7 @@ struct PartitionLedger: ~Copyable {
     /// Takes over what an earlier owner of the partition has settled; before the first record.
     ///
     /// - Parameter ranges: ascending, apart from each other, none below `committedOffset`. What lies beyond the window is dropped.
-    mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
+    package mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!isStarted)
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
         committableOffset = committedOffset
@@ -90,7 +90,7 @@ struct PartitionLedger: ~Copyable {
     }
 
     /// The settled offsets from the committable one on that are told of, the lowest first, as many as `SettledOffsetsText` may have room for.
-    var settledRanges: [Range<Int64>] {
+    package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEnd)
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
@@ -140,7 +140,7 @@ struct PartitionLedger: ~Copyable {
     /// Notes that the record at `offset` is settled; each exactly once.
     ///
     /// - Parameter isTold: whether the next owner may skip the record while one below it is not settled.
-    mutating func settle(_ offset: Int64, isTold: Bool = true) {
+    package mutating func settle(_ offset: Int64, isTold: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettled(offset)

@@ -3,7 +3,7 @@
 ///
 /// A mark is set for the first record that comes a while after the last mark, and stands for all records up to the next one. When there
 /// is no room, every other mark is dropped and the distance is doubled, so the error stays within some hundredth of the age.
-struct ReceiptTimes: ~Copyable {
+package struct ReceiptTimes: ~Copyable {
     static var marksMax: Int { 128 }
     static var leastDistanceMilliseconds: Int64 { 250 }
 
@@ -17,12 +17,14 @@ struct ReceiptTimes: ~Copyable {
     private var distanceMilliseconds = ReceiptTimes.leastDistanceMilliseconds
     private var nextMarkMilliseconds = Int64.min
 
+    package init() {}
+
     deinit { marks.deallocate() }
 
     /// - Parameters:
     ///   - committableOffset: what lies below it is forgotten when room is needed.
     ///   - isAlone: everything before it is settled, so the earlier marks are not needed any more.
-    mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
+    package mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0
             distanceMilliseconds = Self.leastDistanceMilliseconds
@@ -36,7 +38,7 @@ struct ReceiptTimes: ~Copyable {
     }
 
     /// When the record at `offset`, one of those noted, was received; too early by the distance of two marks at most.
-    func milliseconds(of offset: Int64) -> Int64? {
+    package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count
         while below < above {

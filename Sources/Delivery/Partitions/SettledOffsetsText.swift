@@ -12,7 +12,7 @@
 /// the committable offset on. Of the two forms the one is written that says more in the room that there is.
 ///
 /// No text: nothing above the committable offset is settled.
-enum SettledOffsetsText {
+package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
@@ -33,7 +33,7 @@ enum SettledOffsetsText {
     /// What does not fit is left out, from the highest offsets on.
     ///
     /// - Parameter ranges: ascending, apart from each other, none below `committableOffset`.
-    static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
+    package static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
         guard !ranges.isEmpty else { return [] }
         let runs = runs(ranges, above: committableOffset)
         let bits = bits(ranges, above: committableOffset)
@@ -95,7 +95,7 @@ enum SettledOffsetsText {
         payload.append(UInt8(rest))
     }
 
-    private static func appendCharacters(of payload: [UInt8], to text: inout [UInt8]) {
+    package static func appendCharacters(of payload: [UInt8], to text: inout [UInt8]) {
         var (pending, pendingBits) = (UInt32(0), 0)
         for byte in payload {
             pending = pending << 8 | UInt32(byte)
@@ -112,7 +112,7 @@ enum SettledOffsetsText {
 
     /// - Returns: ascending, apart from each other, none below `committedOffset`; nil if the text is not of this offset, of another version,
     ///   or malformed.
-    static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
+    package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == version else { return nil }
         let characters = UnsafeRawBufferPointer(rebasing: text[headBytes...])
@@ -126,7 +126,7 @@ enum SettledOffsetsText {
         }
     }
 
-    private static func payload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
+    package static func payload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
         var payload: [UInt8] = []
         payload.reserveCapacity(characters.count * 6 / 8)
         var (pending, pendingBits) = (UInt32(0), 0)

@@ -92,6 +92,7 @@ extension Delivery {
             if records[index].isReadAgain, command.event == .start { return passOver(index) }
             records[index].application = application
             records[index].policy = policy
+            guard command.audience.isAbsent else { return handOver(index, command, from: value, trace: record.trace) }
             let activity = findActivity(of: command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
@@ -236,16 +237,25 @@ extension Delivery {
         var writer: RecordBlockWriter
         switch registration.kind {
         case .activity(let activity):
-            writer = RecordBlockWriter(block: records.allocateBlock(Int(activity.activity.range.count) + rooms))
+            let texts = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
+            writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
             slot.pointee.subject = writer.append(activity.activity, from: value)
+            slot.pointee.audiences = writer.appendDigests(
+                of: activity.audiences,
+                count: activity.audienceCount,
+                from: value
+            )
             records.setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
             slot.pointee.shows = activity.shows
         case .pushToStart(let start):
-            let texts = Int(start.device.range.count) + Int(start.attributesType.range.count)
+            let texts =
+                Int(start.device.range.count) + Int(start.attributesType.range.count)
+                + start.audienceCount * AudienceList.digestBytes
             writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
             slot.pointee.device = writer.append(start.device, from: value)
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
+            slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
             records.setToken(of: index, registering: start.token, from: value)
         }
         slot.pointee.block = writer.block

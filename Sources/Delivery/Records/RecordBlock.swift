@@ -24,6 +24,15 @@ struct RecordBlockWriter {
         return advance(unescape(text, from: record, into: room))
     }
 
+    /// The digests of the audiences that a registration names, each once.
+    mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> Piece {
+        let room = UnsafeMutableRawBufferPointer(
+            start: block.base + position,
+            count: count * AudienceList.digestBytes
+        )
+        return advance(Registration.writeDigests(of: audiences, in: record, into: room))
+    }
+
     /// A piece that is filled in later, `room` bytes long at most.
     mutating func reserve(_ room: Int) -> Piece {
         var piece = advance(room)

@@ -43,6 +43,8 @@ struct RecordSlot: BitwiseCopyable {
     /// Something of it lives on with another record, in memory only: the token that it passed on, or the held command that the other had
     /// from an earlier registration. While that one is not settled, the next owner of their partition must read both.
     var isTiedToAnother = false
+    /// Of a registration: its audiences have been told, and what was held for its token is asked for.
+    var hasToldAudiences = false
     /// Results that the record has had before: the command in it now was held, and released by the token that came with the first one.
     var resultsBefore: UInt8 = 0
     var tokenRefusal = TokenRefusal.none
@@ -167,6 +169,7 @@ extension RecordSlot {
             epoch: slot.epoch,
             offset: slot.offset,
             version: slot.version,
+            hasToldAudiences: true,
             resultsBefore: slot.resultsBefore &+ 1,
             block: slot.block,
             tokenBlock: slot.tokenBlock,
@@ -187,8 +190,21 @@ extension RecordSlot {
     }
 }
 
+extension RecordSlot {
+    /// Of a registration: the digests of the audiences that it names. None names a policy, so they have its place.
+    var audiences: Piece {
+        get { policyName }
+        set { policyName = newValue }
+    }
+
+    /// Those that the member is in from now on; nil: whatever it was in.
+    var namedAudiences: UnsafeRawBufferPointer? {
+        topic == .registrations && !hasToldAudiences ? bytes(audiences) : nil
+    }
+}
+
 /// What a record turned out to be.
-enum RecordKind: UInt8 { case command, registration, unregistration, invalid }
+enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
 /// Where one text of a record lies in its block.
 struct Piece: BitwiseCopyable {

@@ -15,12 +15,15 @@
 ///
 /// A record that is read once more and of which nothing is to be done is `finished` at once.
 ///
-/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome.
+/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome; or comes back as if
+/// it were received, if the deferred topic does not take it and its pool does.
+///
+/// A command to an audience goes from `received` to `handedOver`, and is `finished` when it comes back.
 ///
 /// A record without an outcome whose partition is revoked is `dropped`, after `refunding` where a start's draw is given back.
 enum RecordStage: UInt8 {
     /// Its bytes are being read; passed through within one call. → `waiting`, `riding` or `finished`, for a command, by what waits there
-    /// already; `registering` or `unregistering`, for a record of the other topic; `finished`, when it is invalid.
+    /// already; `handedOver`, for one to an audience; `registering` or `unregistering`, for a record of the other topic; `finished`, when it is invalid.
     case received
     /// In its activity's waiting list. → `current`, when its turn comes; `riding`, when a newer command takes its place and carries its
     /// alert; `finished`, when one takes its place that does not, or it expires.
@@ -47,8 +50,11 @@ enum RecordStage: UInt8 {
     /// Its partition's next owner reads it again. Its draw on a device's budget is being given back, in a call that names the slot.
     /// → `dropped`, when that is acknowledged.
     case refunding
-    /// It is being produced to the deferred topic. → `settled`, when that is acknowledged, and a start's draw is given back.
+    /// It is being produced to the deferred topic. → `settled`, when that is acknowledged, and a start's draw is given back; `waiting`, `riding` or
+    /// `finished`, as from `received`, when that failed and it can be sent after all.
     case deferring
+    /// The core of audiences decides of it. → `finished`, when it comes back.
+    case handedOver
     /// Its offset is settled: the slot is freed.
     case settled
     /// Its partition's next owner reads it again: the slot is freed.
@@ -76,7 +82,7 @@ enum RecordStage: UInt8 {
         let (registering, finished, settled) = (Self.registering.mask, Self.finished.mask, Self.settled.mask)
         let (refunding, deferring, dropped) = (Self.refunding.mask, Self.deferring.mask, Self.dropped.mask)
         return switch self {
-        case .received: waiting | riding | registering | Self.unregistering.mask | finished
+        case .received: waiting | riding | registering | Self.unregistering.mask | Self.handedOver.mask | finished
         case .waiting: current | riding | finished | deferring | refunding | dropped
         case .current: waiting | riding | Self.awaitingCarrier.mask | finished | deferring | dropped
         case .riding: riding | waiting | finished | dropped
@@ -85,7 +91,8 @@ enum RecordStage: UInt8 {
         case .unregistering: settled
         case .finished: Self.leavingDevice.mask | registering | settled
         case .leavingDevice: registering | settled
-        case .deferring: settled
+        case .handedOver: finished | dropped
+        case .deferring: settled | waiting | riding | finished
         case .refunding: dropped
         case .settled, .dropped: 0
         }

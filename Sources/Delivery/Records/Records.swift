@@ -79,6 +79,8 @@ struct Records: ~Copyable {
     /// Room for the texts of a record, for as long as it has its slot.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
+    mutating func free(_ block: Arena.Block) { arena.free(block) }
+
     /// Frees what a record held before its slot was filled with something else.
     mutating func free(contentOf old: RecordSlot) {
         arena.free(old.block)

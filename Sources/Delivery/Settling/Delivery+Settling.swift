@@ -68,7 +68,7 @@ extension Delivery {
         case .acknowledged:
             acknowledge(production.record)
         case .failed where production.kind == .deferral, .tooLarge where production.kind == .deferral:
-            deferrals.retry(production, now: now)
+            if !takeBackDeferral(production.record, now: now) { deferrals.retry(production, now: now) }
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:

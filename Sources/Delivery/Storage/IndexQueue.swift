@@ -1,15 +1,15 @@
 /// A first-in first-out ring of trivial values that keeps its capacity: it grows to the largest count it has seen and never shrinks.
 ///
 /// The owner bounds what it puts in; the ring itself stops at `limit`, which is a broken invariant and not a condition of the outside.
-struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
+package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int
     private var head = 0
     private let limit: Int
-    private(set) var count = 0
+    package private(set) var count = 0
 
     /// - Parameter limit: the most elements the owner can ever hold in it; computed at start.
-    init(limit: Int) {
+    package init(limit: Int) {
         precondition(limit > 0)
         self.limit = limit
         capacity = 16
@@ -18,16 +18,16 @@ struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     deinit { storage.deallocate() }
 
-    var isEmpty: Bool { count == 0 }
+    package var isEmpty: Bool { count == 0 }
 
-    mutating func append(_ element: Element) {
+    package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")
         if count == capacity { grow() }
         storage[(head &+ count) & (capacity &- 1)] = element
         count &+= 1
     }
 
-    mutating func prepend(_ element: Element) {
+    package mutating func prepend(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")
         if count == capacity { grow() }
         head = (head &- 1) & (capacity &- 1)
@@ -36,9 +36,9 @@ struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     }
 
     /// The oldest element, left in place.
-    var first: Element? { count == 0 ? nil : storage[head] }
+    package var first: Element? { count == 0 ? nil : storage[head] }
 
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = storage[head]
         head = (head &+ 1) & (capacity &- 1)

@@ -4,15 +4,15 @@ import CProcessor
 ///
 /// The index of a freed record is reused, so no index may be kept across a free; the core frees a record only when
 /// nothing outside names it any more.
-struct Slab<Element: BitwiseCopyable>: ~Copyable {
+package struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// Each element lies at the beginning of a line of the processor's cache if it is larger than one, and in front of it the index of the
     /// next free element, or `inUse`, which is looked at whenever the element is.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
     private var everUsed = 0
-    private(set) var count = 0
-    let limit: Int
+    package private(set) var count = 0
+    package let limit: Int
 
     private static var lineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
@@ -23,7 +23,7 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return (bytes + unit - 1) / unit * unit
     }
 
-    init(limit: Int) {
+    package init(limit: Int) {
         precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffset)
         self.limit = limit
         capacity = min(limit, 1024)
@@ -32,13 +32,13 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     deinit { storage.deallocate() }
 
-    var isFull: Bool { count == limit }
+    package var isFull: Bool { count == limit }
     /// One above the largest index that was ever given out: the bound for a walk over all records.
-    var indexBound: UInt32 { UInt32(everUsed) }
+    package var indexBound: UInt32 { UInt32(everUsed) }
 
     /// Inlined, so that a large element is built in its place and not copied there.
     @inline(__always)
-    mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
+    package mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
         precondition(count < limit, "the slab was asked for more than its limit")
         count += 1
         let index: UInt32
@@ -57,14 +57,14 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return index
     }
 
-    mutating func free(_ index: UInt32) {
+    package mutating func free(_ index: UInt32) {
         precondition(isInUse(index), "a record was freed twice")
         setMark(of: index, to: firstFree)
         firstFree = index
         count -= 1
     }
 
-    func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
+    package func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
 
     private func mark(of index: UInt32) -> UInt32 {
         storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
@@ -87,7 +87,7 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
         CProcessor_prefetch(start + 2 * Self.lineBytes)
     }
 
-    subscript(_ index: UInt32) -> Element {
+    package subscript(_ index: UInt32) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
             return UnsafePointer(place(of: index))
@@ -99,13 +99,13 @@ struct Slab<Element: BitwiseCopyable>: ~Copyable {
     }
 
     /// Valid until the next allocation.
-    func address(of index: UInt32) -> UnsafePointer<Element> {
+    package func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
         return UnsafePointer(place(of: index))
     }
 
     /// Valid until the next allocation.
-    mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
+    package mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
         return place(of: index)
     }

@@ -1,9 +1,9 @@
 /// The bundle ids of the configured apps, at fixed addresses: store calls borrow them.
-struct ApplicationNames: ~Copyable {
+package struct ApplicationNames: ~Copyable {
     private let bytes: UnsafeMutableRawBufferPointer
     private let names: [UnsafeRawBufferPointer]
 
-    init(_ applications: [DeliveryConfiguration.Application]) {
+    package init(_ applications: [DeliveryConfiguration.Application]) {
         let all = applications.flatMap(\.bundleIdentifier)
         let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: all.count, alignment: 1)
         bytes.copyBytes(from: all)
@@ -18,5 +18,5 @@ struct ApplicationNames: ~Copyable {
 
     deinit { bytes.deallocate() }
 
-    subscript(application: UInt16) -> UnsafeRawBufferPointer { names[Int(application)] }
+    package subscript(application: UInt16) -> UnsafeRawBufferPointer { names[Int(application)] }
 }

@@ -58,6 +58,8 @@ extension Delivery {
                 return call(.register, record)
             }
             awaitCarrier(of: activity, now: now)
+        case .leaves where memberships.has(ChangingMember(record, records[record], .activity)):
+            memberships.set(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrent(record, .held, now: now)
         case .unchanged: finishCurrent(record, .unchanged, now: now)
         case .ended: finishCurrent(record, .ended, now: now)
@@ -71,7 +73,7 @@ extension Delivery {
         case .unknown:
             // Another record of this start was admitted, and its outcome was never settled. From now on this one is a duplicate.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
-        case .alertHeld, .alertAnswered, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
+        case .alertHeld, .alertAnswered, .leaves, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }

@@ -40,6 +40,7 @@ extension Delivery {
         if records[record].stage == .current {
             return registeredOvertaken(record, overtakenByHeld: reply.heldCommand != nil, now: now)
         }
+        if changesAudiences(record, reply, now: now) { return }
         guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
         // The partition's next owner registers the token again. That may be this lane, so the held command must not wait here as well.
         if isRevoked(record) { return drop(record, now: now) }

@@ -14,14 +14,28 @@ extension Delivery {
         refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// How long a command waits whose server is away, though others are there, before it asks again.
+    /// How long a command waits whose server is away or refuses it, though others may be there, before it asks again.
     private static var serverPauseMilliseconds: Int64 { 1_000 }
 
     /// The next call cannot be made now, though others can: its server is away. It moves to the end of the queue. A command that asks to be
     /// sent gives its credit back and waits: else those whose server is away would soon have all credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        guard mayWaitForItsServer(ticket) else { return storeQueue.append(ticket) }
+        if mayWaitForItsServer(ticket) { waitForItsServer(ticket, now: now) } else { storeQueue.append(ticket) }
+    }
+
+    /// A command that its server has refused in passing gives its credit to one that waits for it, whose server may do better.
+    /// - Returns: false if it keeps the credit, and its call is repeated.
+    private mutating func yieldsCredit(_ ticket: StoreTicket, now: Moment) -> Bool {
+        guard mayWaitForItsServer(ticket) else { return false }
+        let activity = activities.address(of: records[ticket.record].activity)
+        let line = PushLine(application: activity.pointee.application, kind: activity.pointee.creditLine)
+        guard pools.eligibleCount(of: line) > 0 else { return false }
+        waitForItsServer(ticket, now: now)
+        return true
+    }
+
+    private mutating func waitForItsServer(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
         recordsAwaitingStore -= 1
         acknowledge(ticket.record)
@@ -36,9 +50,15 @@ extension Delivery {
         case .address: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
-            .retire:
+            .retire, .confirmActivityLeaves, .confirmDeviceLeaves:
             false
         }
+    }
+
+    /// The next call cannot be made for about a second, though others can: it is made again then.
+    public mutating func storeCallSetAside(now: Moment) {
+        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        storeQueue.setAside(ticket, now: now)
     }
 
     /// A call has no reply, or was refused.
@@ -55,9 +75,9 @@ extension Delivery {
         case .unanswered: repeatCall(ticket)
         case .busy:
             storeQueue.pause(now: now)
-            repeatCall(ticket)
+            if !yieldsCredit(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endsUnrepeated(ticket) { storeQueue.setAside(ticket, now: now) }
+            if !endsUnrepeated(ticket), !yieldsCredit(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
         case .refused:
             refused(ticket, reason: reason, now: now)
             storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
@@ -109,6 +129,7 @@ extension Delivery {
         case .register: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
+        case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
         case .settle, .settleDevice, .refundStart, .retire: break
         }
     }
@@ -119,6 +140,7 @@ extension Delivery {
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
+        if let leaves = reply.leaves { noteLeaves(ticket, leaves) }
         acknowledge(record)
         switch ticket.purpose {
         case .address: addressed(record, reply, now: now)
@@ -127,12 +149,13 @@ extension Delivery {
         case .register: registered(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
+        case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
         case .settle, .settleDevice, .refundStart, .retire: break
         }
     }
 
-    /// A tombstone is settled with the reply to its last call.
-    private mutating func unregistered(_ record: UInt32) {
+    /// A tombstone is settled with the reply to its last call, when no audience has yet to be told.
+    mutating func unregistered(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 

@@ -37,11 +37,12 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .retire, .unregisterActivity: return activity()
+        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves: return activity()
+        case .confirmDeviceLeaves where slot.pointee.device.count > 0: return device()
         case .address, .settleDevice, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
-        case .unregisterDevice:
+        case .unregisterDevice, .confirmDeviceLeaves:
             // A tombstone names its device where others name their activity.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
@@ -97,6 +98,8 @@ extension Delivery {
         case .refundStart:
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
+        case .confirmActivityLeaves, .confirmDeviceLeaves:
+            return .confirmLeaves(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
         }
     }
 
@@ -116,6 +119,7 @@ extension Delivery {
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlert,
             isOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
+            isReadAgain: slot.pointee.isReadAgain,
             registration: slot.pointee.suppliedRegistration
         )
     }
@@ -128,14 +132,21 @@ extension Delivery {
         guard slot.pointee.device.count > 0 else {
             let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shows)
             let source: RegistrationSource = isCarried ? .command : slot.pointee.isReadAgain ? .readAgain : .record
-            return .register(registration, frequentUpdates: frequentUpdates, shows: shows, source: source)
+            return .register(
+                registration,
+                frequentUpdates: frequentUpdates,
+                shows: shows,
+                source: source,
+                audiences: slot.pointee.namedAudiences
+            )
         }
         let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
         return .registerDevice(
             attributesType: slot.pointee.bytes(slot.pointee.attributesType),
             registration,
             after: followsHeldStart ? slot.pointee.heldStart : nil,
-            isCarried: isCarried
+            isCarried: isCarried,
+            audiences: slot.pointee.namedAudiences
         )
     }
 

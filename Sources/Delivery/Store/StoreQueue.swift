@@ -1,32 +1,32 @@
 /// The calls to be made, in order, and the pause after a refusal.
-struct StoreQueue: ~Copyable {
+package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// How long no call is made after the store refused one for a passing reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
     /// How long a call that failed for a reason that nobody knows is set aside.
     static var unexplainedPauseMilliseconds: Int64 { 1_000 }
 
-    private var tickets: IndexQueue<StoreTicket>
+    private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
     /// Calls that are set aside, and until when: all of them for as long as the first.
-    private var aside: IndexQueue<StoreTicket>
+    private var aside: IndexQueue<Ticket>
     private var asideUntilMilliseconds: Int64 = .max
 
     /// - Parameter limit: the most calls that can wait.
-    init(limit: Int) {
+    package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         aside = IndexQueue(limit: limit)
     }
 
     /// When a pause ends, a monotonic time; nil if no call waits for one.
-    var dueMilliseconds: Int64? {
+    package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
         let due = min(isBlocked ? blockedUntilMilliseconds : .max, asideUntilMilliseconds)
         return due == .max ? nil : due
     }
 
     /// The next call to be made, or nil if there is none now.
-    mutating func next(now: Moment) -> StoreTicket? {
+    package mutating func next(now: Moment) -> Ticket? {
         if asideUntilMilliseconds <= now.monotonicMilliseconds {
             asideUntilMilliseconds = .max
             while let ticket = aside.popFirst() { tickets.append(ticket) }
@@ -37,19 +37,19 @@ struct StoreQueue: ~Copyable {
     }
 
     /// The call is made again after a pause; others go on.
-    mutating func setAside(_ ticket: StoreTicket, now: Moment) {
+    package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
         aside.append(ticket)
     }
 
-    mutating func append(_ ticket: StoreTicket) { tickets.append(ticket) }
+    package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }
 
-    mutating func removeFirst() -> StoreTicket? {
+    package mutating func removeFirst() -> Ticket? {
         blockedUntilMilliseconds = .min
         return tickets.popFirst()
     }
 
-    mutating func pause(now: Moment) {
+    package mutating func pause(now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.refusalPauseMilliseconds
     }
 }

@@ -22,12 +22,17 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case refundStart
         /// APNs calls the activity's token dead. The command itself is held for the next one.
         case retire
+        /// The audiences that a reply named as left know of it: of an activity, and of a device.
+        case confirmActivityLeaves
+        case confirmDeviceLeaves
 
         /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.
         var isAwaited: Bool {
             switch self {
             case .address, .admit, .hold, .register, .limit, .retire: true
-            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart: false
+            case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityLeaves,
+                .confirmDeviceLeaves:
+                false
             }
         }
     }

@@ -37,10 +37,23 @@ public struct StoreCall<Bytes> {
         ///
         /// `frequentUpdates` nil leaves the setting as it was. `shows` is the version that the app displays already: a held command
         /// comes back only if it is newer.
-        case register(TokenRegistration<Bytes>, frequentUpdates: Bool?, shows: Version?, source: RegistrationSource)
-        /// Retires the token: `settled`. The version, which was sent to it, is as it was, and can be held.
+        ///
+        /// `audiences` (``AudienceList``) are those that the activity is in from now on; nil leaves them as they were. Those that it
+        /// leaves come back as ``StoreReply/leaves``, in place of a command that waited.
+        case register(
+            TokenRegistration<Bytes>,
+            frequentUpdates: Bool?,
+            shows: Version?,
+            source: RegistrationSource,
+            audiences: Bytes?
+        )
+        /// Retires the token: `settled`. The version, which was sent to it, is as it was, and can be held. The activity leaves its audiences.
+        ///
+        /// The version may be one that nobody has, (0, 0): then only the token is retired.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token: `settled`. The digest is of what is shown now, if accepted.
+        ///
+        /// An activity whose end is accepted, or whose token is retired, leaves its audiences: ``StoreReply/leaves``.
         ///
         /// `alert` is the version of the command whose alert APNs accepted with this one; nil: it had none, or a start's.
         case settle(
@@ -71,12 +84,14 @@ public struct StoreCall<Bytes> {
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or `stale`.
         ///
-        /// `after` names the start that came back last; the next one follows, in the order of their versions.
+        /// `after` names the start that came back last; the next one follows, in the order of their versions. `audiences` as in
+        /// ``register(_:frequentUpdates:shows:source:audiences:)``; an audience is left when no attributes type of the device names it.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
             after: HeldStart<Bytes>?,
-            isCarried: Bool
+            isCarried: Bool,
+            audiences: Bytes?
         )
         /// Removes a held start that is over, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
@@ -85,8 +100,12 @@ public struct StoreCall<Bytes> {
 
         // On either.
 
-        /// Takes the activity's token, or all tokens of the device, out of use: `unregistered`, or `stale` if one registered later.
+        /// Takes the activity's token, or all tokens of the device, out of use: `unregistered`, or `stale` if one registered later. It leaves
+        /// its audiences.
         case unregister(atMilliseconds: Int64)
+        /// The audiences that a reply named as left (``StoreReply/leaves``) know of it: `settled`. Until then they are named again. Nothing
+        /// is confirmed if the subject was registered or unregistered since: then that one's reply has named them too.
+        case confirmLeaves(atMilliseconds: Int64)
     }
 }
 
@@ -107,7 +126,7 @@ public struct StoreSubject<Bytes> {
     }
 }
 
-public enum StoreSubjectKind: UInt8, Sendable {
+public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
     case activity
     case device
 }
@@ -134,6 +153,9 @@ public struct StateAdmission<Bytes> {
     public var carriesAlert: Bool
     /// Is older than the system lets an activity live: expired, if the store knows no version of the activity.
     public var isOld: Bool
+    /// Is read once more, since the store has lost what it wrote. Where its token is the first that is known, nothing was sent since the loss,
+    /// and what was sent before may have had timestamps above the commands' own: the next push's is above the present second.
+    public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. It counts as registered when it was first told, unless it is the last that was
     /// retired, and says nothing of frequent updates.
@@ -150,6 +172,7 @@ public struct StateAdmission<Bytes> {
         carriesAlert: Bool,
         carriedAlert: Version? = nil,
         isOld: Bool,
+        isReadAgain: Bool = false,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -160,6 +183,7 @@ public struct StateAdmission<Bytes> {
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
         self.isOld = isOld
+        self.isReadAgain = isReadAgain
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
             // Of seventy years' distance nothing depends.

@@ -39,8 +39,11 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case tooOld
     /// The command is old, and nothing is known of its activity.
     case expired
-    /// As many starts as the limit allows are held for the token: this one is not.
+    /// As many starts as the limit allows are held for the token: this one is not. Or too many audiences that were left have yet to know of
+    /// it: the registration is to be made again later.
     case full
+    /// Audiences that the activity has left (``StoreReply/leaves``) may not know of it. Confirm, then admit again. Nothing was changed.
+    case leaves
     /// A settlement, a limit or a refund was recorded.
     case settled
 }
@@ -69,6 +72,9 @@ public struct StoreReply<Bytes> {
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: the call had a retirement, and its token was the one that counted.
     public var retiredToken = false
+    /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`, `registered`,
+    /// `stale` and `unregistered`. They are to be told, and that is to be confirmed.
+    public var leaves: Bytes?
 
     @inlinable
     public init(_ verdict: StoreVerdict) { self.verdict = verdict }

@@ -18,6 +18,21 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case budgetDemotions
     case startBudgetWaits
 
+    // Audiences.
+    case audienceCommands
+    case audienceRanges
+    case audienceMembers
+    case audienceRangeTime
+    case audienceCommandTime
+    case audienceRounds
+    case audienceOldestRound
+    case audienceOldestRange
+    case audienceMembersParked
+    case audiencePagesRead
+    case audiencePagesDamaged
+    case audienceRecordsUnreadable
+    case audienceRoundsLost
+
     // What waits.
     case recordsHeld
     case recordsWaiting
@@ -158,6 +173,9 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case app
     case configuredApp
     case outcome
+    /// What became of a command to an audience, in one range or in all.
+    case roundOutcome
+    case memberOutcome
     /// An app in an environment.
     case pool
     /// A status of APNs with the reason that Apple documents for it.
@@ -186,7 +204,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         switch self {
         case .topic: ["topic"]
         case .app, .configuredApp: ["app"]
-        case .outcome: ["outcome"]
+        case .outcome, .roundOutcome, .memberOutcome: ["outcome"]
         case .pool: ["app", "environment"]
         case .answer: ["status", "reason"]
         case .goAwayReason, .traceDrop, .tracePostFailure: ["reason"]

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// The values that labels can have: known when the worker starts, and never more than these. What comes from outside and is not
 /// among them is counted under "other" or "none".
 package struct LabelSpace: Sendable {
@@ -52,7 +54,7 @@ package struct LabelSpace: Sendable {
     /// Names of librdkafka's errors that are told apart; the last should be "other".
     package var kafkaErrors: [String]
     /// The topics that are read, by their names in the metrics.
-    package var topics = ["commands", "registrations", "deferred"]
+    package var topics = ["commands", "registrations", "deferred", "fanout"]
     package var build: Build
 
     package init(
@@ -77,6 +79,9 @@ package struct LabelSpace: Sendable {
         self.build = build
     }
 
+    /// The index of the topic whose records are ranges of commands to audiences.
+    var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
+
     /// The index under which records of no configured app count.
     package var noApp: Int { apps.count }
 
@@ -87,6 +92,8 @@ package struct LabelSpace: Sendable {
         case .app: (apps + ["none"]).map { [$0] }
         case .configuredApp: apps.map { [$0] }
         case .outcome: outcomes.map { [$0] }
+        case .roundOutcome: RoundOutcome.allCases.map { ["\($0.name)"] }
+        case .memberOutcome: MemberCounts.Outcome.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
         case .answer: answers.labels
         case .goAwayReason: answers.reasonLabels

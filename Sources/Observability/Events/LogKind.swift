@@ -31,6 +31,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisWarning
     case redisRefused
     case redisError
+    case redisReplicasMissing
+    case redisReplicasBack
     case redisEmptied
     case redisReplaced
     case rereadingBegan

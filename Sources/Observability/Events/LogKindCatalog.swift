@@ -100,6 +100,21 @@ package enum LogKindCatalog {
             "Read `reason`. OOM: give Redis memory. NOPERM: the user's rights. A text that is not explained here: report it."
         ),
         line(
+            .redisReplicasMissing,
+            "redis-replicas-missing",
+            .error,
+            "Redis' replicas do not acknowledge",
+            "Fewer than redis.replicas have what a lane wrote. For 10 s its registrations and held states wait, then they go on without.",
+            "Bring the replicas back. Until then a failover would have registrations and commands read once more from Kafka."
+        ),
+        line(
+            .redisReplicasBack,
+            "redis-replicas-back",
+            .notice,
+            "Redis' replicas acknowledge again",
+            "As many as redis.replicas do."
+        ),
+        line(
             .redisEmptied,
             "redis-emptied",
             .error,

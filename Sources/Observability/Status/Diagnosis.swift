@@ -20,7 +20,7 @@ struct Diagnosis {
 
     /// The worst first.
     var findings: [Finding] {
-        (own + redis + rereading + kafka + partitions + pools + answers + records + load + traces)
+        (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + load + traces)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -116,7 +116,7 @@ struct Diagnosis {
 
     private var redis: [Finding] {
         let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
-        guard away > 0 else { return serversAway + redisErrors }
+        guard away > 0 else { return serversAway + redisErrors + redisReplicas }
         return [
             Finding(
                 severity: .broken,
@@ -191,6 +191,22 @@ struct Diagnosis {
         ]
     }
 
+    private var redisReplicas: [Finding] {
+        guard let code = labels.redisErrors.firstIndex(of: "replicasMissing"),
+            let count = window.count(.redisErrors, code), count > 0
+        else { return [] }
+        return [
+            Finding(
+                severity: .attention,
+                alert: "CausewayRedisReplicasMissing",
+                sight: "Replicas of Redis did not acknowledge what was written, \(Numeral.grouped(count)) times.",
+                meaning: "Registrations and held states wait 10 s for redis.replicas, then go on without.",
+                action: "Bring the replicas back. A failover before that has Kafka's records read once more.",
+                kinds: [.redisReplicasMissing, .redisReplicasBack]
+            )
+        ]
+    }
+
     private var kafka: [Finding] {
         guard now[.kafkaReady] == 0 else { return [] }
         return [
@@ -227,7 +243,9 @@ struct Diagnosis {
                 )
             )
         }
-        if let oldest = now.partitions.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
+        // A record of the fan-out topic is settled when the last of its members is: `audiences` tells of those.
+        let single = now.partitions.filter { Int($0.topic) != labels.fanoutTopic }
+        if let oldest = single.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
             oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
         {
             let age = Numeral.duration(microseconds: oldest.oldestUnsettledMilliseconds * 1_000)

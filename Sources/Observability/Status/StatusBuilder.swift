@@ -13,7 +13,7 @@ struct StatusBuilder {
     let events: [EventBoard.Event]
     let wallMilliseconds: Int64
 
-    private var now: MetricTotals { window.now }
+    var now: MetricTotals { window.now }
 
     func report(host: String, upMilliseconds: Int64) -> StatusReport {
         let live = HealthReport.live(silences: now.silences, upMilliseconds: upMilliseconds)
@@ -33,7 +33,8 @@ struct StatusBuilder {
             live: live,
             ready: ready,
             tables: [
-                flow, outcomes, freshness, stages, waits, pools, answers, redis, partitions, threads, processTable,
+                flow, outcomes, freshness, stages, audiences, audienceMembers, waits, pools, answers, redis, partitions,
+                threads, processTable,
                 eventsTable,
             ]
         )
@@ -141,12 +142,12 @@ struct StatusBuilder {
         )
     }
 
-    private static let quantileColumns: [StatusTable.Column] = [
+    static let quantileColumns: [StatusTable.Column] = [
         .init(key: "p50Seconds", title: "p50"), .init(key: "p90Seconds", title: "p90"),
         .init(key: "p99Seconds", title: "p99"), .init(key: "count", title: "of"),
     ]
 
-    private static func quantiles(_ histogram: HistogramReading) -> [StatusCell] {
+    static func quantiles(_ histogram: HistogramReading) -> [StatusCell] {
         [50, 90, 99].map { .duration(microseconds: histogram.quantile(percent: $0)) } + [.count(histogram.count)]
     }
 

@@ -147,7 +147,7 @@ package enum Numeral {
     }
 
     /// Two or three digits that matter, and a unit that fits.
-    static func duration(microseconds: Int64) -> String {
+    package static func duration(microseconds: Int64) -> String {
         switch microseconds {
         case ..<10_000: "\(Exposition.number(microseconds / 10, divisor: 100)) ms"
         case ..<1_000_000: "\(microseconds / 1_000) ms"

@@ -10,11 +10,15 @@ import LiveActivity
 /// - `admit`: from its receipt to Redis' last word, waiting for pace and budget included. Only of what was admitted.
 /// - `send`, a client's: from its last sending to APNs' answer. Only of what was answered.
 ///
+/// A command to an audience is consumed twice: until it is fanned out, and in each range until all members have had their turn. The spans of the
+/// ranges, `consume <fan-out topic>`, are inside the command's; the result of a range and, of the last range, that of the command name them.
+///
 /// The attributes are those of OpenTelemetry's conventions for messaging and HTTP, and our own under `causeway.`; none of them is an id of an
 /// activity or device, or a token.
 package struct SpanDocument {
     var commandsTopic: String
     var registrationsTopic: String
+    var fanoutTopic: String
     var groupIdentifier: String
     /// Bundle ids, by index.
     var applications: [String]
@@ -24,6 +28,7 @@ package struct SpanDocument {
     package init(_ configuration: WorkerConfiguration) {
         commandsTopic = configuration.kafka.topics.commands
         registrationsTopic = configuration.kafka.topics.registrations
+        fanoutTopic = configuration.kafka.topics.fanout
         groupIdentifier = configuration.kafka.groupId
         applications = configuration.apps.map(\.bundleId)
         var name = [CChar](repeating: 0, count: 256)
@@ -75,7 +80,7 @@ package struct SpanDocument {
     }
 
     private func consume(_ trace: FinishedTrace) -> String {
-        let topic = trace.topic == .commands ? commandsTopic : registrationsTopic
+        let topic = topic(of: trace)
         var attributes = [
             Self.text("messaging.system", "kafka"),
             Self.text("messaging.operation.name", "consume"),
@@ -84,9 +89,12 @@ package struct SpanDocument {
             Self.text("messaging.destination.partition.id", "\(trace.partition)"),
             Self.text("messaging.consumer.group.name", groupIdentifier),
             Self.number("messaging.kafka.offset", trace.offset),
-            Self.text("causeway.outcome", "\(trace.outcome.name)"),
+            Self.text("causeway.outcome", "\(trace.ending.name)"),
         ]
-        if trace.outcome != .invalid {
+        if case .range(_, let members) = trace.ending {
+            attributes.append(Self.number("causeway.members", Int64(members)))
+        }
+        if trace.ending != .outcome(.invalid) {
             attributes.append(Self.text("causeway.event", "\(trace.event.name)"))
         }
         if applications.indices.contains(trace.application) {
@@ -101,6 +109,11 @@ package struct SpanDocument {
             times: (trace.receivedMilliseconds, trace.finishedMilliseconds),
             attributes: attributes
         )
+    }
+
+    private func topic(of trace: FinishedTrace) -> String {
+        if case .range = trace.ending { return fanoutTopic }
+        return trace.topic == .commands ? commandsTopic : registrationsTopic
     }
 
     private enum Kind: Int {
@@ -118,7 +131,7 @@ package struct SpanDocument {
         times: (begin: Int64, end: Int64),
         attributes: [String]
     ) -> String {
-        let isError = [.failed, .unregistered, .unknown, .invalid].contains(trace.outcome) && kind != .internal
+        let isError = trace.ending.isError && kind != .internal
         return #"{"traceId":""# + hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow)
             + #"","spanId":""# + hexadecimal(identifier) + #"","#
             + (parent.map { #""parentSpanId":""# + hexadecimal($0) + #"","# } ?? "")
@@ -146,5 +159,20 @@ package struct SpanDocument {
     private static func hexadecimal(_ number: UInt64) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
+
+extension FinishedTrace.Ending {
+    fileprivate var name: StaticString {
+        switch self {
+        case .outcome(let outcome): outcome.name
+        case .fannedOut: "fannedOut"
+        case .range(let outcome, _): outcome.name
+        }
+    }
+
+    fileprivate var isError: Bool {
+        guard case .outcome(let outcome) = self else { return false }
+        return [.failed, .unregistered, .unknown, .invalid].contains(outcome)
     }
 }

@@ -10,10 +10,12 @@ import Redis
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
-        abstract: "Show what is known of an activity, of a device or of a whole app. Reads only.",
+        abstract: "Show what is known of an activity, a device, an audience or a whole app. Reads only.",
         discussion: """
             Of an activity: its token, what it shows, what waits, pace, budget, life, and its last results. Of a device: \
-            its push-to-start tokens and how many starts it has left. Of an app: counts, and the busiest activities.
+            its push-to-start tokens and how many starts it has left. Of an audience: its members, counted on \
+            their pages, its newest command, rounds under way, and what the last ones came to. Of an app: counts, and the \
+            busiest activities.
 
             Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
             to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots in a \
@@ -23,6 +25,7 @@ struct InspectCommand: ParsableCommand {
               causeway inspect -c causeway.yaml --app com.example.match final-2026
               causeway inspect -c causeway.yaml --app com.example.match
               causeway inspect -c causeway.yaml --device phone-7
+              causeway inspect -c causeway.yaml --audience final-2026
               causeway inspect -c causeway.yaml --json final-2026
 
             Exit codes: 0 it is shown; 1 it is not known, or Redis cannot be asked; 64 the command line is wrong; 78 the \
@@ -45,6 +48,16 @@ struct InspectCommand: ParsableCommand {
     @Option(help: ArgumentHelp("A device instead of an activity.", valueName: "id"))
     var device: String?
 
+    @Option(help: ArgumentHelp("An audience instead of an activity.", valueName: "id"))
+    var audience: String?
+
+    @Flag(
+        help: ArgumentHelp(
+            "Read all pages of a large audience; beyond \(AudienceCensus.pagesMax) its members are estimated, else."
+        )
+    )
+    var allMembers = false
+
     @Option(help: ArgumentHelp("The most results to show, 0 to 100; with 0 Kafka is not asked.", valueName: "number"))
     var results = 5
 
@@ -52,11 +65,13 @@ struct InspectCommand: ParsableCommand {
     var json = false
 
     func validate() throws {
-        guard activity == nil || device == nil else {
-            throw ValidationError("name an activity or --device, not both")
+        guard [activity, device, audience].count(where: { $0 != nil }) <= 1 else {
+            throw ValidationError("name one of an activity, --device and --audience")
         }
+        guard audience != nil || !allMembers else { throw ValidationError("--all-members is for --audience") }
         guard (0...100).contains(results) else { throw ValidationError("--results must be 0 to 100") }
-        for (option, name) in [("activity", activity), ("--device", device)] where name?.isEmpty == true {
+        let names = [("activity", activity), ("--device", device), ("--audience", audience)]
+        for (option, name) in names where name?.isEmpty == true {
             throw ValidationError("\(option): the name is empty")
         }
     }
@@ -75,6 +90,8 @@ struct InspectCommand: ParsableCommand {
         do {
             if let device {
                 try show(device: device, of: subject, queries)
+            } else if let audience {
+                try show(audience: audience, of: subject, queries)
             } else if let activity {
                 try show(activity: activity, of: subject, queries, configuration.kafka)
             } else {
@@ -138,6 +155,28 @@ struct InspectCommand: ParsableCommand {
             device: device,
             policy: app.policy(named: nil),
             nowMilliseconds: try queries.serverTimeMilliseconds(for: key)
+        )
+        print(json ? [report.json.line] : report.lines())
+    }
+
+    private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
+        guard let segments = InspectedSegments(app: app.bundleIdentifier, audience: audience) else {
+            throw unknown("audience", audience, of: app)
+        }
+        let fields = try queries.hash(segments.recordKey)
+        let census = try AudienceCensus(
+            of: segments,
+            pagesMax: allMembers ? nil : AudienceCensus.pagesMax,
+            queries
+        )
+        if fields.isEmpty && census.pages == 0 { throw unknown("audience", audience, of: app) }
+        let report = AudienceReport(
+            try AudienceInspection(fields: fields),
+            census,
+            app: app,
+            audience: audience,
+            resultsMax: results,
+            nowMilliseconds: try queries.serverTimeMilliseconds(for: segments.recordKey)
         )
         print(json ? [report.json.line] : report.lines())
     }

@@ -9,23 +9,35 @@ struct PlanCommand: ParsableCommand {
         abstract: "Say how many pods, partitions, connections and Redis nodes a load takes.",
         discussion: """
             Prints the plan, and the measured costs that it rests on. Numbers are for the peak.
+            With --audience-members it is the plan of one audience: how long a round through it lasts, and what it takes.
 
             Examples:
               causeway plan --updates-per-minute 600000 --activities 2000000
               causeway plan --updates-per-minute 9000000 --activities 9000000 --commands-per-push 4.4
+              causeway plan --audience-members 1000000 --updates-per-minute 4
 
             Exit codes: 0 it was printed; 64 the command line is wrong.
             """
     )
 
-    @Option(help: ArgumentHelp("Pushes to phones in the busiest minute.", valueName: "count"))
+    @Option(
+        help: ArgumentHelp(
+            "Pushes to phones in the busiest minute; with --audience-members, commands to the audience.",
+            valueName: "count"
+        )
+    )
     var updatesPerMinute: Int64
 
-    @Option(help: ArgumentHelp("Live Activities in a day: each is remembered for that long.", valueName: "count"))
-    var activities: Int64
+    @Option(
+        help: ArgumentHelp(
+            "Live Activities in a day: each is remembered for that long. Of an audience, its members by default.",
+            valueName: "count"
+        )
+    )
+    var activities: Int64?
 
-    @Option(help: ArgumentHelp("Activities that one command reaches.", valueName: "count"))
-    var audience: Int64 = 1
+    @Option(help: ArgumentHelp("Members of an audience that each command reaches.", valueName: "count"))
+    var audienceMembers: Int64?
 
     @Option(help: ArgumentHelp("Commands that are written for one push.", valueName: "number"))
     var commandsPerPush: Double = 1
@@ -53,19 +65,24 @@ struct PlanCommand: ParsableCommand {
 
     func validate() throws {
         do {
-            _ = try CapacityPlan(demand: demand)
-        } catch {
+            _ = try plan()
+        } catch let error as CapacityError {
             throw ValidationError("--\(error)")
         }
     }
 
-    func run() throws {
-        print(try CapacityPlan(demand: demand).text, terminator: "")
+    func run() throws { print(try plan(), terminator: "") }
+
+    private func plan() throws -> String {
+        if let audienceMembers { return try AudiencePlan(demand: demand(ofAudience: audienceMembers)).text }
+        guard let activities else {
+            throw ValidationError("Missing expected argument '--activities <count>', or '--audience-members <count>'")
+        }
+        return try CapacityPlan(demand: demand(activities: activities)).text
     }
 
-    private var demand: CapacityDemand {
+    private func demand(activities: Int64) -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
-        demand.audience = audience
         // What no number of hundredths is becomes one that is out of range, and is refused by name.
         demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
         demand.devices = devices
@@ -74,6 +91,25 @@ struct PlanCommand: ParsableCommand {
         demand.busyPercent = busyPercent
         demand.replication = replication
         demand.retentionHours = retentionHours
+        demand.redisNodeGibibytes = redisNodeGibibytes
+        return demand
+    }
+
+    private func demand(ofAudience members: Int64) throws -> AudienceDemand {
+        let usual = CapacityDemand(updatesPerMinute: 1, activities: 1)
+        let isOfSingleCommands =
+            commandsPerPush != 1 || devices != usual.devices || replication != usual.replication
+            || retentionHours != usual.retentionHours
+        guard !isOfSingleCommands else {
+            throw ValidationError(
+                "--commands-per-push, --devices, --replication and --retention-hours are of single commands, not of --audience-members"
+            )
+        }
+        var demand = AudienceDemand(members: members, updatesPerMinute: updatesPerMinute)
+        if let activities { demand.activities = activities }
+        demand.pools = pools
+        demand.coresPerPod = coresPerPod
+        demand.busyPercent = busyPercent
         demand.redisNodeGibibytes = redisNodeGibibytes
         return demand
     }

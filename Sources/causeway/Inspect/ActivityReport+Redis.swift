@@ -94,7 +94,7 @@ extension ActivityReport.Newest {
 }
 
 extension ActivityReport.Budget {
-    fileprivate init(_ budget: InspectedBudget) {
+    init(_ budget: InspectedBudget) {
         self.init(
             left: budget.left,
             pushes: budget.numbers.pushes,

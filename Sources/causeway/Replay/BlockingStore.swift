@@ -75,7 +75,7 @@ final class BlockingStore: ActivityStoreHandler {
             case .issued:
                 waiting.removeLast()
                 outstanding += 1
-            case .notReady, .full: return
+            case .notReady, .full, .awaitsReplicas: return
             case .outOfBounds: throw RedisError(.unknown, "a record does not fit Redis' limits")
             }
         }

@@ -105,7 +105,8 @@ struct ReplayRebuilding {
                     token(activity.token),
                     frequentUpdates: activity.frequentUpdates,
                     shows: activity.shows,
-                    source: .readAgain
+                    source: .readAgain,
+                    audiences: nil
                 )
             )
         case .pushToStart(let start):
@@ -114,7 +115,13 @@ struct ReplayRebuilding {
             return call(
                 .device,
                 start.device,
-                .registerDevice(attributesType: type, token(start.token), after: nil, isCarried: false)
+                .registerDevice(
+                    attributesType: type,
+                    token(start.token),
+                    after: nil,
+                    isCarried: false,
+                    audiences: nil
+                )
             )
         }
     }
@@ -169,7 +176,7 @@ struct ReplayRebuilding {
         let activity = ActivityKey.stored(app: call.subject.app, activity: call.subject.identifier)
         guard let known = registeredAtMilliseconds[activity] else { return }
         switch call.operation {
-        case .register(let token, _, _, _):
+        case .register(let token, _, _, _, _):
             registeredAtMilliseconds[activity] = max(token.registeredAtMilliseconds, known ?? 0)
         case .unregister(let milliseconds) where known.map({ $0 <= milliseconds }) ?? false:
             registeredAtMilliseconds[activity] = .some(nil)

@@ -63,6 +63,8 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
+            // What its members show is not known here: a command to an audience is not replayed.
+            guard command.audience.isAbsent else { return .passedOver }
             let activity = command.activity.bytes(in: value)
             guard isLookedAt(app: apps[app].bundleIdentifier), isLookedAt(activity) else { return .passedOver }
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {

@@ -44,7 +44,7 @@ import Testing
             environment: .production,
             registeredAtMilliseconds: TokenTests.startMilliseconds - 70
         )
-        guard case .register(token, nil, nil, .command) = try core.called.operation else {
+        guard case .register(token, nil, nil, .command, nil) = try core.called.operation else {
             Issue.record("\(try core.called)")
             return
         }

@@ -62,9 +62,25 @@ enum CommandText {
             + #""registeredAt":\#(registeredAt)}"#
     }
 
-    static func deviceRegistration() -> String {
-        #"{"app":"\#(app)","device":"d","attributesType":"Match","token":"\#(CoreHarness.token)","#
+    static func registration(of activity: String = "a", in audiences: [String]) -> String {
+        #"{"audiences":\#(audiences),"# + registration(of: activity).dropFirst()
+    }
+
+    static func deviceRegistration(in audiences: [String]? = nil) -> String {
+        let named = audiences.map { #""audiences":\#($0),"# } ?? ""
+        return #"{\#(named)"app":"\#(app)","device":"d","attributesType":"Match","token":"\#(CoreHarness.token)","#
             + #""environment":"production","registeredAt":\#(CoreHarness.startSeconds * 1_000)}"#
+    }
+
+    /// A command to audience `m`.
+    static func toAudience(_ command: String) -> String {
+        command.replacing(#""activity":"a""#, with: #""audience":"m""#)
+    }
+
+    /// A start to audience `m`, of an activity on each device.
+    static func startOfAudience(_ second: Int64) -> String {
+        start(second).replacing(#""activity":"a""#, with: #""audience":"m","activity":"m/{device}""#)
+            .replacing(#""device":"d","#, with: "")
     }
 
     private static func command(

@@ -155,10 +155,20 @@ final class CoreHarness {
     }
 
     func acknowledgeSettlements() {
-        while let position = calls.firstIndex(where: \.isSettlement) {
-            delivery.storeReplied(tag: calls.remove(at: position).tag, StoreReply(.settled), now: now)
-            collect()
+        while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
+    }
+
+    /// The oldest. The activity or the device may have left audiences by it.
+    func acknowledgeSettlement(leaves: [UInt8]? = nil) {
+        guard let position = calls.firstIndex(where: \.isSettlement) else {
+            Issue.record("no settlement waits")
+            return
         }
+        var reply = StoreReply<[UInt8]>(.settled)
+        reply.leaves = leaves
+        let tag = calls.remove(at: position).tag
+        reply.withBorrowedBytes { delivery.storeReplied(tag: tag, $0, now: now) }
+        collect()
     }
 
     func acknowledgeAll() {
@@ -180,6 +190,7 @@ final class CoreHarness {
         priority: UInt8 = 0,
         isDemoted: Bool = false,
         budgetLeft: Int = -1,
+        leaves: [UInt8]? = nil,
         toNewest: Bool = false
     ) {
         let isAwaited = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
@@ -202,6 +213,7 @@ final class CoreHarness {
         reply.priority = priority
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
+        reply.leaves = leaves
         reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
         collect()
     }
@@ -338,6 +350,7 @@ final class CoreHarness {
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .limit: settlements.append("\(view.name) limited")
             case .retire: settlements.append("\(view.name) retires")
+            case .confirmLeaves(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
             case .refundStart: settlements.append("\(view.name) refunded")
             default: break
             }
@@ -355,43 +368,5 @@ final class CoreHarness {
             case .trace: traces.append(view.name)
             }
         }
-    }
-}
-
-extension CoreHarness {
-    /// All results so far, as `u1 accepted`.
-    var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
-
-    /// What waits for a reply, settlements aside, as `admit u1`.
-    var waiting: [String] {
-        calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
-    }
-
-    var committableOffset: Int64? { committableOffset(commands) }
-
-    // Of the core itself: a macro cannot look into what cannot be copied.
-    var canReceive: Bool { delivery.canReceive }
-    var recordsHeld: Int { delivery.recordsHeld }
-    var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
-    var counters: DeliveryCounters { delivery.counters }
-    var recordsFinished: Int { delivery.recordsFinished }
-    var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
-    func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
-    func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
-    func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
-    func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
-    func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
-    func isDrained(_ place: UInt32) -> Bool { delivery.isDrained(place) }
-    func outstanding(_ place: UInt32) -> Int { delivery.outstanding(place) }
-    func committableOffset(_ place: UInt32) -> Int64? { delivery.committableOffset(place) }
-
-    /// The oldest call.
-    var called: StoreCall<[UInt8]> {
-        get throws { try #require(calls.first) }
-    }
-
-    /// The record of the oldest call.
-    var calledView: RecordView {
-        get throws { delivery.view(try #require(calls.first).ticket.record) }
     }
 }

@@ -69,6 +69,35 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
+    @Test func aPoolThatIsBackIsToldOnce() throws {
+        let core = try blocked()
+        var told = [core.delivery.takePoolReturn()]
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        told += [core.delivery.takePoolReturn(), core.delivery.takePoolReturn()]
+        core.pass(2_000)
+        core.receive(.update(2, of: "b"))
+        core.carry()
+        told.append(core.delivery.takePoolReturn())
+        #expect(told == [false, true, false, false])
+    }
+
+    @Test func numbersThatNobodyHasWrittenAreNoTrap() throws {
+        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+        let core = try blocked(.update(1, beside: token))
+        var deferred = core.deferrals[0]
+        deferred.deferral.attempts = .max
+        deferred.deferral.resultsBefore = .max
+        deferred.deferral.superseded = .max
+        deferred.deferral.serviceFaults = .max
+        core.pass(Self.delay)
+        core.receive(deferred)
+        core.reply(.duplicate)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 duplicate"])
+        #expect(core.committableOffset(core.deferred) == 1)
+    }
+
     @Test func anAlertThatWasDeferredIsNotOvertakenByAStateWithoutOne() throws {
         let core = try blocked(.alert(1))
         core.receive(.update(1, of: "b"))
@@ -269,6 +298,26 @@ import Testing
         core.acknowledgeAll()
         #expect(core.deferrals.count == 2, "it is produced again")
         #expect(core.committableOffset == 2)
+    }
+
+    @Test func whatTheDeferredTopicDoesNotTakeIsSentWhenThePoolIsBack() throws {
+        let core = Self.core()
+        core.receive(.alert(1))
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.report(.failed, on: .deferral)
+        core.pass(300)
+        #expect(core.deferrals.count == 2, "it is away")
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.receive(.update(2))
+        core.report(.failed, on: .deferral)
+        core.endBatch()
+        #expect(core.waiting == ["admit u2"], "the newer one carries its alert")
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["b.u1 accepted", "u2 accepted", "u1 superseded"])
+        #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsHeld == 0)
     }
 
     @Test func aRevokedPartitionsDeferralIsStillAcknowledged() throws {

@@ -21,6 +21,16 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
+    /// Its token may be the first that Redis hears of, and Redis has forgotten which timestamps were sent.
+    @Test func aCommandSaysThatItIsReadOnceMore() throws {
+        let core = readingAgain()
+        core.receive(.update(1))
+        #expect(try core.called.admission?.isReadAgain == true)
+        core.reply(.send)
+        core.receive(.update(2, of: "b"), .update(3, of: "c"))
+        #expect(core.calls.map { $0.admission?.isReadAgain } == [true, false])
+    }
+
     @Test func whatWasNotSettledRings() throws {
         let core = readingAgain()
         core.receive(.update(1), .update(2, of: "b"), CommandText.update(3, of: "c", alert: true))

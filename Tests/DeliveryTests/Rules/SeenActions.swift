@@ -6,6 +6,7 @@ struct SeenResult {
     var command: String
     var outcome: String
     var activity: String
+    var audience: String
     var device: String
     var superseded: Int
     var status: UInt16
@@ -26,6 +27,7 @@ struct SeenResult {
         command = text(view.commandIdentifier)
         outcome = "\(view.outcome.name)"
         activity = text(view.activity)
+        audience = text(view.audience)
         device = text(view.device)
         superseded = view.superseded
         status = view.status
@@ -164,7 +166,7 @@ extension StoreCall {
     /// A settlement, or what only keeps records up to date.
     var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .limit, .refundStart, .retire: true
+        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves: true
         case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister: false
         }
     }

@@ -1,4 +1,5 @@
 import Delivery
+import LiveActivity
 import Testing
 
 /// Redis, or a part of it, is away for an hour.
@@ -18,16 +19,28 @@ import Testing
 
     @Test func whatOneServerOfAClusterDoesNotTakeLeavesItsCreditToOthers() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        core.register(CommandText.registration(of: "z"))
+        core.loseRedis(pauses: true)
         core.receive(.update(1), .update(1, of: "b"))
-        core.loseRedis(pauses: true)
+        for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
         core.elapse(100)
-        core.loseRedis(pauses: true)
-        core.delivery.storeCallPostponed(now: core.now)
-        core.elapse(100)
-        #expect(core.waiting == ["admit b.u1"], "the other's server is there")
+        #expect(core.waiting == ["register z", "admit b.u1"], "the other's server is there")
+        core.reply(.registered)
         core.carry()
         core.receive(.update(2))
         core.pass(1_000 + PaceTests.precision)
         #expect(core.waiting == ["admit u2"] && core.outcomes.contains("u1 superseded"), "it asks again after a while")
+    }
+
+    /// One server of a cluster may be full for hours.
+    @Test(arguments: [false, true]) func whatOneServerRefusesInPassingLeavesItsCreditToOthers(isExplained: Bool) {
+        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        core.receive(.update(1), .update(1, of: "b"))
+        if isExplained { core.loseRedis(pauses: true) } else { core.failUnexplained() }
+        core.elapse(100)
+        #expect(core.waiting == ["admit b.u1"])
+        core.carry()
+        core.pass(1_000 + PaceTests.precision)
+        #expect(core.waiting == ["admit u1"], "it asks again after a while")
     }
 }

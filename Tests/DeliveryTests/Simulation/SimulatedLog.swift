@@ -57,6 +57,14 @@ struct SimulatedLog {
         return (place, Int64(records[place, default: []].count - 1))
     }
 
+    /// What was deferred so far may be read now.
+    mutating func readAllDeferred(of place: Place, now: Int64) {
+        for offset in records[place, default: []].indices {
+            guard let due = records[place]?[offset].deferral?.dueMilliseconds else { continue }
+            records[place]?[offset].deferral?.dueMilliseconds = min(due, now)
+        }
+    }
+
     /// Whether a partition has a record at an offset that may be read now.
     func hasRecord(_ place: Place, at offset: Int64, now: Int64) -> Bool {
         guard let records = records[place], offset < records.count else { return false }

@@ -47,6 +47,10 @@ final class SimulatedWorker {
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
+    /// With the core of audiences.
+    var handedOver: [(dueMilliseconds: Int64, record: UInt32)] = []
+    var changes: [SimulatedChange] = []
+
     init(number: Int, swarm: Swarm, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
         self.number = number
         self.clockSkew = clockSkew
@@ -83,6 +87,8 @@ final class SimulatedWorker {
         var due = delivery.nextDueMilliseconds ?? .max
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }
+        for entry in handedOver { due = min(due, entry.dueMilliseconds) }
+        for change in changes { due = min(due, change.dueMilliseconds) }
         for production in productions { due = min(due, production.dueMilliseconds) }
         return due
     }

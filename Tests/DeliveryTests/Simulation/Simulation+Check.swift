@@ -4,6 +4,7 @@ import LiveActivity
 /// The laws, read off the world when all is quiet.
 extension Simulation {
     func check() {
+        checkAudiences()
         for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)

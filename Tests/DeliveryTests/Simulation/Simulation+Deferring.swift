@@ -34,6 +34,12 @@ extension Simulation {
         return due
     }
 
+    /// A pool that is back has what was deferred read at once.
+    func readDeferredEarly(_ worker: SimulatedWorker) {
+        guard worker.delivery.takePoolReturn() else { return }
+        for place in worker.assigned.keys where place.topic == 2 { log.readAllDeferred(of: place, now: now) }
+    }
+
     /// The broker has a command in the deferred topic.
     func noteDeferral(_ view: RecordView) {
         guard let deferrals = swarm.deferrals else { return violations.append("deferred, though nothing is") }

@@ -110,6 +110,7 @@ extension Simulation {
         for entry in worker.storeCalls where random.chance(500) {
             perform(entry.call, worker)
         }
+        loseAudiences(of: worker)
         for entry in worker.pushes where random.chance(500) {
             trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
             _ = push(worker.delivery.view(entry.record))

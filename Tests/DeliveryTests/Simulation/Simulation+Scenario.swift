@@ -8,6 +8,7 @@ extension Simulation {
         for number in 0..<swarm.activities {
             makeActivity("match-\(number)", device: "device-\(number / swarm.activitiesPerDevice)")
         }
+        if swarm.audiences > 0 { makeAudienceCommands() }
     }
 
     private func makeActivity(_ activity: String, device: String) {
@@ -171,7 +172,8 @@ extension Simulation {
         forsaken.remove(activity)
         let value = """
             {"app":"\(Simulation.application)","environment":"production","registeredAt":\(phone.registeredAt),\
-            "frequentUpdates":\(frequent.contains(activity)),"activity":"\(activity)","token":"\(token)"}
+            "frequentUpdates":\(frequent.contains(activity)),\(namedAudiences(of: activity))\
+            "activity":"\(activity)","token":"\(token)"}
             """
         _ = log.append(topic: 1, key: activity, value: value, at: now)
     }
@@ -192,7 +194,8 @@ extension Simulation {
 
     /// Later than every registration before it: the phone's own clock orders its tokens.
     private func registeredAt() -> Int64 {
-        nextRegistration = max(nextRegistration + 1, now)
+        // Between two registrations lies the time at which a token died.
+        nextRegistration = max(nextRegistration + (swarm.audiences > 0 ? 2 : 1), now)
         return nextRegistration
     }
 

@@ -78,6 +78,7 @@ final class Simulation {
     var poolAwayUntil: Int64 = 0
     /// Activities of which a command was deferred.
     var deferredActivities: Set<String> = []
+    var audiences = SimulatedAudiences()
     private var workersMade = 0
 
     /// - Parameter supersededResults: nil: drawn by the seed, beside the other draws, so that they stay what they were.
@@ -178,7 +179,9 @@ final class Simulation {
             deliverReports(worker)
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
+            readDeferredEarly(worker)
             perform(worker)
+            performAudiences(worker)
             commitIfDue(worker)
             checkFollowing(worker)
         }
@@ -369,11 +372,8 @@ final class Simulation {
             if entry.isAppended, entry.production.kind == .deferral {
                 noteDeferral(worker.delivery.view(entry.production.record))
             }
-            worker.delivery.produced(
-                entry.production,
-                entry.isAcknowledged ? .acknowledged : .failed,
-                now: worker.moment(now)
-            )
+            let report: ProductionReport = entry.isAcknowledged ? .acknowledged : .failed
+            worker.delivery.produced(entry.production, report, now: worker.moment(now))
         }
     }
 

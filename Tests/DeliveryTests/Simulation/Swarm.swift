@@ -20,6 +20,8 @@ struct Swarm {
         case old
         /// An APNs that is away for a while, and commands that are deferred.
         case deferrals
+        /// Registrations that name audiences, and commands to audiences.
+        case audiences
     }
 
     /// When commands are deferred, and how often APNs is away.
@@ -111,6 +113,9 @@ struct Swarm {
     /// How old the commands of an activity may be when they are written; one of these for each.
     var agesSeconds: [Int64] = []
 
+    /// Audiences that registrations name; 0: they name none.
+    var audiences = 0
+
     /// What is told of commands that are superseded before Redis has seen them.
     var supersededResults = SupersededResults.each
 
@@ -165,6 +170,7 @@ struct Swarm {
             outage = [0, 20][random.number(0...1)]
             lateStartToken = 900
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
+        case .audiences: drawAudiences(&random)
         case .deferrals:
             if random.chance(500) { drawPace(&random) }
             if random.chance(300) { drawTokens(&random) }
@@ -179,6 +185,13 @@ struct Swarm {
         // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
+    }
+
+    private mutating func drawAudiences(_ random: inout SimulationRandom) {
+        if random.chance(500) { drawTokens(&random) }
+        if random.chance(300) { drawPace(&random) }
+        audiences = random.number(1...5)
+        tokenRotation = [0, 60, 200][random.number(0...2)]
     }
 
     private mutating func drawConnections(_ random: inout SimulationRandom) {

@@ -6,6 +6,12 @@ struct CommitLag {
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
     private(set) var longestMilliseconds: Int64 = 0
 
+    /// The longest wait that was seen since the last call.
+    mutating func takeLongest() -> Int64 {
+        defer { longestMilliseconds = 0 }
+        return longestMilliseconds
+    }
+
     /// A look at all partitions, in their order.
     mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
         for (partition, position) in positions.enumerated() {

@@ -1,0 +1,192 @@
+import ActivityStore
+import Glibc
+import LiveActivity
+import Reactor
+import Redis
+
+/// Joins members to an audience and reads all of them, over one store, as a lane does.
+final class MemberCourse: AudienceStoreHandler {
+    /// Pages that are asked for at a time.
+    private static let pagesUnderWay = 8
+    private static let app = Array("com.example.match".utf8)
+
+    /// For each member. Reading includes the directories, and on the reader's side finding the members on their pages.
+    struct Figures {
+        var joinMicroseconds: Double
+        var readMicroseconds: Double
+        var ownReadMicroseconds: Double
+        var bytes: Double
+        var pages: Int
+        var membersRead: Int
+    }
+
+    private let server: RedisServerProcess
+    private let loop: EventLoop
+    private var store: AudienceStore?
+    private var audience = AudienceDigest(value: 0)
+    private var joined = 0
+    private var failure: RedisError?
+    /// Of each segment, when its directory has come.
+    private var directories: [[UInt32]] = []
+    private var pagesRead = 0
+    private var membersRead = 0
+    private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+
+    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    init(
+        server: RedisServerProcess,
+        over transport: RedisServerProcess.Transport,
+        callsPerCommandMax: Int = StoreLimits.callsPerCommandMax
+    ) throws {
+        self.server = server
+        loop = try EventLoop()
+        var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
+        configuration.callsPerCommandMax = callsPerCommandMax
+        // The machine may be busy with other work for longer than a worker would wait.
+        configuration.responseDeadlineMilliseconds = 120_000
+        let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
+        self.store = store
+        store.connect()
+        while !store.isReady && failure == nil { loop.turn(waitMilliseconds: 100) }
+        if let failure { throw failure }
+    }
+
+    deinit {
+        scratch.deallocate()
+    }
+
+    func close() { store?.close() }
+
+    /// - Parameter number: of the audience.
+    func measure(members: Int, audience number: Int) throws -> Figures {
+        audience = AudienceDigest(value: UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
+        let memoryBefore = server.usedMemoryBytes
+        var before = server.processorSeconds
+        try join(members)
+        let joinSeconds = server.processorSeconds - before
+        let bytes = Double(server.usedMemoryBytes - memoryBefore) / Double(members)
+        before = server.processorSeconds
+        let ownBefore = Self.ownSeconds
+        try readDirectories()
+        try readPages()
+        let perMember = 1_000_000 / Double(members)
+        return Figures(
+            joinMicroseconds: joinSeconds * perMember,
+            readMicroseconds: (server.processorSeconds - before) * perMember,
+            ownReadMicroseconds: (Self.ownSeconds - ownBefore) * perMember,
+            bytes: bytes,
+            pages: pagesRead,
+            membersRead: membersRead
+        )
+    }
+
+    private static var ownSeconds: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+
+    // MARK: - Joining
+
+    private func join(_ members: Int) throws {
+        joined = 0
+        var issued = 0
+        while joined < members {
+            var isFull = false
+            while issued < members && !isFull {
+                isFull = try !issue(.append(Self.member(issued, nowMilliseconds: loop.wallMilliseconds)), &issued)
+            }
+            try turn()
+        }
+        // What the store does by itself belongs to the joins.
+        while let store, store.outstandingCount > 0 { try turn() }
+    }
+
+    private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issued: inout Int) throws -> Bool {
+        let call = AudienceCall(tag: UInt64(issued), app: Self.app, audience: audience, operation: operation)
+        switch call.withBorrowedBytes({ store?.issue($0) }) {
+        case .issued?:
+            issued += 1
+            return true
+        case .full?:
+            return false
+        case let issue:
+            throw RedisServerProcess.Failure(description: "a call cannot be made: \(String(describing: issue))")
+        }
+    }
+
+    private func turn() throws {
+        loop.turn(waitMilliseconds: 100)
+        if let failure { throw failure }
+    }
+
+    // MARK: - Reading
+
+    private func readDirectories() throws {
+        directories = []
+        var issued = 0
+        while directories.count < MemberPlace.segmentCount {
+            while issued < MemberPlace.segmentCount, try issue(.directory(segment: UInt8(issued)), &issued) {}
+            try turn()
+        }
+    }
+
+    private func readPages() throws {
+        pagesRead = 0
+        membersRead = 0
+        let pages = directories.enumerated().flatMap { segment, bounds in bounds.map { (UInt8(segment), $0) } }
+        var issued = 0
+        while pagesRead < pages.count {
+            while issued < pages.count, issued - pagesRead < Self.pagesUnderWay {
+                let (segment, bound) = pages[issued]
+                guard try issue(.page(segment: segment, lowerBound: bound), &issued) else { break }
+            }
+            try turn()
+        }
+    }
+
+    // MARK: - Names and tokens
+
+    private static func member(_ index: Int, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
+        let digits = Array("0123456789abcdef".utf8)
+        var state = UInt64(index) &* 0x9E37_79B9_7F4A_7C15 &+ 1
+        let token = (0..<160)
+            .map { _ in
+                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                return digits[Int(state >> 60)]
+            }
+        let text = "0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))"
+        let identifier = Array(text.utf8)
+        return MemberEntry(
+            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+            isLeaving: false,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: true,
+            atMilliseconds: nowMilliseconds,
+            identifier: identifier,
+            token: token
+        )
+    }
+
+    // MARK: - From Redis
+
+    func audienceStoreReady() {}
+    func audienceStoreLost(_ reason: RedisError) { failure = reason }
+    func audienceFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
+
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        guard let bytes = reply.bytes else {
+            joined += 1
+            return
+        }
+        if reply.verdict == .pages {
+            directories.append(
+                stride(from: 0, to: bytes.count, by: 4).map { bytes.loadUnaligned(fromByteOffset: $0, as: UInt32.self) }
+            )
+        } else {
+            pagesRead += 1
+            membersRead += MemberPage(bytes)?.members(into: scratch).count ?? 0
+        }
+    }
+}

@@ -1,0 +1,235 @@
+/// Crowds of light phones: the same rules as for others, but for content, which is taken as it comes, and budgets, which they have none of.
+extension DeviceModel {
+    /// Makes a crowd; its app must be there.
+    public mutating func gather(_ crowd: LightCrowd) throws(Fault) {
+        let application = try application(crowd.app)
+        guard !light.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
+        else { throw .crowdExists(crowd.name) }
+        guard light.crowds.count < LightPhones.crowdsMax, (1...LightCrowd.phonesMax).contains(crowd.count),
+            light.count + crowd.count <= LightPhones.phonesMax
+        else { throw .tooMany("light phones") }
+        let initial = LightPhone(state: light.state([], timestamp: crowd.timestamp))
+        light.append(
+            LightPhones.Crowd(
+                definition: crowd,
+                application: application,
+                phones: Array(repeating: initial, count: crowd.count)
+            )
+        )
+    }
+
+    /// The person swipes the activities of some phones away.
+    public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
+        throws(Fault)
+    {
+        let crowd = try crowd(name, app: app, numbers)
+        for number in numbers { light.crowds[crowd].phones[number].life = .gone }
+        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+    }
+
+    /// Gives the activities of some phones another update token. What their apps post is asked for by `registrations`.
+    public mutating func rotate(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
+        throws(Fault)
+    {
+        let crowd = try crowd(name, app: app, numbers)
+        for number in numbers { light.crowds[crowd].phones[number].generation &+= 1 }
+        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+    }
+
+    /// What the apps of some phones post, with the tokens of now.
+    ///
+    /// - Parameters:
+    ///   - from: the first phone's number.
+    ///   - limit: of phones; fewer where the crowd ends.
+    public func registrations(
+        from: Int,
+        limit: Int,
+        of name: String,
+        app: String,
+        nowMilliseconds: Int64
+    ) throws(Fault) -> [RegistrationRecord] {
+        let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
+        let last = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
+        return (from..<max(from, last))
+            .map { number in
+                crowd.definition.registration(
+                    number,
+                    generation: Int(crowd.phones[number].generation),
+                    registeredAtMilliseconds: nowMilliseconds
+                )
+            }
+    }
+
+    func crowd(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
+        guard
+            let crowd = light.crowds.firstIndex(where: { $0.definition.app == app && $0.definition.name == name })
+        else { throw .unknownCrowd(name) }
+        guard numbers.lowerBound >= 0, numbers.upperBound <= light.crowds[crowd].phones.count else {
+            throw .unknownDevice("\(name): \(numbers) of \(light.crowds[crowd].phones.count)")
+        }
+        return crowd
+    }
+
+    // MARK: - Pushes
+
+    /// Above all places in the table of tokens: those of light phones.
+    static let lightPlace = 1 << 48
+
+    /// As `verdict(token:application:nowMilliseconds:)`; nil if it is no light phone's token.
+    mutating func lightVerdict(
+        token: UnsafeRawBufferPointer,
+        application: Int?,
+        nowMilliseconds: Int64
+    ) -> (verdict: PushVerdict, token: Int)? {
+        guard let (crowd, number, generation) = light.find(token) else { return nil }
+        let place = Self.lightPlace | crowd << 32 | number
+        guard light.crowds[crowd].definition.environment == environment else {
+            return (PushVerdict(reason: .badDeviceToken), place)
+        }
+        guard light.crowds[crowd].application == application else {
+            return (PushVerdict(reason: .deviceTokenNotForTopic), place)
+        }
+        let phone = light.crowds[crowd].phones[number]
+        guard phone.life == .active, phone.generation == generation else {
+            light.crowds[crowd].phones[number].refused += phone.refused < .max ? 1 : 0
+            let at = light.crowds[crowd].retiredAtMilliseconds
+            return (PushVerdict(reason: .expiredToken, atMilliseconds: at), place)
+        }
+        return (PushVerdict(reason: .success), place)
+    }
+
+    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, to a light phone.
+    mutating func deliverLight(
+        _ body: UnsafeRawBufferPointer,
+        place: Int,
+        priority: UInt8,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> PushEffect {
+        let (crowd, number) = ((place & ~Self.lightPlace) >> 32, place & 0xFFFF_FFFF)
+        if priority == 10 { light.crowds[crowd].priority10 += 1 }
+        light.crowds[crowd].phones[number].pushes &+= 1
+        let effect =
+            light.read(body, tape: &tape)
+            .map { apply($0, to: number, of: crowd, nowMilliseconds: nowMilliseconds) } ?? .malformed
+        light.crowds[crowd].effects[effect] += 1
+        return effect
+    }
+
+    private mutating func apply(
+        _ reading: LightPhones.Reading,
+        to number: Int,
+        of crowd: Int,
+        nowMilliseconds: Int64
+    ) -> PushEffect {
+        var phone = light.crowds[crowd].phones[number]
+        defer { light.crowds[crowd].phones[number] = phone }
+        guard reading.event != .start else { return .wrongToken }
+        let shown = light.states[Int(phone.state)].timestamp
+        if reading.timestamp < shown { phone.reversed += phone.reversed < .max ? 1 : 0 }
+        if reading.timestamp == shown { phone.repeated += phone.repeated < .max ? 1 : 0 }
+        if reading.event == .update {
+            if reading.timestamp < shown { return .ignoredOld }
+            guard reading.timestamp <= nowMilliseconds / 1_000 + DeviceRules.futureSeconds else {
+                return .ignoredFuture
+            }
+            guard reading.state != nil else { return .undecodable }
+        }
+        if let state = reading.state, reading.timestamp >= shown {
+            phone.state = state
+            light.noteShown(state, atMilliseconds: nowMilliseconds)
+        }
+        if reading.alert != 0 { _ = phone.hear(reading.alert) }
+        guard reading.event == .end else { return .shown }
+        phone.life = .ended
+        light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        return .ended
+    }
+
+    // MARK: - Answers
+
+    /// What the phones of a crowd show, and what they went through, as JSON: one answer for all of them.
+    public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
+        let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
+        let tally = LightTally(crowd.phones)
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", app)
+            writer.member("name", name)
+            writer.member("phones", crowd.phones.count)
+            writer.member("bytesPerPhone", MemoryLayout<LightPhone>.stride)
+            writer.member("ended", tally.ended)
+            writer.member("gone", tally.gone)
+            writer.member("pushes", tally.pushes)
+            writer.member("priority10", crowd.priority10)
+            writer.member("pushesMost", tally.pushesMost)
+            writer.member("unreached", tally.unreached)
+            writer.member("reversed", tally.reversed)
+            writer.member("repeatedPushes", tally.repeatedPushes)
+            writer.member("refused", tally.refused)
+            writer.member("alerts", tally.alerts)
+            writer.member("alertedTwice", tally.alertedTwice)
+            write(crowd.effects, to: &writer)
+            writer.member("shown", array: { writer in writeShown(tally.phonesByState, to: &writer) })
+        }
+        return writer.bytes
+    }
+
+    /// The states that phones show, the newest first.
+    private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
+        let order = phonesByState.keys.sorted {
+            (light.states[Int($0)].timestamp, $0) > (light.states[Int($1)].timestamp, $1)
+        }
+        for number in order {
+            let state = light.states[Int(number)]
+            writer.object { writer in
+                writer.member("timestamp", state.timestamp)
+                writer.key("contentState")
+                writer.raw(state.content.isEmpty ? Array("null".utf8) : state.content)
+                writer.member("phones", phonesByState[number] ?? 0)
+                writer.member("pushes", state.pushes)
+                if state.pushes > 0 {
+                    writer.member("firstMilliseconds", state.firstMilliseconds)
+                    writer.member("lastMilliseconds", state.lastMilliseconds)
+                }
+            }
+        }
+    }
+}
+
+/// Sums over the phones of a crowd.
+private struct LightTally {
+    var (ended, gone, unreached) = (0, 0, 0)
+    var (pushes, pushesMost, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
+    /// Phones that were sent something older than what they showed.
+    var reversed = 0
+    /// Phones that heard an alert which they had heard before.
+    var alertedTwice = 0
+    var phonesByState: [UInt32: Int] = [:]
+
+    init(_ phones: [LightPhone]) {
+        var last: (state: UInt32, phones: Int) = (.max, 0)
+        for phone in phones {
+            switch phone.life {
+            case .active: break
+            case .ended: ended += 1
+            case .gone: gone += 1
+            }
+            if phone.pushes == 0 { unreached += 1 }
+            pushes += Int(phone.pushes)
+            pushesMost = max(pushesMost, Int(phone.pushes))
+            if phone.reversed > 0 { reversed += 1 }
+            repeatedPushes += Int(phone.repeated)
+            refused += Int(phone.refused)
+            alerts += Int(phone.alerts)
+            if phone.alertsAgain > 0 { alertedTwice += 1 }
+            guard phone.life != .gone else { continue }
+            if phone.state != last.state {
+                if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }
+                last = (phone.state, 0)
+            }
+            last.phones += 1
+        }
+        if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }
+    }
+}

@@ -1,0 +1,158 @@
+import LiveActivity
+
+/// Many phones of one app, each with one activity, that are asked about together: an audience of a million. A phone is a few numbers, and what
+/// it would otherwise store follows from its number: the activity's id, the token. Whoever knows the crowd knows them too.
+public struct LightCrowd: Sendable, Equatable {
+    /// How an activity's id comes from its number.
+    public enum Identifiers: String, Sendable, CaseIterable {
+        /// The crowd's name and the number.
+        case numbered
+        /// A UUID.
+        case uuid
+    }
+
+    /// In one crowd at most.
+    public static let phonesMax = 10_000_000
+
+    /// Bundle id.
+    public var app: String
+    /// Different for each crowd of an app.
+    public var name: String
+    /// 1...``phonesMax``.
+    public var count: Int
+    public var audiences: [String] = []
+    public var environment = Environment.sandbox
+    /// Every how many-th phone has frequent updates switched on; 0: none.
+    public var frequentEvery = 0
+    public var identifiers = Identifiers.numbered
+    /// What the activities show at first, UNIX seconds.
+    public var timestamp: Int64 = 0
+
+    public init(app: String, name: String, count: Int) {
+        self.app = app
+        self.name = name
+        self.count = count
+    }
+
+    /// The id of a phone's activity.
+    ///
+    /// - Parameter number: 0..<``count``.
+    public func identifier(_ number: Int) -> String {
+        switch identifiers {
+        case .numbered: return "\(name)\(number)"
+        case .uuid:
+            var random = RandomSource(seed: key ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
+            let (high, low) = (random.next(), random.next())
+            let digits = LightToken.hexadecimal(of: [high, low])
+            let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)]
+            return parts.map { String(decoding: digits[$0.0..<$0.1], as: UTF8.self) }.joined(separator: "-")
+        }
+    }
+
+    public func hasFrequentUpdates(_ number: Int) -> Bool { frequentEvery > 0 && number % frequentEvery == 0 }
+
+    /// The update token of a phone's activity, 160 hexadecimal digits.
+    ///
+    /// - Parameter generation: how many the activity has had before. 0...255.
+    public func token(_ number: Int, generation: Int = 0) -> String {
+        let words = LightToken.words(crowd: key, number: UInt32(number), generation: UInt8(generation))
+        return String(decoding: LightToken.hexadecimal(of: words), as: UTF8.self)
+    }
+
+    /// What the app posts when a phone's activity has its token.
+    ///
+    /// - Parameter registeredAtMilliseconds: UNIX milliseconds.
+    public func registration(
+        _ number: Int,
+        generation: Int = 0,
+        registeredAtMilliseconds: Int64
+    ) -> RegistrationRecord {
+        let identifier = identifier(number)
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", app)
+            writer.member("environment", environment.rawValue)
+            writer.member("registeredAt", registeredAtMilliseconds)
+            writer.member("activity", identifier)
+            writer.member("token", token(number, generation: generation))
+            if !audiences.isEmpty {
+                writer.member("audiences", array: { writer in for audience in audiences { writer.string(audience) } })
+            }
+            writer.member("frequentUpdates", hasFrequentUpdates(number))
+            if timestamp > 0 {
+                writer.member("shows", object: { writer in writer.member("timestamp", timestamp) })
+            }
+        }
+        return RegistrationRecord(key: identifier, value: writer.bytes)
+    }
+
+    /// By which its tokens are known.
+    var key: UInt64 {
+        var digest = LightDigest()
+        digest.add(app)
+        digest.add(name)
+        return digest.value
+    }
+}
+
+/// A token that says whose it is: the crowd's key, the phone's number and the token's generation, and eight words that follow from them.
+enum LightToken {
+    static let wordCount = TokenTable.tokenBytes / 8
+    private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
+
+    static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
+        let place = UInt64(generation) << 32 | UInt64(number)
+        var random = RandomSource(seed: key &+ place &* multiplier)
+        var words = [key, place ^ mask(key)]
+        for _ in 2..<wordCount { words.append(random.next()) }
+        return words
+    }
+
+    static func key(of token: UnsafeRawBufferPointer) -> UInt64 { word(0, of: token) }
+
+    /// - Parameter token: of the right length, with this key.
+    /// - Returns: nil if it is none of the crowd's.
+    static func place(
+        of token: UnsafeRawBufferPointer,
+        crowd key: UInt64
+    ) -> (number: Int, generation: UInt8)? {
+        let place = word(1, of: token) ^ mask(key)
+        guard place >> 40 == 0 else { return nil }
+        var random = RandomSource(seed: key &+ place &* multiplier)
+        for index in 2..<wordCount where word(index, of: token) != random.next() { return nil }
+        return (Int(truncatingIfNeeded: place & 0xFFFF_FFFF), UInt8(truncatingIfNeeded: place >> 32))
+    }
+
+    private static func word(_ index: Int, of token: UnsafeRawBufferPointer) -> UInt64 {
+        UInt64(bigEndian: token.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
+    }
+
+    private static func mask(_ key: UInt64) -> UInt64 {
+        var random = RandomSource(seed: key)
+        return random.next()
+    }
+
+    /// Lower case, the highest digit of each word first.
+    static func hexadecimal(of words: [UInt64]) -> [UInt8] {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(words.count * 16)
+        for word in words {
+            for shift in stride(from: 60, through: 0, by: -4) {
+                let nibble = UInt8(truncatingIfNeeded: word >> UInt64(shift)) & 15
+                digits.append(nibble + (nibble < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10))
+            }
+        }
+        return digits
+    }
+}
+
+/// Of a few short texts, the same in each process.
+struct LightDigest {
+    private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
+
+    mutating func add(_ text: String) {
+        for byte in text.utf8 { value = (value ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        var random = RandomSource(seed: value)
+        value = random.next()
+    }
+}

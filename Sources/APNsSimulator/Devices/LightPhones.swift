@@ -1,0 +1,161 @@
+/// What is known of one light phone. The rest follows from its number (``LightCrowd``).
+struct LightPhone: BitwiseCopyable {
+    enum Life: UInt8, BitwiseCopyable {
+        case active, ended, gone
+    }
+
+    /// What it shows: a place in ``LightPhones/states``.
+    var state: UInt32 = 0
+    /// Pushes that have reached it, whatever it made of them.
+    var pushes: UInt32 = 0
+    /// Of them those with a timestamp below that of what it showed.
+    var reversed: UInt16 = 0
+    /// Of them those with the very timestamp that it showed.
+    var repeated: UInt16 = 0
+    var alerts: UInt16 = 0
+    /// Alerts that it had heard before.
+    var alertsAgain: UInt16 = 0
+    /// Pushes for a token that was no longer good.
+    var refused: UInt16 = 0
+    /// Tokens that it has had before.
+    var generation: UInt8 = 0
+    var life = Life.active
+    /// The alerts that it heard last, as ``LightPhones/alert(_:)`` numbers them; 0: none.
+    var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
+
+    /// - Returns: whether it has heard this alert before.
+    mutating func hear(_ alert: UInt16) -> Bool {
+        alerts += alerts < .max ? 1 : 0
+        if heard.0 == alert || heard.1 == alert || heard.2 == alert || heard.3 == alert {
+            alertsAgain += alertsAgain < .max ? 1 : 0
+            return true
+        }
+        heard = (alert, heard.0, heard.1, heard.2)
+        return false
+    }
+}
+
+/// The light phones of a simulation, crowd by crowd, and the states that they show.
+struct LightPhones {
+    static let crowdsMax = 64
+    static let phonesMax = 20_000_000
+    /// What comes beyond is counted as the last of them.
+    static let statesMax = 100_000
+    static let alertsMax = 65_535
+    /// Bodies whose meaning is kept: an audience's phones get few different ones at a time.
+    private static let readingsMax = 8
+
+    struct Crowd {
+        let definition: LightCrowd
+        let application: Int
+        var phones: [LightPhone]
+        /// When tokens of its last ceased to be good, UNIX milliseconds.
+        var retiredAtMilliseconds: Int64 = 0
+        var effects = EffectCounts()
+        var priority10 = 0
+    }
+
+    /// Content that phones show, from its first push on.
+    struct State {
+        /// UNIX seconds.
+        var timestamp: Int64
+        /// JSON; empty for what was there at first.
+        var content: [UInt8]
+        /// Pushes of it that phones showed, and when the first and the last came, UNIX milliseconds.
+        var pushes = 0
+        var firstMilliseconds: Int64 = -1
+        var lastMilliseconds: Int64 = -1
+    }
+
+    private struct StateKey: Hashable {
+        var timestamp: Int64
+        var content: [UInt8]
+    }
+
+    /// What a body says to any phone.
+    struct Reading {
+        var body: [UInt8]
+        var event: PushPayload.Event
+        /// UNIX seconds.
+        var timestamp: Int64
+        /// Nil: without content.
+        var state: UInt32?
+        /// 0: none.
+        var alert: UInt16
+    }
+
+    var crowds: [Crowd] = []
+    /// Of the crowds, in their order: looked through for each push.
+    private var keys: [UInt64] = []
+    private(set) var states: [State] = []
+    private var statesByKey: [StateKey: UInt32] = [:]
+    private var alerts: [[UInt8]: UInt16] = [:]
+    private var readings: [Reading] = []
+    private var nextReading = 0
+
+    var count: Int { crowds.reduce(0) { $0 + $1.phones.count } }
+
+    mutating func append(_ crowd: Crowd) {
+        crowds.append(crowd)
+        keys.append(crowd.definition.key)
+    }
+
+    // MARK: - Tokens
+
+    /// Whose token it is.
+    func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
+        guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
+        let key = LightToken.key(of: token)
+        guard let crowd = keys.firstIndex(of: key),
+            let place = LightToken.place(of: token, crowd: key), place.number < crowds[crowd].phones.count
+        else { return nil }
+        return (crowd, place.number, place.generation)
+    }
+
+    // MARK: - What bodies say
+
+    /// - Returns: nil if no phone can make anything of it.
+    mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {
+        for reading in readings where reading.body.withUnsafeBytes({ isEqual($0, body) }) { return reading }
+        guard let payload = try? PushPayload(body, tape: &tape) else { return nil }
+        let reading = Reading(
+            body: Array(body),
+            event: payload.event,
+            timestamp: payload.timestamp,
+            state: payload.contentState.map { state(Array(tape.bytes($0)), timestamp: payload.timestamp) },
+            alert: payload.alert.map { tape[$0].kind == .object ? alert(Array(tape.bytes($0))) : 0 } ?? 0
+        )
+        if readings.count < Self.readingsMax {
+            readings.append(reading)
+        } else {
+            readings[nextReading % Self.readingsMax] = reading
+            nextReading += 1
+        }
+        return reading
+    }
+
+    mutating func state(_ content: [UInt8], timestamp: Int64) -> UInt32 {
+        let key = StateKey(timestamp: timestamp, content: content)
+        if let known = statesByKey[key] { return known }
+        guard states.count < Self.statesMax else { return UInt32(states.count - 1) }
+        let number = UInt32(states.count)
+        states.append(State(timestamp: timestamp, content: content))
+        statesByKey[key] = number
+        return number
+    }
+
+    /// The same text is the same alert.
+    private mutating func alert(_ text: [UInt8]) -> UInt16 {
+        if let known = alerts[text] { return known }
+        let number = UInt16(min(alerts.count + 1, Self.alertsMax))
+        alerts[text] = number
+        return number
+    }
+
+    mutating func noteShown(_ state: UInt32, atMilliseconds: Int64) {
+        let place = Int(state)
+        if states[place].pushes == 0 { states[place].firstMilliseconds = atMilliseconds }
+        states[place].pushes += 1
+        states[place].lastMilliseconds = atMilliseconds
+    }
+}

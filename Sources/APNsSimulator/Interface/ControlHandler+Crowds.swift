@@ -1,0 +1,90 @@
+/// Endpoints for crowds of light phones.
+extension ControlHandler {
+    /// Registrations in one answer at most.
+    private static let registrationsMax = 50_000
+
+    func gatherCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let crowd = try call.read { tape throws(SimulatorError) in
+            try tape.allow(
+                ["app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp"],
+                "not a member of a crowd"
+            )
+            guard let count: Int = try tape.optionalWhole("count", of: 0), (1...LightCrowd.phonesMax).contains(count)
+            else { throw SimulatorError(.invalidRequest, "count is not 1 to \(LightCrowd.phonesMax)") }
+            var crowd = LightCrowd(app: try tape.text("app", of: 0), name: try tape.text("name", of: 0), count: count)
+            crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
+            if let word = try tape.optionalText("environment", of: 0) {
+                guard let environment = Environment(rawValue: word) else {
+                    throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
+                }
+                crowd.environment = environment
+            }
+            if let word = try tape.optionalText("identifiers", of: 0) {
+                guard let identifiers = LightCrowd.Identifiers(rawValue: word) else {
+                    throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
+                }
+                crowd.identifiers = identifiers
+            }
+            crowd.frequentEvery = try tape.optionalWhole("frequentEvery", of: 0) ?? 0
+            guard crowd.frequentEvery >= 0 else { throw SimulatorError(.invalidRequest, "frequentEvery is below 0") }
+            crowd.timestamp = try tape.optionalNumber("timestamp", of: 0) ?? 0
+            return crowd
+        }
+        try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.gather(crowd) }
+        return Self.object { $0.member("phones", crowd.count) }
+    }
+
+    func showCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, name) = (try call.required("app"), try call.required("name"))
+        return try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+            try devices.crowdJSON(name, app: app)
+        }
+    }
+
+    func listCrowdRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, name) = (try call.required("app"), try call.required("name"))
+        let (from, limit) = (try call.number("from", default: 0), try call.number("limit", default: 1_000))
+        let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.registrations(
+                from: from,
+                limit: min(limit, Self.registrationsMax),
+                of: name,
+                app: app,
+                nowMilliseconds: now
+            )
+        }
+        return Self.object { writer in
+            writer.member("next", from + records.count)
+            Self.write(records, to: &writer)
+        }
+    }
+
+    func dismissOfCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, name, numbers) = try Self.numbers(call)
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.dismiss(numbers, of: name, app: app, nowMilliseconds: now)
+        }
+        return Self.object { $0.member("phones", numbers.count) }
+    }
+
+    func rotateOfCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let (app, name, numbers) = try Self.numbers(call)
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.rotate(numbers, of: name, app: app, nowMilliseconds: now)
+        }
+        return Self.object { $0.member("phones", numbers.count) }
+    }
+
+    /// Which phones of a crowd: `count` of them, the first of which is `from`.
+    private static func numbers(
+        _ call: ControlCall
+    ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {
+        try call.read { tape throws(SimulatorError) in
+            let from: Int = try tape.optionalWhole("from", of: 0) ?? 0
+            guard let count: Int = try tape.optionalWhole("count", of: 0), (0...LightCrowd.phonesMax).contains(count),
+                (0...LightCrowd.phonesMax).contains(from)
+            else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(LightCrowd.phonesMax)") }
+            return (try tape.text("app", of: 0), try tape.text("name", of: 0), from..<from + count)
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import LiveActivity
+import Redis
+
+/// What comes of a member's entry, from the call to its place on a page.
+///
+/// An entry goes to the page that the cache of directories names. A page that is not there, has been split or is full does not take it: then
+/// the directory is asked for, and if it names the same page, that is made or rearranged, and the entry goes to its page again. The caller
+/// notices nothing of it. A page that has grown too long is rearranged after its entry was acknowledged.
+final class AudienceJoins: RedisHandler {
+    /// How often a page may refuse an entry before its call fails: more often than a crowd of joins of one page needs.
+    private static let refusalsMax: UInt8 = 8
+
+    private(set) weak var handler: (any AudienceStoreHandler)?
+    /// The client whose sessions these are; it holds this.
+    weak var redis: RedisClient?
+    private(set) var table = JoinTable()
+    private var directories = DirectoryCache()
+    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 8)
+
+    init(handler: any AudienceStoreHandler) { self.handler = handler }
+
+    deinit {
+        key.deallocate()
+    }
+
+    func redisReady() { handler?.audienceStoreReady() }
+    func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
+    /// The activity store's connections to the same servers warn.
+    func redisWarns(_ warning: RedisWarning) {}
+
+    // MARK: - Steps
+
+    func begin(
+        tag: UInt64,
+        app: UnsafeRawBufferPointer,
+        _ audience: AudienceDigest,
+        _ entry: MemberEntry<UnsafeRawBufferPointer>
+    ) -> CallIssue {
+        switch table.insert(tag: tag, app: app, audience, entry) {
+        case .full: return .full
+        case .outOfBounds: return .outOfBounds
+        case .inserted(let slot):
+            let issue = append(slot)
+            if issue != .issued { table.remove(slot) }
+            return issue
+        }
+    }
+
+    private func append(_ slot: UInt16) -> CallIssue {
+        table[slot].stage = .appending
+        table[slot].bounds = directories.page(of: table[slot].position, tag: table.tag(slot))
+        guard let (session, connection) = redis?.audienceSession(for: pageKey(slot)) else { return .notReady }
+        return session.append(slot, on: connection)
+    }
+
+    /// The script `append` has said what became of the entry.
+    func appended(_ slot: UInt16, _ outcome: AppendOutcome) {
+        switch outcome {
+        case .refused:
+            table[slot].stage = .lookingUp
+            goOn(slot, lookUp(slot))
+        case .added:
+            tellJoined(slot)
+        case .addedToBeArranged:
+            // What is told may close the store, which fails what is outstanding: the join is not among that yet.
+            let isArranged = table.isArranging(pageOf: slot)
+            table[slot].stage = .arrangingAfterwards
+            handler?.audienceReplied(tag: table[slot].tag, AudienceReply(.joined))
+            if isArranged || arrange(slot) != .issued { table.remove(slot) }
+        }
+    }
+
+    private func lookUp(_ slot: UInt16) -> CallIssue {
+        let key = directoryKey(slot)
+        guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
+        return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, slot: slot), on: connection)
+    }
+
+    /// The directory of the join's segment has come, by itself or from `arrange`.
+    func found(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
+        let tag = table.tag(slot)
+        guard directories.take(directory, tag: tag) else {
+            return failed(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
+        }
+        let join = table[slot]
+        if join.stage == .arrangingAfterwards { return table.remove(slot) }
+        table[slot].refusals += 1
+        guard join.refusals < Self.refusalsMax else {
+            return failed(slot, RedisError(.busy, "the member's page is full again and again"))
+        }
+        let bounds = directories.page(of: join.position, tag: tag)
+        if join.stage == .lookingUp && (bounds == join.bounds || directory.isEmpty) {
+            table[slot].stage = .arranging
+            table[slot].bounds = bounds
+            goOn(slot, arrange(slot))
+        } else {
+            goOn(slot, append(slot))
+        }
+    }
+
+    private func arrange(_ slot: UInt16) -> CallIssue {
+        guard let (session, connection) = redis?.audienceSession(for: directoryKey(slot)) else { return .notReady }
+        return session.arrange(slot, on: connection)
+    }
+
+    /// A step that cannot be made now ends the join: its caller repeats it.
+    private func goOn(_ slot: UInt16, _ issue: CallIssue) {
+        if issue != .issued { failed(slot, RedisError(.busy, "no room for a call that a join needs")) }
+    }
+
+    func failed(_ slot: UInt16, _ error: RedisError) {
+        let join = table[slot]
+        table.remove(slot)
+        if join.stage != .arrangingAfterwards { handler?.audienceFailed(tag: join.tag, error: error) }
+    }
+
+    private func tellJoined(_ slot: UInt16) {
+        let tag = table[slot].tag
+        table.remove(slot)
+        handler?.audienceReplied(tag: tag, AudienceReply(.joined))
+    }
+
+    // MARK: - Keys
+
+    private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        let tag = table.tag(slot)
+        key.copyMemory(from: tag)
+        key[tag.count] = AudienceKey.directory
+        return UnsafeRawBufferPointer(rebasing: key[...tag.count])
+    }
+
+    private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        let tag = table.tag(slot)
+        key.copyMemory(from: tag)
+        let suffix = AudienceKey.pageSuffix(table[slot].bounds.lower)
+        for index in suffix.indices { key[tag.count + index] = suffix[index] }
+        return UnsafeRawBufferPointer(rebasing: key[..<(tag.count + AudienceKey.pageSuffixBytes)])
+    }
+}
+
+/// What the script `append` says of an entry.
+enum AppendOutcome: Int64 {
+    case refused
+    case added
+    case addedToBeArranged
+}

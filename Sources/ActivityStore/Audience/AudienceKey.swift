@@ -1,0 +1,69 @@
+import LiveActivity
+
+/// The keys of an audience.
+///
+/// | key | what is kept there |
+/// | --- | --- |
+/// | `{app@DIGEST}` | the audience's record |
+/// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
+/// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, by its lower bound |
+///
+/// The digest is eleven letters of six bits each, the segment two, the lowest bits first; the bound is four bytes, little-endian; nothing stands
+/// between them. What the braces enclose is the hash tag, so that the keys of one segment share a slot. No letter is a brace, which would end the
+/// tag before the segment.
+enum AudienceKey {
+    private static let digestLetters = 11
+    private static let segmentLetters = 2
+    private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    static let boundBytes = 4
+    static let directory = UInt8(ascii: "d")
+    static let page = UInt8(ascii: "p")
+    /// Of an app's bundle id.
+    static let appBytesMax = Limits.identifierBytes
+    /// The longest `{app@DIGEST SEGMENT}`.
+    static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
+    static let bytesMax = tagBytesMax + 1 + boundBytes
+
+    /// Writes `{app@DIGEST}`, or, with a segment, `{app@DIGEST SEGMENT}`, and returns its length; nil if the app is empty or too long.
+    ///
+    /// - Parameter memory: has room for ``bytesMax``.
+    static func write(
+        app: UnsafeRawBufferPointer,
+        _ audience: AudienceDigest,
+        segment: UInt8? = nil,
+        to memory: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        guard (1...appBytesMax).contains(app.count), memory.count >= bytesMax, let base = memory.baseAddress else {
+            return nil
+        }
+        base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
+        UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
+        var count = 1 + app.count
+        base.storeBytes(of: UInt8(ascii: "@"), toByteOffset: count, as: UInt8.self)
+        writeLetters(of: audience.value, count: digestLetters, to: base + count + 1)
+        count += 1 + digestLetters
+        if let segment {
+            writeLetters(of: UInt64(segment), count: segmentLetters, to: base + count)
+            count += segmentLetters
+        }
+        base.storeBytes(of: UInt8(ascii: "}"), toByteOffset: count, as: UInt8.self)
+        return count + 1
+    }
+
+    private static func writeLetters(of value: UInt64, count: Int, to memory: UnsafeMutableRawPointer) {
+        for index in 0..<count {
+            let letter = alphabet.utf8Start[Int(value >> UInt64(6 * index) & 63)]
+            memory.storeBytes(of: letter, toByteOffset: index, as: UInt8.self)
+        }
+    }
+
+    static let pageSuffixBytes = 1 + boundBytes
+
+    /// What follows the tag in the key of a page.
+    static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
+        [
+            page, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),
+            UInt8(truncatingIfNeeded: lowerBound >> 16), UInt8(truncatingIfNeeded: lowerBound >> 24),
+        ]
+    }
+}

@@ -1,0 +1,188 @@
+import Glibc
+import LiveActivity
+import Redis
+
+/// The replies to calls about audiences.
+extension AudienceSession {
+    /// Takes the reply to the `count` oldest calls, which left as one command.
+    func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
+        if calls.oldest?.kind == .append { return take(reply, ofAppended: count, from: reader, on: connection) }
+        // The reader is the connection's own.
+        _ = connection.completeOldestCall(from: reader)
+        guard let call = calls.oldest else { return }
+        switch call.kind {
+        case .lookUp, .arrange:
+            guard let directory = reply.valueOrNothing else { return violation(on: connection) }
+            connection.noteSuccess()
+            _ = calls.removeOldest()
+            joins.found(directory, call.slot)
+        default:
+            guard let result = reading(reply, of: call.kind, from: reader) else { return violation(on: connection) }
+            connection.noteSuccess()
+            _ = calls.removeOldest()
+            joins.handler?.audienceReplied(tag: call.tag, result)
+        }
+    }
+
+    /// Takes the reply to entries that were appended: an outcome for each.
+    private func take(
+        _ reply: Reply,
+        ofAppended count: Int,
+        from reader: ReplyReader,
+        on connection: RedisConnection
+    ) {
+        let isWhole = reply.kind == .array(count: count)
+        for index in 0..<count {
+            // The handler may close the connection, or a reply end it: then the rest has failed already.
+            guard connection.completeOldestCall(from: reader) else { return }
+            guard isWhole else { return violation(on: connection) }
+            let element = reader.element(index)
+            if element.kind == .error {
+                let error = RedisError(reply: element.bytes)
+                failed(error)
+                if error.endsConnection { connection.lose(error) }
+            } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
+                connection.noteSuccess()
+                if let call = calls.removeOldest() { joins.appended(call.slot, outcome) }
+            } else {
+                return violation(on: connection)
+            }
+        }
+    }
+
+    /// The reply is not one that the oldest call can have: replies and calls are out of step, and no later reply can be trusted.
+    private func violation(on connection: RedisConnection) {
+        let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
+        failed(error)
+        connection.lose(error)
+    }
+
+    private func reading(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        switch kind {
+        case .admit: admission(reply, from: reader)
+        case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
+        case .newest: newest(reply, from: reader)
+        case .claim: progress(reply, from: reader)
+        case .checkpoint: checkpoint(reply, from: reader)
+        case .finish: finished(reply, from: reader)
+        case .directory: reply.valueOrNothing.map { AudienceReply(.pages, bytes: $0) }
+        case .page: reply.valueOrNothing.map { AudienceReply(.page, bytes: $0) }
+        case .append, .lookUp, .arrange: nil
+        }
+    }
+
+    private func admission(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        for (word, verdict) in Self.words where reply.isWord(word) { return AudienceReply(verdict) }
+        if reply.elementCount == 2, reader.element(0).isWord("wait"), let wait = reader.number(1, in: 1...Int64.max) {
+            var result = AudienceReply<Bytes>(.wait)
+            result.waitMilliseconds = wait
+            return result
+        }
+        guard reply.elementCount == 6, reader.element(0).isWord("send"),
+            let timestamp = reader.number(1, in: 0...Limits.timestampMost),
+            let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
+            let demoted = reader.number(4, in: 0...1),
+            let rangeCount = reader.number(5, in: 1...Int64(MemberPlace.segmentCount)),
+            SegmentRange(index: 0, count: Int(rangeCount)) != nil
+        else { return nil }
+        var result = AudienceReply<Bytes>(.send)
+        result.grant = AudienceGrant(
+            timestamp: timestamp,
+            priority: UInt8(priority),
+            frequentPriority: UInt8(frequentPriority),
+            isDemoted: demoted == 1,
+            rangeCount: UInt16(rangeCount)
+        )
+        return result
+    }
+
+    private static let words: [(StaticString, AudienceVerdict)] = [
+        ("superseded", .superseded), ("duplicate", .duplicate), ("unchanged", .unchanged), ("ended", .ended),
+    ]
+
+    private func newest(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        if reply.isWord("unknown") { return AudienceReply(.unknown) }
+        guard reply.elementCount == 6, reader.element(0).isWord("send"),
+            let version = StoredVersion.read(reader.element(1).bytes),
+            let timestamp = reader.number(2, in: 0...Limits.timestampMost), reader.element(3).bytes.count == 8,
+            let isEnd = reader.number(4, in: 0...1), reader.element(5).kind == .string
+        else { return nil }
+        var result = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)
+        result.newest = version
+        result.timestamp = timestamp
+        result.expiration = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
+        result.isEnd = isEnd == 1
+        return result
+    }
+
+    private func progress(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
+            return nil
+        }
+        return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), from: reader)
+    }
+
+    private func checkpoint(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        guard reply.elementCount == 2 else { return nil }
+        if reader.element(0).isWord("settled") { return withNewest(AudienceReply(.settled), from: reader) }
+        return reader.element(0).isWord("foreign") ? withNewest(AudienceReply(.foreign), from: reader) : nil
+    }
+
+    /// With the newest admitted version, the second element, empty for none.
+    private func withNewest(_ reply: AudienceReply<Bytes>, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        let element = reader.element(1)
+        guard element.kind == .string else { return nil }
+        if element.bytes.isEmpty { return reply }
+        guard let version = StoredVersion.read(element.bytes) else { return nil }
+        var reply = reply
+        reply.newest = version
+        return reply
+    }
+
+    private func finished(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
+            let left = reader.number(1, in: 0...Int64(MemberPlace.segmentCount)),
+            (left == 0) == (reply.elementCount == 3)
+        else { return nil }
+        var result = AudienceReply<Bytes>(.finished)
+        result.rangesLeft = Int(left)
+        if left == 0 {
+            guard let (totals, times) = StoredCounts.read(reader.element(2).bytes) else { return nil }
+            result.totals = totals
+            result.times = times
+        }
+        return result
+    }
+}
+
+extension AudienceReply<UnsafeRawBufferPointer> {
+    fileprivate init(_ verdict: AudienceVerdict, bytes: UnsafeRawBufferPointer) {
+        self.init(verdict)
+        self.bytes = bytes
+    }
+}
+
+extension Reply {
+    fileprivate func isWord(_ word: StaticString) -> Bool {
+        guard kind == .string, bytes.count == word.utf8CodeUnitCount, let start = bytes.baseAddress else {
+            return false
+        }
+        return memcmp(start, word.utf8Start, bytes.count) == 0
+    }
+
+    /// A string's bytes, or none if there is no such key; nil of any other reply.
+    fileprivate var valueOrNothing: UnsafeRawBufferPointer? {
+        switch kind {
+        case .string: bytes
+        case .null: UnsafeRawBufferPointer(start: nil, count: 0)
+        default: nil
+        }
+    }
+}
+
+extension ReplyReader {
+    fileprivate func number(_ index: Int, in range: ClosedRange<Int64>) -> Int64? {
+        let element = element(index)
+        return element.kind == .integer && range.contains(element.integer) ? element.integer : nil
+    }
+}

@@ -1,0 +1,166 @@
+import LiveActivity
+import Redis
+
+/// What a reply about an audience belongs to, as far as it has to be known to read the reply.
+enum AudienceCallKind: UInt8, BitwiseCopyable {
+    case admit, settle, newest, claim, checkpoint, finish, directory, page
+    // Of a join.
+    case append, lookUp, arrange
+}
+
+/// A call that has no reply yet.
+struct AudienceSessionCall: BitwiseCopyable {
+    var tag: UInt64
+    var kind: AudienceCallKind
+    /// Of a join, in its table.
+    var slot: UInt16 = 0
+}
+
+/// The audience store's side of one connection: writes calls, collects the entries that leave as one command, and reads the replies.
+final class AudienceSession: RedisSession {
+    typealias Bytes = UnsafeRawBufferPointer
+
+    var scripts: [String] { AudienceScript.bodies }
+    let joins: AudienceJoins
+    /// The calls that have no reply yet, oldest first.
+    var calls: CallQueue<AudienceSessionCall>
+    /// Joins whose entries have not been written; their calls are the newest of ``calls``.
+    private let batch: UnsafeMutableBufferPointer<UInt16>
+    private var batchCount = 0
+
+    /// - Parameter configuration: of the connection; it limits the outstanding calls and those of one command.
+    init(configuration: RedisConfiguration, joins: AudienceJoins) {
+        calls = CallQueue(capacity: configuration.outstandingCallsMax)
+        batch = .allocate(capacity: configuration.callsPerCommandMax)
+        self.joins = joins
+    }
+
+    deinit {
+        batch.deallocate()
+    }
+
+    // MARK: - Joins
+
+    /// Collects a join's entry.
+    func append(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        batch.initializeElement(at: batchCount, to: slot)
+        batchCount += 1
+        calls.append(AudienceSessionCall(tag: 0, kind: .append, slot: slot))
+        connection.appendCall(isWritten: false)
+        if batchCount == batch.count { flush(on: connection) }
+        return .issued
+    }
+
+    func flush(on connection: RedisConnection) {
+        guard batchCount > 0 else { return }
+        let count = batchCount
+        batchCount = 0
+        let overhead = CommandWriter.argumentOverheadBytes
+        let bytesMax =
+            ScriptPrefixes.bytes + 3 * overhead
+            + count * (AudienceKey.bytesMax + StoredMember.bytesMax + 2 * overhead)
+        connection.write(calls: count, bytesMax: bytesMax) { room in
+            var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
+            writer.verbatim(connection.scripts[AudienceScript.append.rawValue])
+            writer.argument(number: count)
+            for slot in batch[..<count] { writer.pageKey(joins.table.tag(slot), joins.table[slot].bounds.lower) }
+            for slot in batch[..<count] { writer.argument(joins.table.entry(slot)) }
+            return writer.count
+        }
+    }
+
+    /// Makes, or rearranges, the page of a join.
+    func arrange(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        let tag = joins.table.tag(slot)
+        let bounds = joins.table[slot].bounds
+        let isDevice = joins.table[slot].isDevice
+        let keyCount = bounds.middle == nil ? 2 : 3
+        write(
+            AudienceSessionCall(tag: 0, kind: .arrange, slot: slot),
+            argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
+            bytesMax: ScriptPrefixes.bytes + 3 * AudienceKey.bytesMax + 64,
+            on: connection
+        ) { writer in
+            writer.verbatim(connection.scripts[AudienceScript.arrange.rawValue])
+            writer.argument(number: keyCount)
+            writer.argument(count: tag.count + 1) {
+                $0.verbatim(tag)
+                $0.byte(AudienceKey.directory)
+            }
+            writer.pageKey(tag, bounds.lower)
+            if let middle = bounds.middle { writer.pageKey(tag, middle) }
+            writer.argument(bound: bounds.lower)
+            writer.argument(bound: bounds.next)
+            if let middle = bounds.middle { writer.argument(bound: middle) } else { writer.emptyArgument() }
+            writer.argument(letter: UInt8(ascii: isDevice ? "1" : "0"))
+        }
+        return .issued
+    }
+
+    // MARK: - Single calls
+
+    /// Reads a page or a directory.
+    func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
+            writer.argument(count: 3) { $0.verbatim(Bytes("GET" as StaticString)) }
+            writer.argument(key)
+        }
+        return .issued
+    }
+
+    /// Runs the script `audience`.
+    func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        let (kind, argumentCount, argumentBytes) = call.operation.recordCall
+        write(
+            AudienceSessionCall(tag: call.tag, kind: kind),
+            argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
+            bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes,
+            on: connection
+        ) { writer in
+            writer.verbatim(connection.scripts[AudienceScript.audience.rawValue])
+            writer.argument(letter: UInt8(ascii: "1"))
+            writer.argument(key)
+            writer.recordArguments(call.operation)
+        }
+        return .issued
+    }
+
+    /// - Parameter bytesMax: of all arguments, without what RESP puts around each.
+    private func write(
+        _ call: AudienceSessionCall,
+        argumentCount: Int,
+        bytesMax: Int,
+        on connection: RedisConnection,
+        _ arguments: (inout CommandWriter) -> Void
+    ) {
+        flush(on: connection)
+        let overhead = (argumentCount + 1) * CommandWriter.argumentOverheadBytes
+        connection.write(calls: 0, bytesMax: bytesMax + overhead) { room in
+            var writer = CommandWriter(room, argumentCount: argumentCount)
+            arguments(&writer)
+            return writer.count
+        }
+        calls.append(call)
+        connection.appendCall(isWritten: true)
+    }
+
+    // MARK: - Failures
+
+    func discardCollected() { batchCount = 0 }
+
+    func failed(_ error: RedisError) {
+        guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
+        switch call.kind {
+        case .append, .lookUp, .arrange: joins.failed(call.slot, error)
+        default: joins.handler?.audienceFailed(tag: call.tag, error: error)
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate init(_ text: StaticString) { self.init(start: text.utf8Start, count: text.utf8CodeUnitCount) }
+}

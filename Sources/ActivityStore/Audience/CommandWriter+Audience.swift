@@ -1,0 +1,128 @@
+import LiveActivity
+import Redis
+
+/// The calls of the script `audience` as arguments.
+extension AudienceCall<UnsafeRawBufferPointer>.Operation {
+    /// How the call's reply is read, how many arguments it has with its letter, and at least how many bytes they are together.
+    var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytes: Int) {
+        switch self {
+        case .admit(let admission): (.admit, 8, 128 + admission.body.count)
+        case .settle: (.settle, 2, 32)
+        case .newest: (.newest, 1, 8)
+        case .claim: (.claim, 3, 32)
+        case .checkpoint(_, _, let text): (.checkpoint, 4, 32 + text.count)
+        case .finish: (.finish, 4, 96)
+        case .directory, .page, .append: preconditionFailure("an operation on a segment")
+        }
+    }
+}
+
+extension CommandWriter {
+    mutating func recordArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
+        switch operation {
+        case .admit(let admission):
+            argument(letter: UInt8(ascii: "a"))
+            arguments(admission)
+        case .settle(let version):
+            argument(letter: UInt8(ascii: "s"))
+            argument(count: StoredVersion.bytes) { $0.storedVersion(version) }
+        case .newest:
+            argument(letter: UInt8(ascii: "n"))
+        case .claim(let range, let claim):
+            argument(letter: UInt8(ascii: "c"))
+            argument(range)
+            argument(number: claim, bytes: 8)
+        case .checkpoint(let range, let claim, let text):
+            argument(letter: UInt8(ascii: "p"))
+            argument(range)
+            argument(number: claim, bytes: 8)
+            argument(text)
+        case .finish(let range, let version, let counts, let times):
+            argument(letter: UInt8(ascii: "f"))
+            argument(count: StoredVersion.bytes + 2) {
+                $0.storedVersion(version)
+                $0.number(UInt64(range.count), bytes: 2)
+            }
+            argument(number: UInt64(range.index), bytes: 2)
+            argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
+        case .directory, .page, .append:
+            preconditionFailure("an operation on a segment")
+        }
+    }
+
+    private mutating func arguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
+        argument(count: StoredVersion.bytes) { $0.storedVersion(admission.version) }
+        argument(number: admission.digest, bytes: 8)
+        let asks =
+            (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.asksForHighPriority ? 4 : 0)
+            | (admission.mayUseReserve ? 8 : 0)
+        argument(number: asks)
+        argument(number: Int(admission.rangeCount))
+        argument(count: StoredPace.bytes) { $0.bytes(StoredPace.bytes) { StoredPace.write(admission.pace, to: $0) } }
+        argument(admission.body)
+        argument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
+    }
+
+    /// A page's key, of the tag of its segment and its lower bound.
+    mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
+        argument(count: tag.count + AudienceKey.pageSuffixBytes) {
+            $0.verbatim(tag)
+            $0.byte(AudienceKey.page)
+            $0.number(UInt64(lowerBound), bytes: AudienceKey.boundBytes)
+        }
+    }
+
+    mutating func argument(bound: UInt32) { argument(number: UInt64(bound), bytes: AudienceKey.boundBytes) }
+
+    private mutating func argument(_ range: SegmentRange) {
+        argument(count: 4) {
+            $0.number(UInt64(range.count), bytes: 2)
+            $0.number(UInt64(range.index), bytes: 2)
+        }
+    }
+
+    private mutating func argument(number value: UInt64, bytes count: Int) {
+        argument(count: count) { $0.number(value, bytes: count) }
+    }
+
+    private mutating func number(_ value: UInt64, bytes count: Int) {
+        bytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
+    }
+
+    private mutating func storedVersion(_ version: Version) {
+        bytes(StoredVersion.bytes) { StoredVersion.write(version, to: $0) }
+    }
+
+    private mutating func counts(_ counts: MemberCounts, _ times: RoundTimes) {
+        for outcome in MemberCounts.Outcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
+        number(StoredCounts.stored(times.firstAnswerMilliseconds), bytes: StoredCounts.timeBytes)
+        number(StoredCounts.stored(times.lastAnswerMilliseconds), bytes: StoredCounts.timeBytes)
+    }
+}
+
+/// The counts and times of a range, or of all ranges, as the script `audience` keeps them.
+enum StoredCounts {
+    static let countBytes = 4
+    static let timeBytes = 6
+    static let bytes = MemberCounts.Outcome.allCases.count * countBytes + 2 * timeBytes
+
+    /// One more than the milliseconds; 0 for no time.
+    static func stored(_ milliseconds: Int64) -> UInt64 {
+        milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
+    }
+
+    /// Nil if they are not as many bytes as there must be.
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, RoundTimes)? {
+        guard bytes.count == self.bytes else { return nil }
+        var counts = MemberCounts()
+        var offset = 0
+        for outcome in MemberCounts.Outcome.allCases {
+            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countBytes)]))
+            offset += countBytes
+        }
+        let first = LittleEndian.read(bytes[offset..<(offset + timeBytes)])
+        let last = LittleEndian.read(bytes[(offset + timeBytes)...])
+        let times = RoundTimes(firstAnswerMilliseconds: Int64(first) - 1, lastAnswerMilliseconds: Int64(last) - 1)
+        return (counts, times)
+    }
+}

@@ -1,0 +1,88 @@
+import LiveActivity
+import Redis
+
+/// Which pages the segments have, as far as a lane has heard: what it takes to send a member's entry to its page at once.
+///
+/// An entry may be out of date, or another segment's that meets it in its fingerprint: the script looks at the page's own bounds. Two
+/// segments that meet in a place displace each other, so the cache is bounded.
+struct DirectoryCache: ~Copyable {
+    /// A power of two: the segments of 32 audiences.
+    static let capacity = 8_192
+    /// Of all segments together, at four bytes each; some 60 members have a page. Beyond them all are forgotten.
+    static let boundsMax = 1 << 20
+
+    private struct Entry {
+        /// 0: none.
+        var fingerprint: UInt64 = 0
+        var bounds: [UInt32] = []
+    }
+
+    private var entries = [Entry](repeating: Entry(), count: capacity)
+    private var boundCount = 0
+
+    private static func place(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
+
+    /// The page that a position belongs to; of a segment that is not known, its first, which small segments have alone.
+    ///
+    /// - Parameter tag: the segment's (``AudienceKey``).
+    /// - Returns: its lower bound and that of the page after it, 0 for none.
+    func page(of position: UInt32, tag: UnsafeRawBufferPointer) -> PageBounds {
+        let fingerprint = KeyFingerprint(tag).value
+        let place = Self.place(fingerprint)
+        guard entries[place].fingerprint == fingerprint else { return PageBounds(lower: 0, next: 0) }
+        return Self.page(of: position, in: entries[place].bounds)
+    }
+
+    private static func page(of position: UInt32, in bounds: [UInt32]) -> PageBounds {
+        var (low, high) = (0, bounds.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if bounds[middle] <= position { low = middle + 1 } else { high = middle }
+        }
+        guard low > 0 else { return PageBounds(lower: 0, next: 0) }
+        return PageBounds(lower: bounds[low - 1], next: low < bounds.count ? bounds[low] : 0)
+    }
+
+    /// Takes a directory as the store has it. False if the bytes are none: no bytes, or lower bounds that ascend from 0.
+    mutating func take(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
+        guard Self.isDirectory(directory) else { return false }
+        let fingerprint = KeyFingerprint(tag).value
+        let place = Self.place(fingerprint)
+        let count = directory.count / AudienceKey.boundBytes
+        boundCount += count - entries[place].bounds.count
+        if boundCount > Self.boundsMax {
+            entries = [Entry](repeating: Entry(), count: Self.capacity)
+            boundCount = count
+        }
+        entries[place].fingerprint = fingerprint
+        entries[place].bounds.removeAll(keepingCapacity: true)
+        for index in 0..<count { entries[place].bounds.append(Self.bound(index, of: directory)) }
+        return true
+    }
+
+    private static func isDirectory(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count % AudienceKey.boundBytes == 0 else { return false }
+        let count = bytes.count / AudienceKey.boundBytes
+        return count <= PageLimits.pagesMax && (count == 0 || bound(0, of: bytes) == 0)
+            && (1..<max(1, count)).allSatisfy { bound($0 - 1, of: bytes) < bound($0, of: bytes) }
+    }
+
+    private static func bound(_ index: Int, of directory: UnsafeRawBufferPointer) -> UInt32 {
+        let bound = directory.loadUnaligned(fromByteOffset: index * AudienceKey.boundBytes, as: UInt32.self)
+        return UInt32(littleEndian: bound)
+    }
+}
+
+/// The positions of a page.
+struct PageBounds: Equatable, BitwiseCopyable {
+    var lower: UInt32
+    /// The next page's lower bound; 0: the page reaches to the segment's end.
+    var next: UInt32
+
+    /// Where the page is split; nil if it has one position.
+    var middle: UInt32? {
+        let end = next == 0 ? MemberPlace.positionsPerSegment : UInt64(next)
+        guard end > UInt64(lower) + 1 else { return nil }
+        return UInt32(UInt64(lower) + (end - UInt64(lower)) / 2)
+    }
+}

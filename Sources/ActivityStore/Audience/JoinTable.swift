@@ -1,0 +1,135 @@
+import LiveActivity
+
+/// Members' entries on their way to their pages: their bytes, and what is being done with them. The memory is made once.
+struct JoinTable: ~Copyable {
+    /// Entries on their way at a time. A turn's joins leave together, so this is what a lane adds in one round trip.
+    static let capacity = 1_024
+
+    enum Stage: BitwiseCopyable {
+        case free
+        /// The entry is being added to its page.
+        case appending
+        /// The page did not take it: the directory is asked for.
+        case lookingUp
+        /// The page is made, or made to take it.
+        case arranging
+        /// It was added and its caller told; the page is being rearranged.
+        case arrangingAfterwards
+    }
+
+    struct Join: BitwiseCopyable {
+        var tag: UInt64
+        var stage: Stage
+        var tagBytes: UInt16
+        var entryBytes: UInt16
+        var position: UInt32
+        var isDevice: Bool
+        /// How often a page has not taken it.
+        var refusals: UInt8
+        var bounds: PageBounds
+    }
+
+    private static let slotBytes = AudienceKey.bytesMax + StoredMember.bytesMax
+    private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
+    private let joins = UnsafeMutableBufferPointer<Join>.allocate(capacity: capacity)
+    private let freeSlots = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
+    private var freeCount = capacity
+
+    init() {
+        let bounds = PageBounds(lower: 0, next: 0)
+        joins.initialize(
+            repeating: Join(
+                tag: 0,
+                stage: .free,
+                tagBytes: 0,
+                entryBytes: 0,
+                position: 0,
+                isDevice: false,
+                refusals: 0,
+                bounds: bounds
+            )
+        )
+        for slot in 0..<Self.capacity { freeSlots.initializeElement(at: slot, to: UInt16(slot)) }
+    }
+
+    deinit {
+        memory.deallocate()
+        joins.deallocate()
+        freeSlots.deallocate()
+    }
+
+    var count: Int { Self.capacity - freeCount }
+
+    subscript(slot: UInt16) -> Join {
+        get { joins[Int(slot)] }
+        set { joins[Int(slot)] = newValue }
+    }
+
+    enum Insertion {
+        case inserted(slot: UInt16)
+        case full
+        case outOfBounds
+    }
+
+    /// Keeps an entry.
+    mutating func insert(
+        tag: UInt64,
+        app: UnsafeRawBufferPointer,
+        _ audience: AudienceDigest,
+        _ entry: MemberEntry<UnsafeRawBufferPointer>
+    ) -> Insertion {
+        guard freeCount > 0 else { return .full }
+        let slot = freeSlots[freeCount - 1]
+        let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceKey.bytesMax])
+        let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceKey.bytesMax...])
+        guard let tagBytes = AudienceKey.write(app: app, audience, segment: entry.place.segment, to: keyMemory),
+            let entryBytes = StoredMember.write(entry, to: entryMemory)
+        else { return .outOfBounds }
+        freeCount -= 1
+        joins[Int(slot)] = Join(
+            tag: tag,
+            stage: .appending,
+            tagBytes: UInt16(tagBytes),
+            entryBytes: UInt16(entryBytes),
+            position: entry.place.position,
+            isDevice: entry.kind == .device,
+            refusals: 0,
+            bounds: PageBounds(lower: 0, next: 0)
+        )
+        return .inserted(slot: slot)
+    }
+
+    mutating func remove(_ slot: UInt16) {
+        precondition(joins[Int(slot)].stage != .free, "a join that is there")
+        joins[Int(slot)].stage = .free
+        freeSlots[freeCount] = slot
+        freeCount += 1
+    }
+
+    /// The segment's hash tag.
+    func tag(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(joins[Int(slot)].tagBytes)])
+    }
+
+    func entry(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        let start = AudienceKey.bytesMax
+        return UnsafeRawBufferPointer(rebasing: slotMemory(slot)[start..<(start + Int(joins[Int(slot)].entryBytes))])
+    }
+
+    /// Another join has the same page rearranged already.
+    func isArranging(pageOf slot: UInt16) -> Bool {
+        let bounds = joins[Int(slot)].bounds
+        return joins.indices.contains { other in
+            guard other != Int(slot), joins[other].bounds == bounds else { return false }
+            switch joins[other].stage {
+            case .arranging, .arrangingAfterwards: return tag(UInt16(other)).elementsEqual(tag(slot))
+            case .free, .appending, .lookingUp: return false
+            }
+        }
+    }
+
+    private func slotMemory(_ slot: UInt16) -> UnsafeMutableRawBufferPointer {
+        let start = Int(slot) * Self.slotBytes
+        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<(start + Self.slotBytes)])
+    }
+}

@@ -1,0 +1,138 @@
+public import LiveActivity
+
+/// What the record of an audience says, for people. It decides nothing.
+public struct AudienceInspection: Sendable, Equatable {
+    /// The newest version, whether it is sent or was `unchanged`.
+    public struct Newest: Sendable, Equatable {
+        public let version: Version
+        public let isSettled: Bool
+    }
+
+    /// The newest version that was to be sent.
+    public struct Admitted: Sendable, Equatable {
+        public let version: Version
+        public let isEnd: Bool
+        public let isStart: Bool
+        public let grant: AudienceGrant
+        public let atMilliseconds: Int64
+        /// Until when it is to be sent, UNIX seconds.
+        public let expiration: Int64
+    }
+
+    /// The ranges of a version.
+    public struct Round: Sendable, Equatable {
+        public let version: Version
+        public let rangeCount: Int
+        public let admittedAtMilliseconds: Int64
+        /// The indexes of the ranges that are finished.
+        public internal(set) var finished: Set<Int> = []
+        /// Of the ranges that are finished, so of all once all are.
+        public internal(set) var counts = MemberCounts()
+        public internal(set) var times = RoundTimes()
+
+        public var isFinished: Bool { finished.count == rangeCount }
+    }
+
+    /// Where the round of a range stood last.
+    public struct Progress: Sendable, Equatable {
+        public let range: SegmentRange
+        /// The core's own text.
+        public let checkpoint: [UInt8]
+    }
+
+    public private(set) var newest: Newest?
+    public private(set) var admitted: Admitted?
+    /// The oldest first.
+    public private(set) var rounds: [Round] = []
+    /// In the order of the ranges.
+    public private(set) var progress: [Progress] = []
+    private var fullAtMilliseconds: Int64 = 0
+    private var frequentFullAtMilliseconds: Int64 = 0
+
+    /// - Parameter fields: of the audience's hash.
+    public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
+        let values = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }
+        func part(_ letter: Character) -> InspectedField? {
+            values[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
+        }
+        if var part = part("n") {
+            let version = try part.storedVersion()
+            newest = Newest(version: version, isSettled: try part.byte() == UInt8(ascii: "s"))
+        }
+        if var part = part("a") { admitted = try Admitted(&part) }
+        if var part = part("f") {
+            fullAtMilliseconds = try part.recordMilliseconds()
+            frequentFullAtMilliseconds = try part.recordMilliseconds()
+        }
+        if var part = part("l") {
+            while !part.isEmpty { rounds.append(try Round(&part, values)) }
+        }
+        for (field, value) in values where field.first == UInt8(ascii: "p") && !value.isEmpty {
+            var part = InspectedField(name: "p", bytes: field.dropFirst())
+            let (count, index) = (Int(try part.number(bytes: 2)), Int(try part.number(bytes: 2)))
+            guard let range = SegmentRange(index: index, count: count) else { throw part.error }
+            progress.append(Progress(range: range, checkpoint: value))
+        }
+        progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
+    }
+
+    /// What is left of an audience's pushes of priority 10, to members without and with frequent updates.
+    public func budgets(
+        _ pace: Policy.Pace,
+        nowMilliseconds now: Int64
+    ) -> (budget: InspectedBudget, frequentBudget: InspectedBudget) {
+        (
+            InspectedBudget(pace.budget, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now),
+            InspectedBudget(pace.frequentBudget, fullAtMilliseconds: frequentFullAtMilliseconds, nowMilliseconds: now)
+        )
+    }
+}
+
+extension AudienceInspection.Admitted {
+    fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
+        version = try part.storedVersion()
+        _ = try part.number(bytes: 8)
+        let flags = try part.byte()
+        (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
+        grant = AudienceGrant(
+            timestamp: try part.recordSeconds(),
+            priority: try part.byte(),
+            frequentPriority: try part.byte(),
+            isDemoted: flags & 4 != 0,
+            rangeCount: UInt16(try part.number(bytes: 2))
+        )
+        atMilliseconds = try part.recordMilliseconds()
+        expiration = Int64(bitPattern: try part.number(bytes: 8))
+    }
+}
+
+extension AudienceInspection.Round {
+    /// - Parameter values: of all fields: how many ranges are finished, and what they came to.
+    fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
+        let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
+        version = try part.storedVersion()
+        rangeCount = Int(try part.number(bytes: 2))
+        admittedAtMilliseconds = try part.recordMilliseconds()
+        let isOver = try part.byte() == 1
+        guard SegmentRange(index: 0, count: rangeCount) != nil else { throw part.error }
+        if isOver, let totals = values[[UInt8(ascii: "t")] + name]?.withUnsafeBytes({ StoredCounts.read($0) }) {
+            finished = Set(0..<rangeCount)
+            (counts, times) = totals
+        }
+        guard !isOver else { return }
+        for index in 0..<rangeCount {
+            let field = [UInt8(ascii: "m")] + name + [UInt8(index & 255), UInt8(index >> 8)]
+            guard let part = values[field]?.withUnsafeBytes({ StoredCounts.read($0) }) else { continue }
+            finished.insert(index)
+            counts.add(part.0)
+            times.add(part.1)
+        }
+    }
+}
+
+extension InspectedField {
+    fileprivate mutating func storedVersion() throws(InspectionError) -> Version {
+        let timestamp = try recordSeconds()
+        return Version(timestamp: timestamp, sequence: try number(bytes: 8))
+    }
+}

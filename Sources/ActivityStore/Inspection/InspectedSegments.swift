@@ -1,0 +1,40 @@
+import LiveActivity
+
+/// The keys of an audience, and what a directory says, for who reads them without a lane.
+public struct InspectedSegments: Sendable {
+    private let app: [UInt8]
+    private let audience: AudienceDigest
+
+    /// Nil if the app has no name, or one that is too long.
+    public init?(app: String, audience: String) {
+        self.app = Array(app.utf8)
+        self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        guard (1...AudienceKey.appBytesMax).contains(self.app.count) else { return nil }
+    }
+
+    /// Of the audience's record, a hash.
+    public var recordKey: [UInt8] { tag(segment: nil) }
+
+    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceKey.directory] }
+
+    public func pageKey(segment: UInt8, lowerBound: UInt32) -> [UInt8] {
+        let suffix = AudienceKey.pageSuffix(lowerBound)
+        return tag(segment: segment) + suffix.indices.map { suffix[$0] }
+    }
+
+    /// The lower bounds of a segment's pages; none of an empty directory.
+    public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
+        var part = InspectedField(name: "directory", bytes: bytes[...])
+        var bounds: [UInt32] = []
+        while !part.isEmpty { bounds.append(UInt32(try part.number(bytes: AudienceKey.boundBytes))) }
+        return bounds
+    }
+
+    private func tag(segment: UInt8?) -> [UInt8] {
+        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: segment, to: memory) }
+        }
+        return Array(memory[..<(count ?? 0)])
+    }
+}

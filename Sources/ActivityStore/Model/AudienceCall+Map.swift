@@ -1,0 +1,102 @@
+public import LiveActivity
+
+extension AudienceCall {
+    /// The same call with other bytes: borrowed bytes are copied to keep the call, owned bytes are lent to make it.
+    public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
+        AudienceCall<Other>(
+            tag: tag,
+            app: transform(app),
+            audience: audience,
+            operation: operation.map(transform)
+        )
+    }
+}
+
+extension AudienceCall.Operation {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other>.Operation {
+        switch self {
+        case .admit(let admission): .admit(admission.map(transform))
+        case .settle(let version): .settle(version: version)
+        case .newest: .newest
+        case .claim(let range, let claim): .claim(range, claim: claim)
+        case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
+        case .finish(let range, let version, let counts, let times):
+            .finish(range, version: version, counts, times)
+        case .directory(let segment): .directory(segment: segment)
+        case .page(let segment, let lowerBound): .page(segment: segment, lowerBound: lowerBound)
+        case .append(let entry): .append(entry.map(transform))
+        }
+    }
+}
+
+extension AudienceAdmission {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> AudienceAdmission<Other> {
+        AudienceAdmission<Other>(
+            version: version,
+            digest: digest,
+            pace: pace,
+            isEnd: isEnd,
+            isStart: isStart,
+            asksForHighPriority: asksForHighPriority,
+            mayUseReserve: mayUseReserve,
+            rangeCount: rangeCount,
+            body: transform(body),
+            expiration: expiration
+        )
+    }
+}
+
+extension MemberEntry {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> MemberEntry<Other> {
+        MemberEntry<Other>(
+            place: place,
+            isLeaving: isLeaving,
+            kind: kind,
+            environment: environment,
+            frequentUpdates: frequentUpdates,
+            atMilliseconds: atMilliseconds,
+            identifier: transform(identifier),
+            token: transform(token)
+        )
+    }
+}
+
+extension AudienceCall<[UInt8]> {
+    /// Lends the call's bytes for as long as the body runs.
+    public func withBorrowedBytes<Result>(_ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result) -> Result {
+        // All parts in one buffer, since closures for each would be nested.
+        var bytes: [UInt8] = []
+        let ranges = map { part in
+            bytes += part
+            return bytes.count - part.count..<bytes.count
+        }
+        return bytes.withUnsafeBytes { memory in
+            body(ranges.map { UnsafeRawBufferPointer(rebasing: memory[$0]) })
+        }
+    }
+}
+
+extension AudienceReply {
+    /// The same reply with other bytes.
+    public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceReply<Other> {
+        var reply = AudienceReply<Other>(verdict)
+        reply.waitMilliseconds = waitMilliseconds
+        reply.grant = grant
+        reply.newest = newest
+        reply.timestamp = timestamp
+        reply.expiration = expiration
+        reply.isEnd = isEnd
+        reply.rangesLeft = rangesLeft
+        reply.totals = totals
+        reply.times = times
+        reply.bytes = bytes.map(transform)
+        return reply
+    }
+}
+
+extension AudienceReply<[UInt8]> {
+    /// Lends the reply's bytes for as long as the body runs.
+    public func withBorrowedBytes<Result>(_ body: (AudienceReply<UnsafeRawBufferPointer>) -> Result) -> Result {
+        (bytes ?? []).withUnsafeBytes { memory in body(map { _ in memory }) }
+    }
+}

@@ -1,0 +1,270 @@
+import LiveActivity
+
+/// The record of an audience in the model: what the script `audience` makes of it.
+struct AudienceState: Sendable {
+    /// The newest version, whether it is sent or was `unchanged`.
+    struct Newest: Sendable {
+        var version: Version
+        var isSettled: Bool
+    }
+
+    /// The newest version that was to be sent.
+    struct Admitted: Sendable {
+        var version: Version
+        var digest: UInt64
+        var isEnd: Bool
+        var isStart: Bool
+        var grant: AudienceGrant
+        var atMilliseconds: Int64
+        var body: [UInt8]
+        var expiration: Int64
+    }
+
+    /// What the ranges of a version have been through.
+    struct Round: Sendable {
+        var version: Version
+        var rangeCount: UInt16
+        var atMilliseconds: Int64
+        /// By the ranges' indexes; empty once the totals are known.
+        var finished: [UInt16: (MemberCounts, RoundTimes)] = [:]
+        var totals: (MemberCounts, RoundTimes)?
+    }
+
+    private struct RangeState: Sendable {
+        var claim: UInt64
+        var progress: [UInt8]
+    }
+
+    private(set) var newest: Newest?
+    private(set) var admitted: Admitted?
+    private(set) var rounds: [Round] = []
+    private var ranges: [SegmentRange: RangeState] = [:]
+    private var fullAtMilliseconds: Int64 = 0
+    private var frequentFullAtMilliseconds: Int64 = 0
+    /// Nil: nothing is kept of the audience.
+    private(set) var expiresAtMilliseconds: Int64?
+
+    mutating func expire(nowMilliseconds now: Int64) {
+        if let expiresAtMilliseconds, expiresAtMilliseconds <= now { self = AudienceState() }
+    }
+
+    mutating func perform(
+        _ operation: AudienceCall<[UInt8]>.Operation,
+        nowMilliseconds now: Int64
+    ) -> AudienceReply<[UInt8]> {
+        switch operation {
+        case .admit(let admission): return admit(admission, now: now)
+        case .settle(let version):
+            if newest?.version == version, newest?.isSettled == false {
+                newest?.isSettled = true
+                renew(now)
+            }
+            return AudienceReply(.settled)
+        case .newest: return newestReply(now: now)
+        case .claim(let range, let claim): return take(range, claim: claim, now: now)
+        case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
+        case .finish(let range, let version, let counts, let times):
+            return finish(range, version, counts, times, now: now)
+        case .directory, .page, .append: preconditionFailure("an operation on a segment")
+        }
+    }
+
+    private mutating func renew(_ now: Int64) {
+        expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds
+    }
+
+    // MARK: - Admission
+
+    private mutating func admit(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceReply<[UInt8]> {
+        if let newest {
+            if let verdict = refusal(call, newest) { return AudienceReply(verdict) }
+            if let admitted, isAgain(call, admitted) {
+                return sendReply(admitted.grant)
+            }
+        }
+        if !call.isStart, !call.isEnd, newest?.isSettled ?? false, admitted?.digest == call.digest {
+            newest = Newest(version: call.version, isSettled: true)
+            renew(now)
+            return AudienceReply(.unchanged)
+        }
+        if !call.isStart, let admitted {
+            let wait = admitted.atMilliseconds + call.pace.spacingMilliseconds - now
+            // A clock that was set back holds nothing up.
+            if wait > 0 && now >= admitted.atMilliseconds {
+                var reply = AudienceReply<[UInt8]>(.wait)
+                reply.waitMilliseconds = wait
+                return reply
+            }
+        }
+        let grant = grant(to: call, now: now)
+        newest = Newest(version: call.version, isSettled: false)
+        admitted = Admitted(
+            version: call.version,
+            digest: call.digest,
+            isEnd: call.isEnd,
+            isStart: call.isStart,
+            grant: grant,
+            atMilliseconds: now,
+            body: call.isStart ? [] : call.body,
+            expiration: call.expiration
+        )
+        rounds.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
+        append(Round(version: call.version, rangeCount: grant.rangeCount, atMilliseconds: now))
+        renew(now)
+        return sendReply(grant)
+    }
+
+    /// Why a command goes no further; nil: it is the newest, or the newest come again.
+    private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: Newest) -> AudienceVerdict? {
+        let ended = admitted?.isEnd ?? false
+        if let admitted, isAgain(call, admitted), newest.version == call.version {
+            return newest.isSettled ? .duplicate : nil
+        }
+        if call.isStart { return call.version > newest.version ? nil : .superseded }
+        if ended { return .ended }
+        // An end is never superseded by an update.
+        if call.isEnd { return nil }
+        if newest.version == call.version { return newest.isSettled ? .duplicate : .superseded }
+        return newest.version > call.version ? .superseded : nil
+    }
+
+    /// The admitted command has come again.
+    private func isAgain(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
+        admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
+    }
+
+    private mutating func grant(to call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceGrant {
+        let last = admitted?.grant.timestamp ?? 0
+        var grant = AudienceGrant(
+            timestamp: max(call.version.timestamp, min(last + 1, Limits.timestampMost)),
+            priority: 5,
+            frequentPriority: 5,
+            isDemoted: false,
+            rangeCount: rangeCount(call, now: now)
+        )
+        if call.asksForHighPriority {
+            if draw(call.pace.budget, &fullAtMilliseconds, call, now: now) { grant.priority = 10 }
+            if draw(call.pace.frequentBudget, &frequentFullAtMilliseconds, call, now: now) {
+                grant.frequentPriority = 10
+            }
+            grant.isDemoted = grant.priority == 5 || grant.frequentPriority == 5
+        }
+        return grant
+    }
+
+    private func draw(
+        _ bucket: Policy.Bucket,
+        _ fullAt: inout Int64,
+        _ call: AudienceAdmission<[UInt8]>,
+        now: Int64
+    ) -> Bool {
+        let left = bucket.left(fullAt: fullAt, now: now)
+        guard left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
+        fullAt = bucket.drawn(fullAt: fullAt, now: now)
+        return true
+    }
+
+    /// That of a round under way, whose ranges would otherwise meet other ones.
+    private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
+        let underWay = rounds.last {
+            $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
+        }
+        let count = underWay?.rangeCount ?? call.rangeCount
+        if let admitted, admitted.grant.rangeCount != count { ranges = ranges.filter { $0.key.count == count } }
+        return count
+    }
+
+    private func sendReply(_ grant: AudienceGrant) -> AudienceReply<[UInt8]> {
+        var reply = AudienceReply<[UInt8]>(.send)
+        reply.grant = grant
+        return reply
+    }
+
+    private func newestReply(now: Int64) -> AudienceReply<[UInt8]> {
+        guard let admitted, !admitted.isStart, now / 1_000 <= admitted.expiration,
+            now - admitted.atMilliseconds <= AudienceRecordLimits.bodyKeptMilliseconds
+        else { return AudienceReply(.unknown) }
+        var reply = AudienceReply<[UInt8]>(.send)
+        reply.newest = admitted.version
+        reply.timestamp = admitted.grant.timestamp
+        reply.expiration = admitted.expiration
+        reply.isEnd = admitted.isEnd
+        reply.bytes = admitted.body
+        return reply
+    }
+
+    // MARK: - Ranges
+
+    /// Rounds of starts are on their own.
+    private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
+
+    private mutating func take(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
+        var reply = AudienceReply<[UInt8]>(.progress)
+        reply.newest = newestForActivities
+        reply.bytes = ranges[range]?.progress ?? []
+        ranges[range] = RangeState(claim: claim, progress: ranges[range]?.progress ?? [])
+        renew(now)
+        return reply
+    }
+
+    private mutating func checkpoint(
+        _ range: SegmentRange,
+        claim: UInt64,
+        _ text: [UInt8],
+        now: Int64
+    ) -> AudienceReply<[UInt8]> {
+        var reply = AudienceReply<[UInt8]>(.foreign)
+        reply.newest = newestForActivities
+        if let state = ranges[range], state.claim != claim { return reply }
+        ranges[range] = RangeState(claim: claim, progress: text)
+        renew(now)
+        reply.verdict = .settled
+        return reply
+    }
+
+    private mutating func finish(
+        _ range: SegmentRange,
+        _ version: Version,
+        _ counts: MemberCounts,
+        _ times: RoundTimes,
+        now: Int64
+    ) -> AudienceReply<[UInt8]> {
+        var place = rounds.firstIndex { $0.version == version && $0.rangeCount == range.count }
+        if place == nil {
+            append(Round(version: version, rangeCount: range.count, atMilliseconds: now))
+            place = rounds.count - 1
+        }
+        guard let place else { preconditionFailure("a round that was appended") }
+        if rounds[place].totals == nil {
+            rounds[place].finished[range.index] = (counts, times)
+            if rounds[place].finished.count == Int(range.count) { rounds[place].sumUp() }
+            renew(now)
+        }
+        var reply = AudienceReply<[UInt8]>(.finished)
+        if let (totals, times) = rounds[place].totals {
+            reply.totals = totals
+            reply.times = times
+        } else {
+            reply.rangesLeft = Int(range.count) - rounds[place].finished.count
+        }
+        return reply
+    }
+
+    private mutating func append(_ round: Round) {
+        rounds.append(round)
+        if rounds.count > AudienceRecordLimits.roundsMax { rounds.removeFirst() }
+    }
+}
+
+extension AudienceState.Round {
+    mutating func sumUp() {
+        var counts = MemberCounts()
+        var times = RoundTimes()
+        for (part, partTimes) in finished.values {
+            counts.add(part)
+            times.add(partTimes)
+        }
+        totals = (counts, times)
+        finished = [:]
+    }
+}

@@ -1,0 +1,71 @@
+public import LiveActivity
+
+/// The store's side of audiences over dictionaries: the same replies and the same pages as on a server.
+///
+/// The simulation runs the model in place of Redis; a differential test compares it with a real server. A page that has grown too long is
+/// rearranged at once, where ``AudienceStore`` does it by a command of its own.
+public struct AudienceStoreModel: Sendable {
+    struct AudienceKey: Hashable {
+        var app: [UInt8]
+        var audience: AudienceDigest
+    }
+
+    struct SegmentKey: Hashable {
+        var audience: AudienceKey
+        var segment: UInt8
+    }
+
+    /// The server's clock, UNIX milliseconds; the model's owner moves it.
+    public var nowMilliseconds: Int64
+    private(set) var audiences: [AudienceKey: AudienceState] = [:]
+    private(set) var segments: [SegmentKey: SegmentState] = [:]
+
+    public init(nowMilliseconds: Int64) { self.nowMilliseconds = nowMilliseconds }
+
+    public mutating func perform(_ call: AudienceCall<UnsafeRawBufferPointer>) -> AudienceReply<[UInt8]> {
+        perform(call.map { Array($0) })
+    }
+
+    public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
+        let key = AudienceKey(app: call.app, audience: call.audience)
+        switch call.operation {
+        case .directory(let segment):
+            return directory(SegmentKey(audience: key, segment: segment))
+        case .page(let segment, let lowerBound):
+            return page(SegmentKey(audience: key, segment: segment), lowerBound)
+        case .append(let entry):
+            let segment = SegmentKey(audience: key, segment: entry.place.segment)
+            segments[segment, default: SegmentState()].append(entry, nowMilliseconds: nowMilliseconds)
+            return AudienceReply(.joined)
+        default:
+            var audience = audiences[key] ?? AudienceState()
+            audience.expire(nowMilliseconds: nowMilliseconds)
+            let reply = audience.perform(call.operation, nowMilliseconds: nowMilliseconds)
+            audiences[key] = audience.expiresAtMilliseconds == nil ? nil : audience
+            return reply
+        }
+    }
+
+    /// FLUSHALL: the server has forgotten everything.
+    public mutating func flushAll() {
+        audiences.removeAll()
+        segments.removeAll()
+    }
+
+    private mutating func directory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
+        segments[key]?.expire(nowMilliseconds: nowMilliseconds)
+        var reply = AudienceReply<[UInt8]>(.pages)
+        reply.bytes = (segments[key]?.bounds ?? [])
+            .flatMap { bound in
+                withUnsafeBytes(of: bound.littleEndian) { Array($0) }
+            }
+        return reply
+    }
+
+    private mutating func page(_ key: SegmentKey, _ lowerBound: UInt32) -> AudienceReply<[UInt8]> {
+        segments[key]?.expire(nowMilliseconds: nowMilliseconds)
+        var reply = AudienceReply<[UInt8]>(.page)
+        reply.bytes = segments[key]?.pages[lowerBound]?.bytes ?? []
+        return reply
+    }
+}

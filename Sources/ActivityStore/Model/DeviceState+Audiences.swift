@@ -1,0 +1,47 @@
+import LiveActivity
+
+/// A device is in the audiences that its registrations name, those of all attributes types together.
+extension DeviceState {
+    var leaves: [UInt8]? { MemberAudiences.leaves(left, at: leftAtMilliseconds) }
+
+    /// Its registration for a type names other audiences.
+    /// - Returns: false, and nothing is changed, if too many audiences have yet to know that the device has left them.
+    mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
+        let new = MemberAudiences.digests(list)
+        let others = audiences { $0 != type }
+        let old = slots[type]?.audiences ?? []
+        let leaving = old.filter { !new.contains($0) && !others.contains($0) && !left.contains($0) }
+        let kept = left.filter { !new.contains($0) }
+        guard kept.count + leaving.count <= StoreLimits.leavesMax else { return false }
+        left = kept + leaving
+        if !leaving.isEmpty { leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1) }
+        if left.isEmpty { leftAtMilliseconds = 0 }
+        if !new.isEmpty || slots[type] != nil { slots[type, default: Slot()].audiences = new }
+        return true
+    }
+
+    /// The tokens of these types are dead, or unregistered.
+    mutating func leave(_ types: [String], at milliseconds: Int64) {
+        let others = audiences { !types.contains($0) }
+        var leaving: [UInt64] = []
+        for type in types.sorted() {
+            leaving += (slots[type]?.audiences ?? [])
+                .filter {
+                    !others.contains($0) && !left.contains($0) && !leaving.contains($0)
+                }
+            slots[type]?.audiences = []
+        }
+        guard !leaving.isEmpty else { return }
+        left += leaving
+        leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1)
+    }
+
+    mutating func confirmLeaves(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
+        if leftAtMilliseconds == milliseconds { (left, leftAtMilliseconds) = ([], 0) }
+        return (StoreReply(.settled), .unchanged)
+    }
+
+    private func audiences(of isMeant: (String) -> Bool) -> [UInt64] {
+        slots.filter { isMeant($0.key) }.flatMap(\.value.audiences)
+    }
+}

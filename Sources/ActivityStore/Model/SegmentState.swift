@@ -1,0 +1,188 @@
+import LiveActivity
+
+/// A segment of an audience in the model: what the scripts `append` and `arrange` make of it.
+struct SegmentState: Sendable {
+    /// By their lower bounds.
+    private(set) var pages: [UInt32: PageState] = [:]
+    /// The directory: lower bounds, ascending.
+    private(set) var bounds: [UInt32] = []
+    private var expiresAtMilliseconds: Int64 = 0
+
+    mutating func expire(nowMilliseconds now: Int64) {
+        pages = pages.filter { $0.value.expiresAtMilliseconds > now }
+        if expiresAtMilliseconds <= now { bounds = [] }
+    }
+
+    mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds now: Int64) {
+        expire(nowMilliseconds: now)
+        let entry = StoredEntry(entry)
+        if bounds.isEmpty {
+            bounds = [0]
+            pages[0] = PageState(lowerBound: 0, nextBound: 0)
+            arrange(0, holdsDevices: entry.isDevice, now: now)
+        }
+        let bound = bounds.last { $0 <= entry.position } ?? 0
+        if pages[bound] == nil {
+            let next = bounds.first { $0 > bound } ?? 0
+            pages[bound] = PageState(lowerBound: bound, nextBound: next)
+            arrange(bound, holdsDevices: entry.isDevice, now: now)
+        }
+        if pages[bound]?.append(entry, now: now) == .toBeArranged {
+            arrange(bound, holdsDevices: entry.isDevice, now: now)
+        }
+    }
+
+    /// Renews the page's life, and, if it is longer than it may be, drops what does not count and then splits it if it is still long.
+    private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
+        guard var page = pages[bound] else { return }
+        if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
+        page.renew(now: now)
+        if page.byteCount > PageLimits.bytesMax {
+            page.dropWhatDoesNotCount(now: now)
+            if page.byteCount > PageLimits.bytesAfterCompaction, let middle = page.middle {
+                let upper = page.split(at: middle)
+                pages[middle] = upper
+                bounds = (bounds + [middle]).sorted()
+            }
+        }
+        pages[bound] = page
+        expiresAtMilliseconds = max(expiresAtMilliseconds, page.expiresAtMilliseconds)
+    }
+}
+
+/// A page in the model.
+struct PageState: Sendable {
+    enum Appended { case done, toBeArranged }
+
+    let lowerBound: UInt32
+    /// 0: to the segment's end.
+    private(set) var nextBound: UInt32
+    var flags: UInt8 = 0
+    private var entries: [StoredEntry] = []
+    private var capacity = PageLimits.capacity(for: 0)
+    private var renewedAtSeconds: Int64 = 0
+    private(set) var expiresAtMilliseconds: Int64 = 0
+
+    init(lowerBound: UInt32, nextBound: UInt32) {
+        self.lowerBound = lowerBound
+        self.nextBound = nextBound
+    }
+
+    var byteCount: Int { entries.reduce(MemberPage.Header.bytes) { $0 + $1.bytes.count } }
+
+    private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevices != 0 }
+
+    /// As the server has it.
+    var bytes: [UInt8] {
+        func number(_ value: some FixedWidthInteger) -> [UInt8] {
+            withUnsafeBytes(of: value.littleEndian) { Array($0) }
+        }
+        return [MemberPage.Header.format, flags] + number(UInt16(capacity)) + number(lowerBound) + number(nextBound)
+            + number(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
+    }
+
+    mutating func append(_ entry: StoredEntry, now: Int64) -> Appended {
+        entries.append(entry)
+        let count = byteCount
+        if count > PageLimits.bytesMax { return .toBeArranged }
+        let next = PageLimits.capacity(for: count)
+        // Less than half of a capacity cannot have it reserved.
+        if count > capacity, count > next / 2 { capacity = next }
+        let isOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
+        return isOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done
+    }
+
+    mutating func renew(now: Int64) {
+        renewedAtSeconds = now / 1_000
+        let lifetime =
+            holdsDevices ? PageLimits.deviceLifetimeMilliseconds : PageLimits.activityLifetimeMilliseconds
+        expiresAtMilliseconds = now + lifetime
+    }
+
+    /// Keeps of each member the entry that counts, unless the member cannot live any more, or left long ago.
+    mutating func dropWhatDoesNotCount(now: Int64) {
+        var newest: [[UInt8]: Int] = [:]
+        for (index, entry) in entries.enumerated() {
+            if let other = newest[entry.identity], entries[other].atMilliseconds > entry.atMilliseconds { continue }
+            newest[entry.identity] = index
+        }
+        entries = entries.indices.filter { newest[entries[$0].identity] == $0 }.map { entries[$0] }
+            .filter { now - $0.atMilliseconds <= $0.keptMilliseconds }
+        // In two halves, each in the order in which its entries came.
+        if let middle { entries = entries.filter { $0.position < middle } + entries.filter { $0.position >= middle } }
+        capacity = PageLimits.capacity(for: byteCount)
+    }
+
+    /// The middle of the bounds; nil if they enclose one position.
+    var middle: UInt32? {
+        let end = nextBound == 0 ? MemberPlace.positionsPerSegment : UInt64(nextBound)
+        let width = end - UInt64(lowerBound)
+        return width > 1 ? UInt32(UInt64(lowerBound) + width / 2) : nil
+    }
+
+    mutating func split(at middle: UInt32) -> PageState {
+        var upper = PageState(lowerBound: middle, nextBound: nextBound)
+        upper.flags = flags
+        upper.renewedAtSeconds = renewedAtSeconds
+        upper.expiresAtMilliseconds = expiresAtMilliseconds
+        upper.entries = entries.filter { $0.position >= middle }
+        upper.capacity = PageLimits.capacity(for: upper.byteCount)
+        nextBound = middle
+        entries.removeAll { $0.position >= middle }
+        capacity = PageLimits.capacity(for: byteCount)
+        return upper
+    }
+}
+
+/// An entry as it is stored, and what the model has to know of it.
+struct StoredEntry: Sendable {
+    let bytes: [UInt8]
+    let position: UInt32
+    let atMilliseconds: Int64
+    let isLeaving: Bool
+    let isDevice: Bool
+    /// The same in all entries of one member.
+    let identity: [UInt8]
+
+    init(_ entry: MemberEntry<[UInt8]>) {
+        var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            entry.identifier.withUnsafeBytes { identifier in
+                entry.token.withUnsafeBytes { token in
+                    StoredMember.write(entry.with(identifier: identifier, token: token), to: memory)
+                }
+            }
+        }
+        guard let count else { preconditionFailure("an entry within its bounds") }
+        bytes = Array(memory[..<count])
+        position = entry.place.position
+        atMilliseconds = min(max(0, entry.atMilliseconds), StoredMember.millisecondsMax)
+        isLeaving = entry.isLeaving
+        isDevice = entry.kind == .device
+        identity = [isDevice ? 1 : 0] + entry.identifier
+    }
+
+    /// For how long after its time the entry is kept.
+    var keptMilliseconds: Int64 {
+        if isLeaving { return PageLimits.leavingKeptMilliseconds }
+        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds
+    }
+}
+
+extension MemberEntry<[UInt8]> {
+    fileprivate func with(
+        identifier: UnsafeRawBufferPointer,
+        token: UnsafeRawBufferPointer
+    ) -> MemberEntry<UnsafeRawBufferPointer> {
+        MemberEntry<UnsafeRawBufferPointer>(
+            place: place,
+            isLeaving: isLeaving,
+            kind: kind,
+            environment: environment,
+            frequentUpdates: frequentUpdates,
+            atMilliseconds: atMilliseconds,
+            identifier: identifier,
+            token: token
+        )
+    }
+}

@@ -1,0 +1,65 @@
+-- The script `append`: adds entries to pages of audiences' segments. KEYS are the pages, one for each entry; ARGV are the entries
+-- (StoredMember.swift). MemberPage.swift says how a page is stored, PageLimits.swift how long it may be.
+--
+-- The reply is an array with a number for each entry:
+--
+-- 0    the page is not there, has other bounds, or takes no entry: nothing was changed
+-- 1    the entry was added
+-- 2    likewise, and the page is to be rearranged by `arrange`, or its expiry to be renewed by it
+--
+-- Each entry is added by itself and fails by itself, so errors of Redis are taken as replies.
+--
+-- Memory. APPEND reserves as much memory again as a string has then, whatever the string was made for. A page that grew so would take
+-- nearly twice its bytes. So a page that has outgrown its capacity is written again: a SET of one byte less than half of the next capacity
+-- and an APPEND of one byte make Redis reserve exactly that capacity, and what is left of the page is appended to it.
+--
+-- Speed. A call of Redis is most of what an entry costs: two of them, and seven more for the few entries that make a page outgrow its
+-- capacity. Lua hashes each byte of a string that it is given or makes, so that a page passes through it once, in pieces.
+
+local call, byte, char = redis.pcall, string.byte, string.char
+local read, pack = struct.unpack, struct.pack
+local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BYTES_BEFORE_FULL@, @PAGE_RENEWAL_SECONDS@
+local seconds = call('TIME')[1] + 0
+local replies = {}
+
+-- Has Redis reserve memory for the next capacity. The entry was added: whatever fails here changes nothing that counts.
+local function grow(key, size)
+  local capacity = math.ceil((size + @STRING_OVERHEAD@) / @GROWTH_BYTES@) * @GROWTH_BYTES@ - @STRING_OVERHEAD@
+  local left, half = call('PTTL', key), capacity / 2
+  if type(left) ~= 'number' or left <= 0 or size <= half then return end
+  if type(call('SETRANGE', key, '2', pack('<I2', capacity))) ~= 'number' then return end
+  local first, middle, last = call('GETRANGE', key, 0, half - 2), call('GETRANGE', key, half - 1, half - 1), call('GETRANGE', key, half, -1)
+  if type(first) ~= 'string' or type(middle) ~= 'string' or type(last) ~= 'string' then return end
+  call('SET', key, first, 'PX', left)
+  call('APPEND', key, middle)
+  call('APPEND', key, last)
+end
+
+for index = 1, #KEYS do
+  local key, entry, reply = KEYS[index], ARGV[index], 0
+  local header = call('GETRANGE', key, '0', '15')
+  if header.err then
+    reply = header
+  elseif #header == 16 then
+    local format, flags, capacity, lowerBound, nextBound, renewedAt = read('<BBI2I4I4I4', header)
+    local position, bits = read('<I4B', entry, 3)
+    if format ~= 1 then
+      reply = {err = 'MALFORMED the value is not a page of Causeway'}
+    elseif flags < @PAGE_IS_FULL@ and position >= lowerBound and (position < nextBound or nextBound == 0) then
+      local size = call('APPEND', key, entry)
+      if type(size) ~= 'number' then
+        reply = size
+      else
+        local isOfNewKind = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
+        reply = (size > BYTES_MAX or isOfNewKind or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
+        if size > BYTES_BEFORE_FULL then
+          call('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
+        elseif size > capacity and size <= BYTES_MAX then
+          grow(key, size)
+        end
+      end
+    end
+  end
+  replies[index] = reply
+end
+return replies

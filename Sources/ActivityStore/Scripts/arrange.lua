@@ -1,0 +1,146 @@
+-- The script `arrange`: makes a page of a segment where there is none, renews the expiry of one, and, if it is longer than it may be, drops
+-- the entries that do not count and then splits it if it is still long.
+--
+-- KEYS are the segment's directory, the page, and, if its bounds enclose more than one position, the page that a split makes of its upper
+-- half. ARGV are the page's lower bound, the next page's (zeros for none), the middle between the two (empty without a third key), each as
+-- four bytes, and `1` if a device joins.
+--
+-- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the directory has other bounds than
+-- the caller believes, it is the reply and nothing is changed. The directory lives at least as long as the pages in it.
+
+local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
+local read, pack = struct.unpack, struct.pack
+local MALFORMED = {err = 'MALFORMED the value is not a page of Causeway'}
+local MALFORMED_DIRECTORY = {err = 'MALFORMED the value is not a directory of Causeway'}
+local directoryKey, key, upperKey = KEYS[1], KEYS[2], KEYS[3]
+local lowerBound, nextBound, middle = ARGV[1], ARGV[2], ARGV[3]
+local NONE = '\0\0\0\0'
+
+local time = call('TIME')
+local seconds = time[1] + 0
+local now = seconds * 1000 + math.floor(time[2] / 1000)
+
+local directory = call('GET', directoryKey)
+local isOpened = not directory
+if isOpened then
+  if lowerBound ~= NONE or nextBound ~= NONE then return '' end
+  directory = NONE
+end
+if sub(directory, 1, 4) ~= NONE or #directory % 4 ~= 0 then return MALFORMED_DIRECTORY end
+local place
+for at = 1, #directory, 4 do
+  if sub(directory, at, at + 3) == lowerBound then place = at end
+end
+local following = place and sub(directory, place + 4, place + 7)
+if not place or (following == '' and NONE or following) ~= nextBound then return directory end
+
+local value = call('GET', key)
+local flags = 0
+if value and not (isOpened and sub(value, 9, 12) ~= NONE) then
+  if #value < @PAGE_HEADER_BYTES@ or byte(value) ~= 1 or sub(value, 5, 8) ~= lowerBound or sub(value, 9, 12) ~= nextBound then
+    return MALFORMED
+  end
+  flags = byte(value, 2) % @PAGE_IS_FULL@
+else
+  value = nil
+end
+if ARGV[4] == '1' then flags = 1 end
+local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
+
+-- See `append` on memory.
+local function write(key, lowerBound, nextBound, entries)
+  local size = @PAGE_HEADER_BYTES@ + #entries
+  local capacity = math.ceil((size + @STRING_OVERHEAD@) / @GROWTH_BYTES@) * @GROWTH_BYTES@ - @STRING_OVERHEAD@
+  local value = char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds) .. entries
+  local half = capacity / 2
+  if size > half then
+    call('SET', key, sub(value, 1, half - 1), 'PX', lifetime)
+    call('APPEND', key, sub(value, half, half))
+    call('APPEND', key, sub(value, half + 1))
+  else
+    call('SET', key, value, 'PX', lifetime)
+  end
+end
+
+local isSplit = false
+if value and #value > @PAGE_BYTES_MAX@ then
+  -- Of each member the last of its latest entries counts. `offsets` and `indexes` say by a member's position where its entry is in the page
+  -- and in its half. Members that meet in a position have the next free place of those that no position has.
+  local offsets, indexes, lives = {}, {}, {}
+  local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
+  local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value
+  local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
+
+  -- What is the same in all entries of a member.
+  local function identity(at, bits)
+    local idAt = at + @ENTRY_FIXED_BYTES@
+    -- A packed id has sixteen bytes; any other begins with the count of its bytes less one.
+    return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(value, idAt, idAt + (bits >= 16 and 15 or byte(value, idAt) + 1))
+  end
+
+  while at <= bytes do
+    if at + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
+    local length, position, bits, atMilliseconds = read('<I2I4BI6', value, at)
+    if length < @ENTRY_BYTES_LEAST@ or at + length - 1 > bytes then return MALFORMED end
+    local oldest = lives[bits]
+    if not oldest then
+      oldest = now - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
+      lives[bits] = oldest
+    end
+    local isLower, place, isOutdated = position < upperFrom, position, false
+    local half = isLower and lower or upper
+    local other = offsets[place]
+    while other do
+      local otherBits, otherMilliseconds = read('<BI6', value, other + 6)
+      if identity(other, otherBits) == identity(at, bits) then
+        isOutdated = otherMilliseconds > atMilliseconds
+        if not isOutdated then
+          size = size - #half[indexes[place]]
+          half[indexes[place]] = ''
+        end
+        break
+      end
+      place = place + 4294967296
+      other = offsets[place]
+    end
+    if not isOutdated then
+      local entry = ''
+      if atMilliseconds >= oldest then
+        entry, size = sub(value, at, at + length - 1), size + length
+      end
+      local index
+      if isLower then
+        lowerCount = lowerCount + 1
+        index = lowerCount
+      else
+        upperCount = upperCount + 1
+        index = upperCount
+      end
+      half[index], offsets[place], indexes[place] = entry, at, index
+    end
+    at = at + length
+  end
+  lower, upper = table.concat(lower), table.concat(upper)
+  isSplit = size > @PAGE_BYTES_AFTER_COMPACTION@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
+  if isSplit then
+    write(upperKey, middle, nextBound, upper)
+    write(key, lowerBound, middle, lower)
+    directory = sub(directory, 1, place + 3) .. middle .. sub(directory, place + 4)
+  else
+    write(key, lowerBound, nextBound, lower .. upper)
+  end
+elseif value then
+  call('SETRANGE', key, '1', char(flags))
+  call('SETRANGE', key, '12', pack('<I4', seconds))
+  call('PEXPIRE', key, lifetime)
+else
+  write(key, lowerBound, nextBound, '')
+end
+
+local left = isOpened and 0 or call('PTTL', directoryKey)
+if isOpened or isSplit then
+  call('SET', directoryKey, directory, 'PX', math.max(left, lifetime))
+elseif left < lifetime then
+  call('PEXPIRE', directoryKey, lifetime)
+end
+return directory

@@ -1,0 +1,220 @@
+-- The script `audience`: decides what happens to an audience's command, and keeps how far the rounds of its ranges are. KEYS[1] is the
+-- audience's record, a hash; ARGV[1] is the operation, a letter. One command of an audience is one call, so it is written to be read.
+--
+-- | field | meaning |
+-- | --- | --- |
+-- | n | the newest version, which may be `unchanged`, and `a`, or `s` once it is settled |
+-- | a | the newest version that was to be sent, and how: see ADMITTED |
+-- | b | its push's body without the alert |
+-- | f | when the two buckets will be full, server milliseconds, six bytes each |
+-- | l | rounds, the oldest first: version (13), count of ranges (2), when it was admitted (6), 1 once all its ranges are finished |
+-- | c p | behind each a range, its count and index (2 each): who has claimed the range last, and its checkpoint |
+-- | m k t | behind each a version and its count of ranges: with an index the counts of a finished range; how many are; the totals |
+--
+-- Versions stand as in an activity's value. Numbers are little-endian. The record lives for 25 hours after its last change.
+
+local call, sub, char = redis.call, string.sub, string.char
+local read, pack = struct.unpack, struct.pack
+local key, operation = KEYS[1], ARGV[1]
+-- Version, digest, 1 for an end and 2 for a start and 4 if a priority was demoted, timestamp, two priorities, count of ranges, when it was
+-- admitted, until when it is to be sent.
+local ADMITTED = '<c13c8BI5BBI2I6c8'
+local ROUND_BYTES = 22
+-- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 without one.
+local COUNTS = '<I4I4I4I4I4I4I6I6'
+local COUNT_MAX = 4294967295
+
+local function serverTime()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Writes pairs of fields and values.
+local function store(...)
+  call('HSET', key, ...)
+  call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
+end
+
+local function isNewer(left, right)
+  local timestamp, low, high = read('<I5I4I4', left)
+  local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
+  if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
+  return high > rightHigh or high == rightHigh and low > rightLow
+end
+
+-- Fields of a round: a version with its count of ranges.
+local function dropRound(round)
+  local count = read('<I2', round, 14)
+  local fields = {'k' .. round, 't' .. round}
+  for index = 0, count - 1 do fields[index + 3] = 'm' .. round .. pack('<I2', index) end
+  call('HDEL', key, unpack(fields))
+end
+
+-- Adds a round, and takes out the oldest if there are too many.
+local function addRound(list, round, now)
+  list = list .. round .. pack('<I6B', now, 0)
+  if #list > @ROUNDS_MAX@ * ROUND_BYTES then
+    dropRound(sub(list, 1, 15))
+    list = sub(list, ROUND_BYTES + 1)
+  end
+  return list
+end
+
+local function placeOfRound(list, round)
+  for at = 1, #list, ROUND_BYTES do
+    if sub(list, at, at + 14) == round then return at end
+  end
+end
+
+-- The newest version that was to be sent.
+-- Of what activities are sent: rounds of starts are on their own.
+local function newestAdmitted()
+  local admitted = call('HGET', key, 'a')
+  if not admitted then return '' end
+  local version, _, flags = read(ADMITTED, admitted)
+  return flags % 4 >= 2 and '' or version
+end
+
+local function sendReply(admitted)
+  local _, _, flags, timestamp, priority, frequentPriority, rangeCount = read(ADMITTED, admitted)
+  return {'send', timestamp, priority, frequentPriority, flags >= 4 and 1 or 0, rangeCount}
+end
+
+if operation == 'a' then
+  local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
+  local body, expiration = ARGV[7], ARGV[8]
+  local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
+  local n, a, f, list = unpack(call('HMGET', key, 'n', 'a', 'f', 'l'))
+  list = list or ''
+  local newest, isSettled = n and sub(n, 1, 13), n and sub(n, 14) == 's'
+  local admitted, shown, flags, last, _, _, lastRanges, admittedAt
+  if a then admitted, shown, flags, last, _, _, lastRanges, admittedAt = read(ADMITTED, a) end
+  if newest then
+    if newest == version and admitted == version and flags % 4 == asks % 4 then
+      return isSettled and 'duplicate' or sendReply(a)
+    end
+    if isStart then
+      if not isNewer(version, newest) then return 'superseded' end
+    elseif flags % 2 == 1 then
+      return 'ended'
+    elseif not isEnd then
+      -- An end is never superseded by an update.
+      if newest == version then return isSettled and 'duplicate' or 'superseded' end
+      if isNewer(newest, version) then return 'superseded' end
+    end
+    -- What is not settled may not have reached Kafka: then an equal state is not known to have been sent.
+    if not isStart and not isEnd and isSettled and shown == digest then
+      store('n', version .. 's')
+      return 'unchanged'
+    end
+  end
+
+  local now = serverTime()
+  local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved = read('<I3I3I2I2I3I3I2I2', pace)
+  if a and not isStart and now >= admittedAt and admittedAt + spacing > now then
+    return {'wait', admittedAt + spacing - now}
+  end
+
+  local full, frequentFull = 0, 0
+  if f then full, frequentFull = read('<I6I6', f) end
+  -- The priority that a bucket grants, and when the bucket is full then.
+  local function draw(full, interval, pushes, reserved)
+    local missing = full > now and math.ceil((full - now) / interval) or 0
+    if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, full end
+    return 10, math.max(full, now) + interval
+  end
+  local priority, frequentPriority = 5, 5
+  local kinds = asks % 4
+  if isHigh then
+    priority, full = draw(full, interval, pushes, reserved)
+    frequentPriority, frequentFull = draw(frequentFull, frequentInterval, frequentPushes, frequentReserved)
+    if priority == 5 or frequentPriority == 5 then kinds = kinds + 4 end
+  end
+  local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
+
+  -- The ranges of a round under way would meet others of another count.
+  local rangeCount = wantedRanges
+  for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
+    local count, since, isFinished = read('<I2I6B', list, at + 13)
+    if isFinished == 0 and now - since < @RANGE_COUNT_KEPT@ then
+      rangeCount = count
+      break
+    end
+  end
+  local round = version .. pack('<I2', rangeCount)
+  if lastRanges and lastRanges ~= rangeCount then
+    for _, field in ipairs(call('HKEYS', key)) do
+      local letter = sub(field, 1, 1)
+      if (letter == 'c' or letter == 'p') and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
+    end
+  end
+  local place = placeOfRound(list, round)
+  if place then
+    dropRound(round)
+    list = sub(list, 1, place - 1) .. sub(list, place + ROUND_BYTES)
+  end
+  a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
+  store('n', version .. 'a', 'a', a, 'b', isStart and '' or body, 'f', pack('<I6I6', full, frequentFull), 'l', addRound(list, round, now))
+  return sendReply(a)
+end
+
+if operation == 's' then
+  if call('HGET', key, 'n') == ARGV[2] .. 'a' then store('n', ARGV[2] .. 's') end
+  return 'settled'
+end
+
+if operation == 'n' then
+  local a, b = unpack(call('HMGET', key, 'a', 'b'))
+  if not a then return 'unknown' end
+  local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMITTED, a)
+  local now = serverTime()
+  if flags % 4 >= 2 or math.floor(now / 1000) > read('<i8', expiration) or now - admittedAt > @BODY_KEPT@ then return 'unknown' end
+  return {'send', version, timestamp, expiration, flags % 2, b}
+end
+
+if operation == 'c' then
+  local range, claim = ARGV[2], ARGV[3]
+  local progress = call('HGET', key, 'p' .. range) or ''
+  store('c' .. range, claim)
+  return {'progress', newestAdmitted(), progress}
+end
+
+if operation == 'p' then
+  local range, claim, text = ARGV[2], ARGV[3], ARGV[4]
+  local claimed = call('HGET', key, 'c' .. range)
+  if claimed and claimed ~= claim then return {'foreign', newestAdmitted()} end
+  store('c' .. range, claim, 'p' .. range, text)
+  return {'settled', newestAdmitted()}
+end
+
+if operation == 'f' then
+  local round, index, counts = ARGV[2], ARGV[3], ARGV[4]
+  local list = call('HGET', key, 'l') or ''
+  local place = placeOfRound(list, round)
+  if not place then
+    list = addRound(list, round, serverTime())
+    place = #list - ROUND_BYTES + 1
+  end
+  if sub(list, place + 21, place + 21) == '\1' then return {'finished', 0, call('HGET', key, 't' .. round)} end
+  local count = read('<I2', round, 14)
+  local finished = call('HSET', key, 'm' .. round .. index, counts)
+  finished = call('HINCRBY', key, 'k' .. round, finished)
+  if finished < count then
+    store('l', list)
+    return {'finished', count - finished}
+  end
+
+  local totals = {0, 0, 0, 0, 0, 0, 0, 0}
+  for number = 0, count - 1 do
+    local part = {read(COUNTS, call('HGET', key, 'm' .. round .. pack('<I2', number)))}
+    for outcome = 1, 6 do totals[outcome] = math.min(totals[outcome] + part[outcome], COUNT_MAX) end
+    if part[7] > 0 and (totals[7] == 0 or part[7] < totals[7]) then totals[7] = part[7] end
+    totals[8] = math.max(totals[8], part[8])
+  end
+  dropRound(round)
+  local text = pack(COUNTS, unpack(totals))
+  store('l', sub(list, 1, place + 20) .. char(1) .. sub(list, place + 22), 't' .. round, text)
+  return {'finished', 0, text}
+end
+
+return redis.error_reply('ERR unknown operation')

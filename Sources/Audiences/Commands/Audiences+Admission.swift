@@ -1,0 +1,159 @@
+import Delivery
+import LiveActivity
+
+/// The admission of an audience's command: how many ranges it is divided into, what the store decides, and its fan-out records.
+extension Audiences {
+    /// Segments that are looked into to see how large an audience is.
+    static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
+    /// Bytes of a page for each member, roughly: a UUID and a token of 160 digits.
+    private static var bytesPerMember: Double { 110 }
+
+    mutating func askForSize(_ command: UInt32) {
+        commands[command].stage = .sizing
+        commands[command].sampledBytes = 0
+        commands[command].outstanding = UInt16(Self.sampledSegments.count)
+        for part in Self.sampledSegments.indices {
+            storeQueue.append(AudienceTicket(.size, part: UInt8(part), index: command))
+        }
+    }
+
+    /// A segment's first page tells how long the segment is: it reaches up to the next page's bound, and positions are a digest.
+    mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
+        if let bytes, let page = MemberPage(bytes) {
+            let part = page.nextBound.map { Double($0) / Double(MemberPlace.positionsPerSegment) } ?? 1
+            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(part, 1e-6)
+        }
+        commands[command].outstanding -= 1
+        guard commands[command].outstanding == 0 else { return }
+        commands[command].stage = .admitting
+        composeJoinerBody(of: command)
+        storeQueue.append(AudienceTicket(.admit, index: command))
+    }
+
+    func rangeCount(of command: UInt32) -> UInt16 {
+        let segments = Double(MemberPlace.segmentCount) / Double(Self.sampledSegments.count)
+        let members = commands[command].sampledBytes / Self.bytesPerMember * segments
+        return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
+    }
+
+    /// 1, 2, 4, … 256, so that a range has `membersPerRange` members at most where there can be so many ranges.
+    package static func rangeCount(members: Double, membersPerRange: Int = AudiencesConfiguration.membersPerRange)
+        -> Int
+    {
+        var count = 1
+        while count < MemberPlace.segmentCount, members > Double(count * membersPerRange) { count *= 2 }
+        return count
+    }
+
+    private mutating func composeJoinerBody(of command: UInt32) {
+        guard commands[command].joinerBody.isNone else { return }
+        let (quiet, layout) = Self.withoutAlert(commands[command].body.bytes, commands[command].layout)
+        commands[command].joinerBody = JoinerBody.stored(quiet.bytes, layout)
+        quiet.free()
+    }
+
+    func admission(of command: UInt32, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
+        let slot = commands[command]
+        let isEnd = slot.event == .end
+        let isStart = slot.event == .start
+        return AudienceAdmission(
+            version: slot.version,
+            digest: Body.digest(slot.body.bytes, slot.layout),
+            pace: policies[slot.policy].pace,
+            isEnd: isEnd,
+            isStart: isStart,
+            // Each start asks its device's budget.
+            asksForHighPriority: slot.priority == 10 && !isStart,
+            mayUseReserve: slot.hasAlert || isEnd,
+            rangeCount: rangeCount(of: command),
+            body: slot.joinerBody.bytes,
+            expiration: sentExpiration(
+                event: slot.event,
+                expiration: slot.expiration,
+                staleDate: slot.staleDate,
+                policy: slot.policy,
+                from: now.wallSeconds
+            )
+        )
+    }
+
+    /// Until when APNs keeps a push, UNIX seconds: the command's own expiration, or by default the policy's from `seconds` on.
+    func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
+    {
+        if expiration >= 0 { return expiration }
+        if event == .end { return seconds + policies[policy].endSeconds }
+        return staleDate > seconds
+            ? min(staleDate, seconds + AgeRules.updateSecondsMost) : seconds + policies[policy].updateSeconds
+    }
+
+    mutating func admitted(_ command: UInt32, _ reply: Reply, now: Moment) {
+        let audience = commands[command].audience
+        commands[command].admittedMilliseconds = now.wallMilliseconds
+        switch reply.verdict {
+        case .send:
+            guard let grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
+                (Limits.timestampLeast...Limits.timestampMost).contains(grant.timestamp)
+            else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
+            fanOut(command, grant)
+        case .wait:
+            let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
+            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most))
+            audiences[audience].restsUntilMilliseconds = due
+            timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .audience, index: audience))
+            putBackCurrent(of: audience, now: now)
+        case .superseded: finishCurrent(command, .outcome(.superseded), now: now)
+        case .duplicate: finishCurrent(command, .outcome(.duplicate), now: now)
+        case .unchanged: finishCurrent(command, .outcome(.unchanged), now: now)
+        case .ended: finishCurrent(command, .outcome(.ended), now: now)
+        default: finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now)
+        }
+    }
+
+    static var unexpectedReply: StaticString { "unexpected reply of the audience script" }
+
+    private mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant) {
+        commands[command].grant = grant
+        commands[command].stage = .fanningOut
+        commands[command].outstanding = grant.rangeCount
+        composeValue(of: command)
+        for range in 0..<grant.rangeCount {
+            productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
+        }
+    }
+
+    private mutating func composeValue(of command: UInt32) {
+        let slot = commands[command]
+        let audience = audiences[slot.audience]
+        var record = CommandRecord(
+            app: applicationNames[audience.application],
+            audience: audience.identifier.bytes,
+            aps: slot.layout.aps.bytes(in: slot.body.bytes)
+        )
+        if slot.event == .start { record.activity = slot.activityTemplate.bytes }
+        record.payloadMembers = slot.layout.members.bytes(in: slot.body.bytes)
+        if slot.identifier.count <= Limits.commandIdentifierBytes { record.identifier = slot.identifier.bytes }
+        record.sequence = slot.version.sequence
+        record.priority = slot.priority
+        if !slot.policyName.isNone { record.policy = slot.policyName.bytes }
+        record.expiration = slot.expiration
+        record.alertVersion = slot.alertVersion
+        writer.reset()
+        record.write(to: &writer)
+        commands[command].value.free()
+        commands[command].value = HeapBytes(copying: writer.bytes)
+    }
+
+    /// A fan-out record is in Kafka, or will never be.
+    mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
+        if isTooLarge { commands[command].isTooLarge = true }
+        commands[command].outstanding -= 1
+        guard commands[command].outstanding == 0 else { return }
+        commands[command].stage = .settling
+        storeQueue.append(AudienceTicket(.settle, index: command))
+    }
+
+    mutating func commandSettled(_ command: UInt32, now: Moment) {
+        guard commands[command].isTooLarge else { return finishCurrent(command, .fannedOut, now: now) }
+        finishCurrent(command, .outcome(.failed), reason: "fanoutRecordTooLarge", now: now)
+    }
+}

@@ -1,0 +1,257 @@
+public import Delivery
+import LiveActivity
+
+/// Commands of audiences, from their handover to their turn. Of each audience one at a time is admitted and fanned out; of those that wait
+/// only the newest state is left.
+extension Audiences {
+    /// Whether one more command may be handed over.
+    public var canTakeCommand: Bool { !commands.isFull && handedBack.count < configuration.commandsMax }
+
+    /// A command was handed over. It comes back through ``nextHandedBack``, exactly once.
+    public mutating func take(_ incoming: IncomingCommand, now: Moment) {
+        let key = AudienceKey(application: incoming.application, digest: AudienceDigest(of: incoming.audience))
+        let audience = audienceIndex[key] ?? addAudience(key, identifier: incoming.audience)
+        let command = commands.allocate(
+            CommandSlot(
+                record: incoming.record,
+                audience: audience,
+                event: incoming.event,
+                version: incoming.version,
+                priority: incoming.priority,
+                policy: incoming.policy,
+                expiration: incoming.expiration,
+                staleDate: incoming.staleDate,
+                alertVersion: incoming.alertVersion,
+                policyName: HeapBytes(copying: incoming.policyName),
+                activityTemplate: HeapBytes(copying: incoming.activityTemplate),
+                identifier: HeapBytes(copying: incoming.identifier),
+                body: HeapBytes(copying: incoming.body),
+                layout: incoming.layout,
+                trace: HeapBytes(copying: incoming.trace),
+                partition: incoming.partition,
+                offset: incoming.offset,
+                recordMilliseconds: incoming.recordMilliseconds,
+                receivedMilliseconds: incoming.receivedMilliseconds
+            )
+        )
+        enqueue(command, now: now)
+    }
+
+    /// The partition of a command's record is being revoked: if nothing was decided, it comes back `withdrawn`.
+    public mutating func withdraw(_ record: UInt32) {
+        for command in 0..<commands.indexBound
+        where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
+            let audience = commands[command].audience
+            unlinkCommand(command, of: audience)
+            finishCommand(command, .withdrawn)
+            return removeIfIdle(audience)
+        }
+    }
+
+    /// The next command to be handed back; nil if there is none.
+    public mutating func nextHandedBack() -> HandedBack? { handedBack.popFirst() }
+
+    private mutating func addAudience(_ key: AudienceKey, identifier: UnsafeRawBufferPointer) -> UInt32 {
+        let audience = audiences.allocate(
+            AudienceSlot(
+                application: key.application,
+                digest: key.digest,
+                identifier: HeapBytes(copying: identifier)
+            )
+        )
+        audienceIndex[key] = audience
+        return audience
+    }
+
+    /// Adds a command to those that wait, of which only the newest state is kept. An end is not superseded by an update.
+    private mutating func enqueue(_ command: UInt32, now: Moment) {
+        let audience = commands[command].audience
+        let waiting = audiences[audience].last
+        if audiences[audience].current != .max,
+            commands[audiences[audience].current].version == commands[command].version
+        {
+            return finishCommand(command, .outcome(.duplicate))
+        }
+        // A start is for devices and takes no other command's place, and none takes its.
+        guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
+            append(command, to: audience)
+            return begin(audience, now: now)
+        }
+        let (newer, older) =
+            commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
+        if commands[waiting].version == commands[command].version {
+            finishCommand(command, .outcome(.duplicate))
+        } else if commands[older].event == .end, commands[newer].event == .update {
+            replace(newer, by: older, of: audience, waiting: waiting)
+            finishCommand(newer, .outcome(.ended))
+        } else {
+            replace(older, by: newer, of: audience, waiting: waiting)
+            supersede(older, by: newer)
+        }
+        begin(audience, now: now)
+    }
+
+    private mutating func replace(_ loser: UInt32, by winner: UInt32, of audience: UInt32, waiting: UInt32) {
+        guard loser == waiting else { return }
+        unlinkCommand(loser, of: audience)
+        append(winner, to: audience)
+    }
+
+    /// The newer command takes over the alert of the older one if it has none of its own and room for it.
+    private mutating func supersede(_ older: UInt32, by newer: UInt32) {
+        guard commands[older].hasAlert, !commands[newer].hasAlert,
+            Body.count(
+                commands[newer].body.bytes,
+                commands[newer].layout,
+                carryingAlertOf: commands[older].alert.count
+            ) <= Limits.bodyBytes
+        else { return finishCommand(older, .outcome(.superseded)) }
+        let (body, layout) = Self.carrying(
+            commands[older].alert,
+            on: commands[newer].body.bytes,
+            commands[newer].layout
+        )
+        commands[newer].body.free()
+        commands[newer].body = body
+        commands[newer].layout = layout
+        commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
+        let rider = commands[older].rider
+        guard rider == .max else {
+            // The alert is the rider's; the one in between has nothing to wait for.
+            commands[older].rider = .max
+            commands[newer].rider = rider
+            return finishCommand(older, .outcome(.superseded))
+        }
+        commands[older].stage = .riding
+        commands[newer].rider = older
+    }
+
+    static func carrying(
+        _ alert: UnsafeRawBufferPointer,
+        on body: UnsafeRawBufferPointer,
+        _ layout: Body.Layout
+    ) -> (HeapBytes, Body.Layout) {
+        let carrying = HeapBytes(count: Body.count(body, layout, carryingAlertOf: alert.count))
+        return (carrying, Body.write(body, layout, carrying: alert, into: carrying.room))
+    }
+
+    static func withoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
+        guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
+        let quiet = HeapBytes(count: Body.countWithoutAlert(body, layout))
+        return (quiet, Body.writeWithoutAlert(body, layout, into: quiet.room))
+    }
+
+    private mutating func append(_ command: UInt32, to audience: UInt32) {
+        commands[command].next = .max
+        commands[command].stage = .waiting
+        let last = audiences[audience].last
+        if last == .max { audiences[audience].first = command } else { commands[last].next = command }
+        audiences[audience].last = command
+    }
+
+    private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
+        var before = UInt32.max
+        var place = audiences[audience].first
+        while place != command, place != .max { (before, place) = (place, commands[place].next) }
+        precondition(place == command, "a command that waits is in its audience's list")
+        let next = commands[command].next
+        if before == .max { audiences[audience].first = next } else { commands[before].next = next }
+        if audiences[audience].last == command { audiences[audience].last = before }
+    }
+
+    /// The store wants the current command to wait; a newer one takes its place meanwhile.
+    mutating func putBackCurrent(of audience: UInt32, now: Moment) {
+        let command = audiences[audience].current
+        audiences[audience].current = .max
+        commands[command].outstanding = 0
+        let first = audiences[audience].first
+        guard first != .max, commands[first].event == .start else { return enqueue(command, now: now) }
+        // A start must not be admitted before it: the store would take that for the newer state.
+        commands[command].next = first
+        commands[command].stage = .waiting
+        audiences[audience].first = command
+        begin(audience, now: now)
+    }
+
+    /// Begins the next command of an audience if none is under way and the store's wait is over.
+    mutating func begin(_ audience: UInt32, now: Moment) {
+        while audiences[audience].current == .max, audiences[audience].first != .max {
+            guard audiences[audience].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }
+            let command = audiences[audience].first
+            unlinkCommand(command, of: audience)
+            if isCommandExpired(command, now: now) {
+                finishCommand(command, .outcome(.expired))
+                continue
+            }
+            removeOldAlert(of: command, now: now)
+            audiences[audience].current = command
+            askForSize(command)
+        }
+        removeIfIdle(audience)
+    }
+
+    private func isCommandExpired(_ command: UInt32, now: Moment) -> Bool {
+        let slot = commands.address(of: command)
+        return AgeRules.isExpired(slot.pointee.expiration, now: now.wallSeconds)
+            || AgeRules.isOld(
+                timestamp: slot.pointee.version.timestamp,
+                isEnd: slot.pointee.event == .end,
+                now: now.wallSeconds
+            )
+    }
+
+    private mutating func removeOldAlert(of command: UInt32, now: Moment) {
+        guard commands[command].hasAlert, commands[command].event != .start else { return }
+        let version = commands[command].alertVersion ?? commands[command].version
+        let alertSeconds = policies[commands[command].policy].alertSeconds
+        guard AgeRules.isAlertOld(timestamp: version.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds) else {
+            return
+        }
+        let (body, layout) = Self.withoutAlert(commands[command].body.bytes, commands[command].layout)
+        commands[command].body.free()
+        commands[command].body = body
+        commands[command].layout = layout
+        commands[command].alertVersion = nil
+        commands[command].isAlertExpired = true
+    }
+
+    /// The current command is over.
+    mutating func finishCurrent(
+        _ command: UInt32,
+        _ ending: HandoverEnding,
+        reason: StaticString = "",
+        now: Moment
+    ) {
+        let audience = commands[command].audience
+        precondition(audiences[audience].current == command, "the current command of its audience")
+        audiences[audience].current = .max
+        finishCommand(command, ending, reason: reason)
+        begin(audience, now: now)
+    }
+
+    /// Hands a command back, and the one that rode on it. It is in no list.
+    private mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
+        let slot = commands[command]
+        if slot.rider != .max {
+            finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))
+        }
+        handedBack.append(
+            HandedBack(
+                record: slot.record,
+                ending: ending,
+                reason: reason,
+                admittedMilliseconds: slot.admittedMilliseconds
+            )
+        )
+        slot.freeBytes()
+        commands.free(command)
+    }
+
+    private mutating func removeIfIdle(_ audience: UInt32) {
+        let slot = audiences[audience]
+        guard slot.current == .max, slot.first == .max else { return }
+        audienceIndex[AudienceKey(application: slot.application, digest: slot.digest)] = nil
+        slot.identifier.free()
+        audiences.free(audience)
+    }
+}

@@ -1,0 +1,36 @@
+/// A push to one member. The token is valid until the next call that changes the core; the body does not move until the push is answered.
+public struct AudiencePush {
+    /// Comes back with the answer. Its highest bit tells it from the pushes of the core of single activities.
+    public var tag: UInt64
+    /// Hexadecimal digits.
+    public var token: UnsafeRawBufferPointer
+    public var body: UnsafeRawBufferPointer
+    /// 5 or 10.
+    public var priority: UInt8
+    /// UNIX seconds.
+    public var expiration: Int64
+    public var apnsIdentifier: (UInt64, UInt64)
+    /// Whether the member has been sent this state before.
+    public var isRetry: Bool
+}
+
+/// Identifies a push: a member of a page, a parked one, or one that has joined.
+struct PushTag: BitwiseCopyable {
+    static let marker: UInt64 = 1 << 63
+    private static let parkedBit: UInt64 = 1 << 62
+    private static let joinerBit: UInt64 = 1 << 61
+
+    let value: UInt64
+
+    init(page: UInt32, member: Int) { value = Self.marker | UInt64(page) << 16 | UInt64(member) }
+    init(parked: UInt32) { value = Self.marker | Self.parkedBit | UInt64(parked) }
+    init(joiner: UInt32) { value = Self.marker | Self.joinerBit | UInt64(joiner) }
+    init(value: UInt64) { self.value = value }
+
+    var isParked: Bool { value & Self.parkedBit != 0 }
+    var isJoiner: Bool { value & Self.joinerBit != 0 }
+    var joiner: UInt32 { UInt32(truncatingIfNeeded: value) }
+    var parked: UInt32 { UInt32(truncatingIfNeeded: value) }
+    var page: UInt32 { UInt32(truncatingIfNeeded: value >> 16) }
+    var member: Int { Int(value & 0xFFFF) }
+}

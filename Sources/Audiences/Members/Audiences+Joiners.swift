@@ -1,0 +1,295 @@
+import Delivery
+import LiveActivity
+
+/// A member that joins is shown the newest state at once: its audiences' rounds may have passed its position. What it is shown is asked for
+/// after its entry is acknowledged, so a command that is admitted later finds the entry.
+///
+/// Nothing of it outlives the process. Its registration is held until its first answer, or for a second, so that a crash repeats it.
+extension Audiences {
+    /// How long a registration waits for its member's push.
+    private static var holdMilliseconds: Int64 { 1_000 }
+    /// How long a push is tried; then the next round reaches the member.
+    private static var serviceMilliseconds: Int64 { 60_000 }
+    /// A state that was asked for longer ago is asked for again before it is sent.
+    private static var stateAgeMilliseconds: Int64 { 1_000 }
+
+    mutating func serve(_ membership: UInt32, now: Moment) {
+        let slot = memberships[membership]
+        guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
+            hasPool(slot.environment, application: slot.member.application)
+        else { return endMembership(membership) }
+        memberships[membership].dueMilliseconds = slot.toldMilliseconds + Self.holdMilliseconds
+        wakeMembership(membership)
+        ask(membership)
+    }
+
+    /// A later change of the member is there: it may have left, and if not, it is shown what that change finds.
+    mutating func override(_ membership: UInt32) {
+        memberships[membership].isOverridden = true
+        switch memberships[membership].stage {
+        case .ready:
+            leaveJoinerLine(membership)
+            endMembership(membership)
+        case .resting: endMembership(membership)
+        case .queued, .telling, .asking, .underWay: break
+        }
+    }
+
+    // MARK: - Questions
+
+    private mutating func ask(_ membership: UInt32) {
+        releaseState(of: membership)
+        memberships[membership].stage = .asking
+        memberships[membership].asked = 0
+        askNext(membership)
+    }
+
+    private mutating func askNext(_ membership: UInt32) {
+        let slot = memberships[membership]
+        let key = AudienceKey(application: slot.member.application, digest: slot.joined(slot.asked))
+        memberships[membership].next = .max
+        guard let question = questionIndex[key] else {
+            let question = questions.allocate(QuestionSlot(key, for: membership))
+            questionIndex[key] = question
+            return storeQueue.append(AudienceTicket(.newest, index: question))
+        }
+        memberships[membership].next = questions[question].nextFirst
+        questions[question].nextFirst = membership
+    }
+
+    /// - Parameter reply: nil: the store refused the question.
+    mutating func questionAnswered(_ question: UInt32, _ reply: Reply?, now: Moment) {
+        let slot = questions[question]
+        let state = addState(slot.key.digest, reply)
+        // What asks on may ask this audience's next question.
+        questions[question].first = slot.nextFirst
+        questions[question].nextFirst = .max
+        if slot.nextFirst == .max {
+            questionIndex[slot.key] = nil
+            questions.free(question)
+        } else {
+            storeQueue.append(AudienceTicket(.newest, index: question))
+        }
+        if let state { states[state].holders += 1 }
+        var membership = slot.first
+        while membership != .max {
+            let next = memberships[membership].next
+            memberships[membership].next = .max
+            memberships[membership].asked += 1
+            if let state, let version = reply?.newest { offer(state, version, to: membership, now: now) }
+            if memberships[membership].asked < memberships[membership].joinsCount {
+                askNext(membership)
+            } else {
+                queue(membership, now: now)
+            }
+            membership = next
+        }
+        if let state { releaseHolder(of: state) }
+    }
+
+    private mutating func addState(_ audience: AudienceDigest, _ reply: Reply?) -> UInt32? {
+        guard let reply, reply.verdict == .send, let stored = reply.bytes,
+            let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
+        else { return nil }
+        return states.allocate(
+            StateSlot(
+                audience: audience,
+                timestamp: reply.timestamp,
+                expiration: reply.expiration,
+                isEnd: reply.isEnd,
+                body: body
+            )
+        )
+    }
+
+    /// The newest state of all audiences that the member has joined counts.
+    private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
+        let slot = memberships[membership]
+        if let shows = slot.shows, version <= shows { return }
+        memberships[membership].stateMilliseconds = now.monotonicMilliseconds
+        if slot.state != .max, states[slot.state].timestamp >= states[state].timestamp { return }
+        releaseState(of: membership)
+        memberships[membership].state = state
+        states[state].holders += 1
+    }
+
+    mutating func releaseState(of membership: UInt32) {
+        let state = memberships[membership].state
+        guard state != .max else { return }
+        memberships[membership].state = .max
+        releaseHolder(of: state)
+    }
+
+    private mutating func releaseHolder(of state: UInt32) {
+        states[state].holders -= 1
+        guard states[state].holders == 0 else { return }
+        states[state].body.free()
+        states.free(state)
+    }
+
+    // MARK: - Pushes
+
+    private mutating func queue(_ membership: UInt32, now: Moment) {
+        guard memberships[membership].state != .max, !isOver(membership, at: now.monotonicMilliseconds) else {
+            return endMembership(membership)
+        }
+        memberships[membership].stage = .ready
+        let (application, environment) = line(of: membership)
+        let last = lines[application].lastJoiner[environment]
+        if last == .max {
+            lines[application].firstJoiner[environment] = membership
+        } else {
+            memberships[last].next = membership
+        }
+        lines[application].lastJoiner[environment] = membership
+    }
+
+    private func line(of membership: UInt32) -> (application: Int, environment: Int) {
+        let slot = memberships[membership]
+        return (Int(slot.member.application), Int(slot.environment.rawValue))
+    }
+
+    /// The next member of a pool's line that is to be shown a state.
+    mutating func nextJoinerPush(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+        let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
+        while case let membership = lines[application].firstJoiner[environment], membership != .max {
+            let slot = memberships[membership]
+            lines[application].firstJoiner[environment] = slot.next
+            if slot.next == .max { lines[application].lastJoiner[environment] = .max }
+            memberships[membership].next = .max
+            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMilliseconds {
+                ask(membership)
+            } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
+                endMembership(membership)
+            } else if slot.attempts > 0, !permitsRetry {
+                rest(membership, for: configuration.retryBudgetPauseMilliseconds, now: now)
+            } else {
+                return joinerPush(membership)
+            }
+        }
+        return nil
+    }
+
+    private mutating func joinerPush(_ membership: UInt32) -> AudiencePush {
+        memberships[membership].stage = .underWay
+        counters.joinerPushes &+= 1
+        let slot = memberships[membership]
+        let state = states[slot.state]
+        handedOut = HandedOutMember(tag: PushTag(joiner: membership).value, sendPosition: 0)
+        return AudiencePush(
+            tag: PushTag(joiner: membership).value,
+            token: slot.token,
+            body: state.body.bytes,
+            priority: state.isEnd ? 10 : 5,
+            expiration: state.expiration,
+            apnsIdentifier: randomness.nextIdentifier(),
+            isRetry: slot.attempts > 0
+        )
+    }
+
+    /// Its push found no stream: it is the first of its line again.
+    mutating func joinerReturned(_ membership: UInt32) {
+        counters.joinerPushes &-= 1
+        let (application, environment) = line(of: membership)
+        memberships[membership].stage = .ready
+        memberships[membership].next = lines[application].firstJoiner[environment]
+        lines[application].firstJoiner[environment] = membership
+        if lines[application].lastJoiner[environment] == .max {
+            lines[application].lastJoiner[environment] = membership
+        }
+        lines[application].inFlight[environment] -= 1
+    }
+
+    mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
+        let (application, environment) = line(of: membership)
+        lines[application].inFlight[environment] -= 1
+        switch result.disposition {
+        case .accepted, .rejected: endMembership(membership)
+        case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
+        case .tokenDead: joinerRefused(membership, result, now: now)
+        case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)
+        case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
+            serveAgain(membership, isPermitted: result.retryPermitted, now: now)
+        }
+    }
+
+    private mutating func serveAgain(_ membership: UInt32, isPermitted: Bool, now: Moment) {
+        returnMembership(membership)
+        let attempts = memberships[membership].attempts < .max ? memberships[membership].attempts + 1 : .max
+        memberships[membership].attempts = attempts
+        var pause = retryPause(attempts: attempts)
+        if !isPermitted { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
+        rest(membership, for: pause, now: now)
+    }
+
+    private mutating func rest(_ membership: UInt32, for milliseconds: Int64, now: Moment) {
+        releaseState(of: membership)
+        memberships[membership].stage = .resting
+        memberships[membership].dueMilliseconds = now.monotonicMilliseconds + milliseconds
+        guard !isOver(membership, at: memberships[membership].dueMilliseconds) else { return endMembership(membership) }
+        wakeMembership(membership)
+    }
+
+    /// A later change has come, or its time is over: members whose push is tried for long must not keep others from joining.
+    private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
+        memberships[membership].isOverridden
+            || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
+            || memberships.count > memberships.limit / 2
+    }
+
+    private mutating func joinerRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
+        let slot = memberships[membership]
+        let isKnownLater =
+            result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
+        // What cannot be recorded now is sent again, and refused again.
+        guard !isKnownLater, !notices.isFull else {
+            return serveAgain(membership, isPermitted: result.retryPermitted, now: now)
+        }
+        recordJoiner(slot, of: states[slot.state].audience, result, now: now)
+        endMembership(membership)
+    }
+
+    // MARK: - Time
+
+    private mutating func wakeMembership(_ membership: UInt32) {
+        let due = memberships[membership].dueMilliseconds
+        guard due < memberships[membership].timerMilliseconds else { return }
+        memberships[membership].timerMilliseconds = due
+        timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .membership, index: membership))
+    }
+
+    /// Its timer has gone off.
+    mutating func membershipDue(_ membership: UInt32, now: Moment) {
+        memberships[membership].timerMilliseconds = .max
+        if now.monotonicMilliseconds >= memberships[membership].toldMilliseconds + Self.holdMilliseconds {
+            returnMembership(membership)
+        }
+        switch memberships[membership].stage {
+        case .resting where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds: ask(membership)
+        case .ready where isOver(membership, at: now.monotonicMilliseconds):
+            leaveJoinerLine(membership)
+            return endMembership(membership)
+        case .ready, .asking, .underWay:
+            // Its pool is away, or the store: it is looked at again when its time is over.
+            memberships[membership].dueMilliseconds =
+                memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
+        case .queued, .telling, .resting: break
+        }
+        if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { wakeMembership(membership) }
+    }
+
+    private mutating func leaveJoinerLine(_ membership: UInt32) {
+        let (application, environment) = line(of: membership)
+        var before = UInt32.max
+        var place = lines[application].firstJoiner[environment]
+        while place != membership, place != .max { (before, place) = (place, memberships[place].next) }
+        precondition(place == membership, "a member that is ready is in its pool's line")
+        let next = memberships[membership].next
+        if before == .max {
+            lines[application].firstJoiner[environment] = next
+        } else {
+            memberships[before].next = next
+        }
+        if next == .max { lines[application].lastJoiner[environment] = before }
+    }
+}

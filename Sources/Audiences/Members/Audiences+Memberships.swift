@@ -1,0 +1,65 @@
+public import Delivery
+import LiveActivity
+
+/// Members that join audiences and leave them, from their handover to the acknowledgement of every audience.
+extension Audiences {
+    /// Whether one more change may be handed over.
+    public var canReceiveMembership: Bool {
+        !memberships.isFull && membershipOutcomes.count < configuration.membershipsMax
+    }
+
+    /// Changes of members that are not over.
+    public var membershipsHeld: Int { memberships.count }
+
+    /// A change of a member's audiences was handed over. Its member comes back through ``nextMembershipOutcome()``, exactly once.
+    public mutating func receive(membership incoming: IncomingMembership, now: Moment) {
+        counters.memberships &+= 1
+        let membership = memberships.allocate(MembershipSlot(incoming))
+        let key = MemberKey(incoming.member, identifier: incoming.identifier)
+        guard let former = membershipIndex.updateValue(membership, forKey: key) else {
+            return tellNext(membership, now: now)
+        }
+        switch memberships[former].stage {
+        case .queued, .telling: memberships[former].successor = membership
+        case .asking, .ready, .underWay, .resting:
+            override(former)
+            tellNext(membership, now: now)
+        }
+    }
+
+    /// The next member whose audiences all know of its change; nil if there is none.
+    public mutating func nextMembershipOutcome() -> ChangingMember? { membershipOutcomes.popFirst() }
+
+    private mutating func tellNext(_ membership: UInt32, now: Moment) {
+        memberships[membership].stage = .telling
+        guard memberships[membership].told == memberships[membership].audiences.count else {
+            return storeQueue.append(AudienceTicket(.tell, index: membership))
+        }
+        memberships[membership].toldMilliseconds = now.monotonicMilliseconds
+        let successor = memberships[membership].successor
+        guard successor != .max else { return serve(membership, now: now) }
+        endMembership(membership)
+        tellNext(successor, now: now)
+    }
+
+    /// An audience knows. One that refuses the entry for good will never know.
+    mutating func audienceTold(_ membership: UInt32, now: Moment) {
+        memberships[membership].told += 1
+        tellNext(membership, now: now)
+    }
+
+    mutating func returnMembership(_ membership: UInt32) {
+        guard !memberships[membership].isReturned else { return }
+        memberships[membership].isReturned = true
+        membershipOutcomes.append(memberships[membership].member)
+    }
+
+    mutating func endMembership(_ membership: UInt32) {
+        returnMembership(membership)
+        let key = MemberKey(memberships[membership].member, identifier: memberships[membership].identifier)
+        if membershipIndex[key] == membership { membershipIndex[key] = nil }
+        releaseState(of: membership)
+        memberships[membership].freeBytes()
+        memberships.free(membership)
+    }
+}

@@ -1,0 +1,200 @@
+public import Delivery
+public import LiveActivity
+
+/// Members whose tokens are dead leave; of them and of those whose push is refused for good a result is written. The member is done when all
+/// of that is acknowledged, so that a crash does not lose it.
+extension Audiences {
+    mutating func record(
+        _ tag: PushTag,
+        _ content: Answered,
+        _ outcome: MemberCounts.Outcome,
+        _ result: PushResult,
+        now: Moment
+    ) {
+        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
+        let isDead = outcome == .unregistered
+        let kind = kind(of: tag)
+        let isActivity = kind == .activity
+        let (application, audience) = (rounds[round].application, rounds[round].digest)
+        let hasTime = result.invalidAtMilliseconds >= 0
+        let notice = notices.allocate(
+            NoticeSlot(
+                tag: tag.value,
+                round: round,
+                version: content.version,
+                application: application,
+                audience: audience,
+                outcome: outcome,
+                environment: content.environment,
+                kind: kind,
+                status: result.status,
+                invalidAtMilliseconds: hasTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                hasTime: hasTime,
+                sentMilliseconds: result.sentMilliseconds,
+                answeredMilliseconds: result.answeredMilliseconds,
+                atMilliseconds: content.atMilliseconds,
+                outstanding: isDead ? (isActivity ? 4 : 3) : 1
+            )
+        )
+        setTexts(of: notice, tag, reason: result.reason)
+        rounds[round].noticeCount += 1
+        if !tag.isParked { pages[tag.page].setState(tag.member, MemberState.noticed.rawValue) }
+        productions.append(AudienceProduction(kind: .memberResult, index: notice))
+        guard isDead else { return }
+        productions.append(AudienceProduction(kind: .invalidation, index: notice))
+        storeQueue.append(AudienceTicket(.leave, index: notice))
+        if isActivity { activityQueue.append(notice) }
+    }
+
+    /// The token of a member that has joined is dead: it leaves, and there is no result of it.
+    mutating func recordJoiner(
+        _ member: MembershipSlot,
+        of audience: AudienceDigest,
+        _ result: PushResult,
+        now: Moment
+    ) {
+        let hasTime = result.invalidAtMilliseconds >= 0
+        let notice = notices.allocate(
+            NoticeSlot(
+                tag: 0,
+                round: .max,
+                version: .max,
+                application: member.member.application,
+                audience: audience,
+                outcome: .unregistered,
+                environment: member.environment,
+                kind: .activity,
+                status: result.status,
+                invalidAtMilliseconds: hasTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                hasTime: hasTime,
+                sentMilliseconds: result.sentMilliseconds,
+                answeredMilliseconds: result.answeredMilliseconds,
+                atMilliseconds: member.registeredAtMilliseconds,
+                outstanding: 3
+            )
+        )
+        notices[notice]
+            .setTexts(
+                identifier: { room in
+                    room.copyMemory(from: member.identifier)
+                    return member.identifier.count
+                },
+                token: { room in
+                    room.copyMemory(from: member.token)
+                    return member.token.count
+                },
+                reason: result.reason
+            )
+        productions.append(AudienceProduction(kind: .invalidation, index: notice))
+        storeQueue.append(AudienceTicket(.leave, index: notice))
+        activityQueue.append(notice)
+    }
+
+    private func kind(of tag: PushTag) -> StoreSubjectKind {
+        tag.isParked ? parked[tag.parked].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
+    }
+
+    private mutating func setTexts(of notice: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
+        if tag.isParked {
+            let slot = parked[tag.parked]
+            notices[notice]
+                .setTexts(
+                    identifier: { room in
+                        slot.withIdentifier {
+                            room.copyMemory(from: $0)
+                            return $0.count
+                        }
+                    },
+                    token: { slot.writeToken(to: $0) },
+                    reason: reason
+                )
+        } else if let member = pages[tag.page].member(tag.member) {
+            notices[notice]
+                .setTexts(
+                    identifier: { member.writeIdentifier(to: $0) },
+                    token: { member.writeToken(to: $0) },
+                    reason: reason
+                )
+        }
+    }
+
+    /// One call or production of a notice is acknowledged.
+    mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
+        notices[notice].outstanding -= 1
+        guard notices[notice].outstanding == 0 else { return }
+        let (value, round, outcome) = (notices[notice].tag, notices[notice].round, notices[notice].outcome)
+        notices.free(notice)
+        // Of a member that has joined.
+        guard round != .max else { return }
+        rounds[round].noticeCount -= 1
+        let tag = PushTag(value: value)
+        if rounds[round].phase == .abandoned {
+            if !tag.isParked {
+                pages[tag.page].unfinished -= 1
+                if pages[tag.page].unfinished == 0 { freePage(tag.page) }
+            }
+            return leaveIfOver(round, now: now)
+        }
+        finishMember(tag, outcome, now: now)
+    }
+
+    // MARK: - The activity's own record
+
+    /// Lends the next call of the activity store: a dead token goes out of use for single commands too. Nil if there is none now.
+    public mutating func withNextActivityCall<Result>(
+        now: Moment,
+        _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
+    ) -> Result? {
+        guard let notice = activityQueue.next(now: now) else { return nil }
+        let slot = notices[notice]
+        let app = applicationNames[slot.application]
+        return slot.withTexts { identifier, token, _ in
+            let retirement = TokenRetirement(
+                token: token,
+                environment: slot.environment,
+                invalidAtMilliseconds: slot.hasTime ? slot.invalidAtMilliseconds : nil
+            )
+            return body(
+                StoreCall(
+                    tag: PushTag.marker | UInt64(notice),
+                    subject: StoreSubject(app: app, kind: .activity, identifier: identifier),
+                    operation: .retire(version: Version(timestamp: 0, sequence: 0), retirement)
+                )
+            )
+        }
+    }
+
+    /// Whether the tag of an activity store's reply is one of this core's calls.
+    public static func isActivityCall(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
+
+    public mutating func activityCallTaken() {
+        precondition(activityQueue.removeFirst() != nil, "no call waits")
+    }
+
+    public mutating func activityCallPostponed() {
+        guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
+        activityQueue.append(notice)
+    }
+
+    /// The next call exceeds the store's limits.
+    public mutating func activityCallRefused(now: Moment) {
+        guard let notice = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
+        noticeAcknowledged(notice, now: now)
+    }
+
+    public mutating func activityReplied(tag: UInt64, now: Moment) {
+        noticeAcknowledged(UInt32(truncatingIfNeeded: tag), now: now)
+    }
+
+    public mutating func activityFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
+        let notice = UInt32(truncatingIfNeeded: tag)
+        switch failure {
+        case .unanswered: activityQueue.append(notice)
+        case .busy:
+            activityQueue.pause(now: now)
+            activityQueue.append(notice)
+        case .unexplained: activityQueue.setAside(notice, now: now)
+        case .refused: noticeAcknowledged(notice, now: now)
+        }
+    }
+}

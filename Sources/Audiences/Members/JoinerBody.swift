@@ -1,0 +1,32 @@
+import LiveActivity
+
+/// What a member that joins is sent, as the store keeps it: the body without its alert, and behind it where its timestamp stands (two bytes,
+/// little-endian), since the store may raise that above the command's.
+enum JoinerBody {
+    private static let placeBytes = 2
+
+    static func stored(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
+        let stored = HeapBytes(count: body.count + placeBytes)
+        stored.room.copyMemory(from: body)
+        let place = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
+        stored.room.storeBytes(of: place.littleEndian, toByteOffset: body.count, as: UInt16.self)
+        return stored
+    }
+
+    /// - Returns: the body with the timestamp that was granted; nil if `stored` is nothing that ``stored(_:_:)`` has made.
+    static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
+        let count = stored.count - placeBytes
+        guard count > 0 else { return nil }
+        let place = UInt32(UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: count, as: UInt16.self)))
+        let digits = ByteRange(offset: place, count: 10)
+        guard digits.end <= count, digits.bytes(in: stored).allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 })
+        else {
+            return nil
+        }
+        let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<count]))
+        var layout = Body.Layout.none
+        layout.timestampDigits = digits
+        Body.setTimestamp(timestamp, in: body.room, layout)
+        return body
+    }
+}

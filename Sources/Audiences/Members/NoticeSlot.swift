@@ -1,0 +1,97 @@
+import LiveActivity
+
+/// A member whose push was refused for a reason of its own: what is recorded of it before it counts as done.
+struct NoticeSlot: BitwiseCopyable {
+    static let reasonBytesMax = 64
+
+    var tag: UInt64
+    var round: UInt32
+    var version: UInt32
+    var application: UInt16
+    var audience: AudienceDigest
+    var outcome: MemberCounts.Outcome
+    var environment: DeviceEnvironment
+    var kind: StoreSubjectKind
+    var status: UInt16
+    var invalidAtMilliseconds: Int64
+    /// Whether APNs named that time.
+    var hasTime: Bool
+    var sentMilliseconds: Int64
+    var answeredMilliseconds: Int64
+    /// When its token was registered.
+    var atMilliseconds: Int64
+    /// Calls and productions that are not acknowledged.
+    var outstanding: UInt8
+    private(set) var identifierCount = 0
+    private(set) var tokenCount = 0
+    private(set) var reasonCount = 0
+    /// The id, the token's digits, the reason.
+    private var room = InlineArray<640, UInt8>(repeating: 0)
+
+    init(
+        tag: UInt64,
+        round: UInt32,
+        version: UInt32,
+        application: UInt16,
+        audience: AudienceDigest,
+        outcome: MemberCounts.Outcome,
+        environment: DeviceEnvironment,
+        kind: StoreSubjectKind,
+        status: UInt16,
+        invalidAtMilliseconds: Int64,
+        hasTime: Bool,
+        sentMilliseconds: Int64,
+        answeredMilliseconds: Int64,
+        atMilliseconds: Int64,
+        outstanding: UInt8
+    ) {
+        self.tag = tag
+        self.round = round
+        self.version = version
+        self.application = application
+        self.audience = audience
+        self.outcome = outcome
+        self.environment = environment
+        self.kind = kind
+        self.status = status
+        self.invalidAtMilliseconds = invalidAtMilliseconds
+        self.hasTime = hasTime
+        self.sentMilliseconds = sentMilliseconds
+        self.answeredMilliseconds = answeredMilliseconds
+        self.atMilliseconds = atMilliseconds
+        self.outstanding = outstanding
+    }
+
+    private static let tokenAt = 256
+    private static let reasonAt = 512
+
+    mutating func setTexts(
+        identifier: (UnsafeMutableRawBufferPointer) -> Int,
+        token: (UnsafeMutableRawBufferPointer) -> Int,
+        reason: UnsafeRawBufferPointer
+    ) {
+        let cut = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
+        let counts = withUnsafeMutableBytes(of: &room) { bytes in
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonAt...]).copyMemory(from: cut)
+            return (
+                identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenAt])),
+                token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenAt..<Self.reasonAt]))
+            )
+        }
+        (identifierCount, tokenCount) = counts
+        reasonCount = cut.count
+    }
+
+    /// The id, the token's digits and the reason.
+    func withTexts<Result>(
+        _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        withUnsafeBytes(of: room) { bytes in
+            body(
+                UnsafeRawBufferPointer(rebasing: bytes[..<identifierCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenAt..<Self.tokenAt + tokenCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonAt..<Self.reasonAt + reasonCount])
+            )
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import Delivery
+import LiveActivity
+
+/// Members that are parked are read again, one page for each: those that the last owner had parked, and those that have waited for long.
+extension Audiences {
+    /// How long a round waits that has members to park while no more can be.
+    private static var parkingPauseMilliseconds: Int64 { 100 }
+
+    /// The members that the last owner had parked are read one after the other, before anything is sent.
+    mutating func readParkedAgain(of round: UInt32, now: Moment) {
+        guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
+        guard let position = rounds[round].restored.nextParked else {
+            rounds[round].restored.free()
+            rounds[round].restored.text = .none
+            rounds[round].restored.parked = .none
+            rounds[round].phase = .running
+            return
+        }
+        guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }
+        guard hasPage(for: round) else { return awaitPage(round) }
+        let page = addPage(round, start: position)
+        pages[page].restores = true
+        rounds[round].firstPage = page
+        rounds[round].lastPage = page
+    }
+
+    /// The members at the position that was asked for were parked by the last owner; who is not there any more has left.
+    mutating func parkAgain(_ page: UInt32, of round: UInt32, now: Moment) {
+        let position = pages[page].start
+        for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
+            if !parked.isFull, let content = pages[page].member(member) {
+                park(content, at: position, of: round, pause: 0, now: now)
+            }
+        }
+        while rounds[round].restored.nextParked == position { rounds[round].restored.parkedTaken += 1 }
+        rounds[round].firstPage = .max
+        rounds[round].lastPage = .max
+        freePage(page)
+        moveOn(round, now: now)
+    }
+
+    /// A parked member that was read too long ago is read before it is sent to: it may have left, or have another token.
+    /// - Returns: false if no page is free now.
+    mutating func readParkedMember(_ member: UInt32) -> Bool {
+        let round = parked[member].round
+        // What its round has read ahead must not keep it waiting: it may be what that waits for.
+        if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
+        guard hasFreePage(of: round) else { return false }
+        defer { offerFreePages(Int(rounds[round].application)) }
+        parked[member].isUnderWay = true
+        // Until the reply the round stays.
+        rounds[round].noticeCount += 1
+        let page = addPage(round, start: parked[member].position)
+        pages[page].parked = member
+        return true
+    }
+
+    mutating func parkedMemberRead(_ page: UInt32, now: Moment) {
+        let (round, member) = (pages[page].round, pages[page].parked)
+        var isMember = false
+        for place in 0..<Int(pages[page].memberCount) where pages[page].position(place) == pages[page].start {
+            guard let content = pages[page].member(place), parked[member].isNamed(by: content) else { continue }
+            parked[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
+            isMember = true
+        }
+        freePage(page)
+        rounds[round].noticeCount -= 1
+        if isMember || rounds[round].phase != .running {
+            parkAgain(member, pause: 0, now: now)
+        } else {
+            resolve(member, .unregistered)
+        }
+        moveOn(round, now: now)
+    }
+}

@@ -1,0 +1,85 @@
+public import Delivery
+
+/// Assignment and revocation of partitions of the fan-out topic, and what may be committed of them.
+extension Audiences {
+    /// A partition was assigned to this lane.
+    /// - Returns: the number that its records are to name, or nil when the lane has too many.
+    public mutating func assign(number: Int32) -> UInt32? {
+        partitions.assign(number: number, windowOffsets: configuration.ledgerWindowOffsets)
+    }
+
+    /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record.
+    ///
+    /// - Parameters:
+    ///   - metadata: of the commit, as ``progress(_:)`` told it. Anything else is refused.
+    ///   - logEnd: the offset that the partition's next record will get. What claims to be settled from there on is dropped.
+    /// - Returns: how many records are skipped; nil if the metadata was refused.
+    public mutating func resume(
+        _ place: UInt32,
+        at committedOffset: Int64,
+        metadata: UnsafeRawBufferPointer,
+        logEnd: Int64
+    ) -> Int? {
+        guard let partition = partitions[place],
+            let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset)
+        else { return nil }
+        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
+        partition.pointee.ledger.resume(at: committedOffset, settled: known)
+        return known.reduce(0) { $0 + $1.count }
+    }
+
+    /// What is to be committed of a partition; nil before the first record.
+    public func progress(_ place: UInt32) -> PartitionProgress? {
+        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+        let offset = partition.pointee.ledger.committableOffset
+        return PartitionProgress(
+            committableOffset: offset,
+            metadata: SettledOffsetsText.encode(partition.pointee.ledger.settledRanges, above: offset)
+        )
+    }
+
+    /// Changes whenever `progress` does, except for its committable offset.
+    public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
+
+    /// The offset that may be committed: every record below it is settled. Nil before the first record.
+    public func committableOffset(_ place: UInt32) -> Int64? {
+        guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
+        return partition.pointee.ledger.committableOffset
+    }
+
+    /// Records of a partition that are not settled.
+    public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
+
+    /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
+    public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
+        guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
+        return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
+    }
+
+    /// Begins to revoke a partition: its rounds send nothing more. When what is on its way is answered, where they stand is recorded, and
+    /// their records are dropped without an outcome, since the next owner reads them again.
+    public mutating func beginRevoking(_ place: UInt32, now: Moment) {
+        guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
+        partition.pointee.phase = .revoking
+        forEachRound(of: place) { $0.drain($1, now: now) }
+    }
+
+    /// Whether nothing of a partition that is being revoked is outstanding.
+    public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
+
+    /// Releases a partition, drained or not. What is still under way is neither recorded nor counted.
+    public mutating func release(partition place: UInt32, now: Moment) {
+        guard let partition = partitions[place] else { return }
+        partition.pointee.phase = .revoking
+        forEachRound(of: place) { $0.abandon($1, now: now) }
+        partitions.release(place)
+    }
+
+    private mutating func forEachRound(of place: UInt32, _ body: (inout Audiences, UInt32) -> Void) {
+        guard let epoch = partitions[place]?.pointee.epoch else { return }
+        for round in 0..<rounds.indexBound where rounds.isInUse(round) {
+            guard rounds[round].partition == place, rounds[round].epoch == epoch else { continue }
+            body(&self, round)
+        }
+    }
+}

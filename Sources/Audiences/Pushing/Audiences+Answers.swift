@@ -1,0 +1,171 @@
+public import Delivery
+import LiveActivity
+
+/// What an answer means for its member.
+extension Audiences {
+    /// Whether the tag of an answer is one of this core's pushes.
+    public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
+
+    /// Attempts after which a push that APNs never processed no longer goes again at once.
+    private static var attemptsAtOnceMax: UInt8 { 2 }
+
+    /// APNs answered a push, or no answer will come. A member fails only for a reason of its own push; whatever concerns the service, the
+    /// key, the connection or the load delays it.
+    public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
+        let tag = PushTag(value: value)
+        guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
+        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
+        guard let content = Answered(tag, pages: pages, parked: parked) else {
+            preconditionFailure("a push of a member")
+        }
+        noteReturned(round, content.environment)
+        noteTimes(of: content.version, result)
+        guard rounds[round].phase != .abandoned else { return forget(tag, of: round, now: now) }
+        switch result.disposition {
+        case .accepted: finishMember(tag, .delivered, now: now)
+        case .tokenDead: tokenRefused(tag, content, result, now: now)
+        // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no member fails.
+        case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
+        case .topicSuspect where result.acceptsOtherTokens: notice(tag, content, .failed, result, now: now)
+        case .rejected: notice(tag, content, .failed, result, now: now)
+        case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
+            sendAgain(tag, content, result, now: now)
+        }
+    }
+
+    /// What is known of a member whose push was answered.
+    struct Answered {
+        let position: UInt64
+        let version: UInt32
+        let environment: DeviceEnvironment
+        let atMilliseconds: Int64
+        let attempts: UInt8
+
+        init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parked: borrowing Slab<ParkedMember>) {
+            if tag.isParked {
+                let slot = parked.address(of: tag.parked)
+                position = slot.pointee.position
+                version = slot.pointee.version
+                environment = slot.pointee.environment
+                atMilliseconds = slot.pointee.atMilliseconds
+                attempts = slot.pointee.attempts
+            } else {
+                let page = pages.address(of: tag.page)
+                guard let content = page.pointee.member(tag.member) else { return nil }
+                position = page.pointee.position(tag.member)
+                version = page.pointee.version(tag.member)
+                environment = content.environment
+                atMilliseconds = content.atMilliseconds
+                attempts = 0
+            }
+        }
+    }
+
+    private mutating func noteTimes(of version: UInt32, _ result: PushResult) {
+        let slot = versions.mutableAddress(of: version)
+        guard result.status != 0 else { return }
+        if slot.pointee.times.firstAnswerMilliseconds < 0 {
+            slot.pointee.times.firstAnswerMilliseconds = result.answeredMilliseconds
+        }
+        slot.pointee.times.lastAnswerMilliseconds = max(
+            slot.pointee.times.lastAnswerMilliseconds,
+            result.answeredMilliseconds
+        )
+    }
+
+    /// A member of a page, or a parked one, has its outcome.
+    mutating func finishMember(_ tag: PushTag, _ outcome: MemberCounts.Outcome, now: Moment) {
+        if tag.isParked {
+            let round = parked[tag.parked].round
+            resolve(tag.parked, outcome)
+            retirePages(of: round, now: now)
+            return moveOn(round, now: now)
+        }
+        let page = pages.mutableAddress(of: tag.page)
+        page.pointee.setState(tag.member, MemberState.done(outcome))
+        page.pointee.unfinished -= 1
+        leavePage(tag.page, now: now)
+    }
+
+    /// One member less of a page is under way.
+    private mutating func leavePage(_ page: UInt32, now: Moment) {
+        let slot = pages.address(of: page)
+        guard slot.pointee.unfinished == 0 else { return }
+        let round = slot.pointee.round
+        if slot.pointee.phase == .discarded { freePage(page) }
+        guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
+        retirePages(of: round, now: now)
+        moveOn(round, now: now)
+    }
+
+    /// Nothing of an abandoned round is recorded.
+    mutating func forget(_ tag: PushTag, of round: UInt32, now: Moment) {
+        if tag.isParked {
+            parked[tag.parked].isUnderWay = false
+        } else {
+            pages[tag.page].unfinished -= 1
+            if pages[tag.page].unfinished == 0 { freePage(tag.page) }
+        }
+        leaveIfOver(round, now: now)
+    }
+
+    /// A push came to nothing for a reason that is not its own.
+    func isLeftToNewest(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+        let newest = rounds[round].newest
+        guard newest != .max, position < versions[newest].start else { return false }
+        return !mustHear(position, isLimited: isLimited, of: round, now: now)
+    }
+
+    private mutating func sendAgain(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
+        let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
+        let isLimited = result.disposition == .limited
+        if isLeftToNewest(content.position, isLimited: isLimited, of: round, now: now) {
+            return finishMember(tag, .superseded, now: now)
+        }
+        let attempts = content.attempts < .max ? content.attempts + 1 : .max
+        var pause = retryPause(attempts: attempts)
+        if result.disposition == .retryNow, attempts <= Self.attemptsAtOnceMax, result.retryPermitted { pause = 0 }
+        if isLimited { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
+        if !result.retryPermitted { pause = max(pause, jittered(configuration.retryBudgetPauseMilliseconds)) }
+        if tag.isParked {
+            parked[tag.parked].attempts = attempts
+            parked[tag.parked].isLimited = isLimited
+            parkAgain(tag.parked, pause: pause, now: now)
+        } else if let member = pages[tag.page].member(tag.member) {
+            park(
+                member,
+                at: content.position,
+                of: round,
+                page: tag.page,
+                member: tag.member,
+                attempts: attempts,
+                pause: pause,
+                now: now
+            )
+            parked[rounds[round].firstParked].isLimited = isLimited
+            pages[tag.page].setState(tag.member, MemberState.parked.rawValue)
+            pages[tag.page].unfinished -= 1
+            leavePage(tag.page, now: now)
+        }
+        moveOn(round, now: now)
+    }
+
+    /// A dead token leaves, unless it was registered after the time from which APNs calls it dead: then APNs may not know yet.
+    private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
+        let isKnownLater = result.invalidAtMilliseconds >= 0 && content.atMilliseconds >= result.invalidAtMilliseconds
+        if isKnownLater { return sendAgain(tag, content, result, now: now) }
+        notice(tag, content, .unregistered, result, now: now)
+    }
+
+    private mutating func notice(
+        _ tag: PushTag,
+        _ content: Answered,
+        _ outcome: MemberCounts.Outcome,
+        _ result: PushResult,
+        now: Moment
+    ) {
+        // What cannot be recorded now is sent again, and refused again.
+        guard !notices.isFull else { return sendAgain(tag, content, result, now: now) }
+        record(tag, content, outcome, result, now: now)
+    }
+}

@@ -1,0 +1,167 @@
+import Delivery
+import LiveActivity
+
+/// Members that are sent to again. They belong to the newest version's window, or wait for an alert that rides with it; all others are left
+/// to the newer version, which comes to them in its turn.
+extension Audiences {
+    mutating func park(
+        _ content: PageMember,
+        at position: UInt64,
+        of round: UInt32,
+        page: UInt32 = .max,
+        member: Int = 0,
+        attempts: UInt8 = 0,
+        pause: Int64,
+        now: Moment
+    ) {
+        let first = rounds[round].firstParked
+        let readMilliseconds = page == .max ? now.monotonicMilliseconds : pages[page].readMilliseconds
+        let place = parked.allocate(
+            ParkedMember(
+                content,
+                round: round,
+                next: first,
+                position: position,
+                page: page,
+                member: UInt16(truncatingIfNeeded: member),
+                attempts: attempts,
+                readMilliseconds: readMilliseconds,
+                dueMilliseconds: now.monotonicMilliseconds + pause
+            )
+        )
+        if first != .max { parked[first].previous = place }
+        rounds[round].firstParked = place
+        rounds[round].parkedCount += 1
+        rounds[round].lowestParked = min(rounds[round].lowestParked, position)
+        rounds[round].revision += 1
+        noteDue(place)
+    }
+
+    private mutating func noteDue(_ member: UInt32) {
+        let slot = parked[member]
+        let environment = Int(slot.environment.rawValue)
+        rounds[slot.round].parkedDue[environment] = min(rounds[slot.round].parkedDue[environment], slot.dueMilliseconds)
+    }
+
+    /// It waits once more.
+    mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
+        parked[member].isUnderWay = false
+        parked[member].dueMilliseconds = now.monotonicMilliseconds + pause
+        noteDue(member)
+    }
+
+    /// A parked member that may be sent now; without one, when the next is due is known anew.
+    mutating func dueParked(
+        of round: UInt32,
+        _ environment: DeviceEnvironment,
+        permitsRetry: Bool,
+        now: Moment
+    ) -> UInt32? {
+        var earliest = Int64.max
+        var member = rounds[round].firstParked
+        while member != .max {
+            let slot = parked.address(of: member)
+            if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
+                if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds, permitsRetry || slot.pointee.attempts == 0
+                {
+                    return member
+                }
+                earliest = min(earliest, slot.pointee.dueMilliseconds)
+            }
+            member = slot.pointee.next
+        }
+        rounds[round].parkedDue[Int(environment.rawValue)] = earliest
+        return nil
+    }
+
+    /// A parked member has its outcome.
+    mutating func resolve(_ member: UInt32, _ outcome: MemberCounts.Outcome) {
+        let slot = parked[member]
+        let round = slot.round
+        let sent = slot.version == .max ? rounds[round].newest : slot.version
+        if slot.position < rounds[round].watermark {
+            countMember(slot.position, outcome, under: sent, of: round)
+        } else {
+            pages[slot.page].setVersion(Int(slot.member), sent)
+            pages[slot.page].setState(Int(slot.member), MemberState.done(outcome))
+        }
+        unpark(member)
+    }
+
+    private mutating func unpark(_ member: UInt32) {
+        let slot = parked[member]
+        let round = slot.round
+        if slot.next != .max { parked[slot.next].previous = slot.previous }
+        if slot.previous != .max {
+            parked[slot.previous].next = slot.next
+        } else {
+            rounds[round].firstParked = slot.next
+        }
+        parked.free(member)
+        rounds[round].parkedCount -= 1
+        rounds[round].revision += 1
+        guard slot.position == rounds[round].lowestParked else { return }
+        var lowest = UInt64.max
+        var other = rounds[round].firstParked
+        while other != .max {
+            lowest = min(lowest, parked[other].position)
+            other = parked[other].next
+        }
+        rounds[round].lowestParked = lowest
+    }
+
+    /// A newer version has taken over: it reaches the parked members in its turn, but for those to whom it brings an older one's alert.
+    mutating func leaveParked(to version: UInt32, of round: UInt32, now: Moment) {
+        let start = versions[version].start
+        var member = rounds[round].firstParked
+        while member != .max {
+            let slot = parked[member]
+            if !slot.isUnderWay, slot.position < start,
+                !mustHear(slot.position, isLimited: slot.isLimited, of: round, now: now)
+            {
+                resolve(member, .superseded)
+            }
+            member = slot.next
+        }
+    }
+
+    /// Whether a member that the newest version reaches only later has to be sent its state now, since an alert comes with it that this
+    /// member will not hear later.
+    func mustHear(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+        let newest = rounds[round].newest
+        return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
+            && !isAlertOld(newest, now: now)
+    }
+
+    /// Parked members of a version that is over, or whose alert is.
+    mutating func expireParked(of round: UInt32, now: Moment) {
+        let newest = rounds[round].newest
+        guard newest != .max, rounds[round].firstParked != .max else { return }
+        let isOver = isExpired(newest, now: now)
+        let start = versions[newest].start
+        var member = rounds[round].firstParked
+        while member != .max {
+            let slot = parked[member]
+            if slot.isUnderWay {
+            } else if slot.position < start {
+                if isOver || !mustHear(slot.position, isLimited: slot.isLimited, of: round, now: now) {
+                    resolve(member, .superseded)
+                }
+            } else if isOver {
+                resolve(member, .expired)
+            }
+            member = slot.next
+        }
+    }
+
+    /// A round is over: nothing of it is on its way.
+    mutating func removeParked(of round: UInt32) {
+        while case let member = rounds[round].firstParked, member != .max { unpark(member) }
+    }
+
+    /// Between a half and the whole of what doubles with each attempt.
+    mutating func retryPause(attempts: UInt8) -> Int64 {
+        let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
+        return jittered(min(configuration.retryMaxMilliseconds, doubled))
+    }
+}

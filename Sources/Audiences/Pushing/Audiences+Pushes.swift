@@ -1,0 +1,294 @@
+public import Delivery
+import LiveActivity
+
+/// What `pushReturned` takes back.
+struct HandedOutMember: BitwiseCopyable {
+    var tag: UInt64 = 0
+    var sendPosition: UInt64 = 0
+}
+
+/// Which member is sent to next.
+extension Audiences {
+    /// The most members of one round that are parked before it hands out no more.
+    static var parkedPerRoundMax: UInt32 { 256 }
+    /// A pool that has asked for no push for so long is away: its members are parked, so that those of the other pool are reached.
+    private static var absenceMilliseconds: Int64 { 1_000 }
+
+    /// Who was read longer ago may have left, or have another token.
+    static var memberAgeMilliseconds: Int64 { 1_000 }
+
+    /// How many of a pool's streams rounds may take: all, or nine tenths while single commands wait for one.
+    public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
+        singleCommandsWait ? max(1, streams * 9 / 10) : streams
+    }
+
+    /// Pushes of a pool that are on their way.
+    public func inFlight(_ pool: PoolIndex) -> Int {
+        lines[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
+    }
+
+    /// The next push of a pool, to be sent now; the caller has a free stream for it. Nil if there is none, or the other pool of the app is to
+    /// be asked first.
+    ///
+    /// - Parameters:
+    ///   - permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
+    ///   - inFlightMax: as ``inFlightMax(streams:singleCommandsWait:)`` says.
+    public mutating func nextPush(
+        _ pool: PoolIndex,
+        permitsRetry: Bool = true,
+        inFlightMax: Int,
+        now: Moment
+    ) -> AudiencePush? {
+        let application = Int(pool.application)
+        let environment = Int(pool.environment.rawValue)
+        lines[application].askedMilliseconds[environment] = now.monotonicMilliseconds
+        guard lines[application].inFlight[environment] < inFlightMax else { return nil }
+        if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
+            lines[application].inFlight[environment] += 1
+            countHandedOut(push)
+            return push
+        }
+        var blocked = 0
+        while blocked < lines[application].count {
+            let round = lines[application].first
+            switch offer(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
+            case .push(let push):
+                lines[application].inFlight[environment] += 1
+                rounds[round].inFlight += 1
+                countHandedOut(push)
+                rounds[round].goesFirst = false
+                noteBurst(application)
+                return push
+            case .blocked:
+                passTurn(application)
+                blocked += 1
+            case .nothing: leaveLine(application)
+            }
+        }
+        return nil
+    }
+
+    private mutating func countHandedOut(_ push: AudiencePush) {
+        counters.pushes &+= 1
+        if push.isRetry { counters.retries &+= 1 }
+    }
+
+    private enum Offer {
+        case push(AudiencePush)
+        /// It has something, for the other pool, or for this one when retries are permitted.
+        case blocked
+        case nothing
+    }
+
+    private mutating func offer(
+        of round: UInt32,
+        _ environment: DeviceEnvironment,
+        permitsRetry: Bool,
+        now: Moment
+    ) -> Offer {
+        guard rounds[round].phase == .running, rounds[round].newest != .max, !isBehind(round) else { return .nothing }
+        while rounds[round].parkedDue[Int(environment.rawValue)] <= now.monotonicMilliseconds,
+            let member = dueParked(of: round, environment, permitsRetry: permitsRetry, now: now)
+        {
+            guard parked[member].readMilliseconds < now.monotonicMilliseconds - Self.memberAgeMilliseconds else {
+                return .push(handOutParked(member, now: now))
+            }
+            guard readParkedMember(member) else { return .blocked }
+        }
+        // Parked members that are due wait for the other pool, or for this one to permit retries.
+        let hasParked =
+            rounds[round].parkedDue[0] <= now.monotonicMilliseconds
+            || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
+        // Of those on their way each may have to be parked.
+        guard hasRoomToPark else { return .blocked }
+        guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
+        let offer = offerFromPages(of: round, environment, now: now)
+        if case .push = offer { return offer }
+        retirePages(of: round, now: now)
+        recordIfDue(round, now: now)
+        if case .nothing = offer, hasParked { return .blocked }
+        return offer
+    }
+
+    /// Members of one position, whose digests are equal, are parked together.
+    private static var membersOfPositionMost: Int { 8 }
+
+    /// Whether one more member may have to be parked, with all whose pushes are on their way.
+    var hasRoomToPark: Bool {
+        let pushesOnTheirWay = lines.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
+        return parked.count + pushesOnTheirWay + Self.membersOfPositionMost < parked.limit
+    }
+
+    private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
+        let end = readEnd(of: round)
+        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
+        while page != .max, pages[page].phase == .ready {
+            rounds[round].sendPage = page
+            while pages[page].sendIndex < pages[page].memberCount {
+                let member = Int(pages[page].sendIndex)
+                let position = pages[page].position(member)
+                guard position < end,
+                    rounds[round].lowestParked == .max || position < rounds[round].lowestParked + rounds[round].length
+                else { return .nothing }
+                guard isFresh(page, now: now) else {
+                    rounds[round].goesFirst = true
+                    refreshPages(of: round)
+                    return .nothing
+                }
+                let version = version(at: position, of: round)
+                guard let content = pages[page].member(member), content.kind == .activity else {
+                    pass(page, MemberState.passedOver.rawValue, version, position)
+                    continue
+                }
+                if isExpired(version, now: now) {
+                    pass(page, MemberState.done(.expired), version, position)
+                    continue
+                }
+                guard hasPool(content.environment, application: rounds[round].application) else {
+                    pass(page, MemberState.done(.failed), version, position)
+                    continue
+                }
+                guard content.environment == environment else {
+                    guard isAway(content.environment, of: round, now: now) else { return .blocked }
+                    guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
+                    park(content, at: position, of: round, page: page, member: member, pause: 0, now: now)
+                    pass(page, MemberState.parked.rawValue, version, position)
+                    continue
+                }
+                return .push(handOut(content, page, member, position, version, now: now))
+            }
+            guard !isContinued(page, end: end) else { return .nothing }
+            page = pages[page].next
+        }
+        return .nothing
+    }
+
+    func hasPool(_ environment: DeviceEnvironment, application: UInt16) -> Bool {
+        let application = configuration.applications[Int(application)]
+        return environment == .production ? application.hasProduction : application.hasSandbox
+    }
+
+    func isFresh(_ page: UInt32, now: Moment) -> Bool {
+        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMilliseconds
+    }
+
+    private func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
+        let asked = lines[Int(rounds[round].application)].askedMilliseconds[Int(environment.rawValue)]
+        return asked < now.monotonicMilliseconds - Self.absenceMilliseconds
+    }
+
+    /// A member's turn is over without a push.
+    mutating func pass(_ page: UInt32, _ state: UInt8, _ version: UInt32, _ position: UInt64) {
+        let member = Int(pages[page].sendIndex)
+        pages[page].setVersion(member, version)
+        pages[page].setState(member, state)
+        pages[page].sendIndex += 1
+        rounds[pages[page].round].sendPosition = position + 1
+    }
+
+    private mutating func handOut(
+        _ content: PageMember,
+        _ page: UInt32,
+        _ member: Int,
+        _ position: UInt64,
+        _ version: UInt32,
+        now: Moment
+    ) -> AudiencePush {
+        let round = pages[page].round
+        let tag = PushTag(page: page, member: member).value
+        handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
+        pass(page, MemberState.inFlight.rawValue, version, position)
+        pages[page].unfinished += 1
+        let digits = content.writeToken(to: tokenDigits)
+        return push(
+            tag: tag,
+            digits: digits,
+            frequentUpdates: content.frequentUpdates,
+            version: version,
+            at: position,
+            isRetry: false,
+            now: now
+        )
+    }
+
+    private mutating func handOutParked(_ member: UInt32, now: Moment) -> AudiencePush {
+        let slot = parked[member]
+        let version = rounds[slot.round].newest
+        handedOut = HandedOutMember(tag: PushTag(parked: member).value, sendPosition: rounds[slot.round].sendPosition)
+        parked[member].isUnderWay = true
+        parked[member].version = version
+        let digits = slot.writeToken(to: tokenDigits)
+        return push(
+            tag: PushTag(parked: member).value,
+            digits: digits,
+            frequentUpdates: slot.frequentUpdates,
+            version: version,
+            at: slot.position,
+            isRetry: slot.attempts > 0,
+            now: now
+        )
+    }
+
+    private mutating func push(
+        tag: UInt64,
+        digits: Int,
+        frequentUpdates: Bool,
+        version: UInt32,
+        at position: UInt64,
+        isRetry: Bool,
+        now: Moment
+    ) -> AudiencePush {
+        let body = body(of: version, at: position, now: now)
+        let slot = versions.address(of: version)
+        let grant = slot.pointee.order.grant
+        return AudiencePush(
+            tag: tag,
+            token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digits]),
+            body: body,
+            priority: frequentUpdates ? grant.frequentPriority : grant.priority,
+            expiration: sentExpiration(
+                event: slot.pointee.event,
+                expiration: slot.pointee.expiration,
+                staleDate: slot.pointee.staleDate,
+                policy: slot.pointee.policy,
+                from: now.wallSeconds
+            ),
+            apnsIdentifier: randomness.nextIdentifier(),
+            isRetry: isRetry
+        )
+    }
+
+    /// The push that `nextPush` handed out last found no stream.
+    public mutating func pushReturned(_ push: AudiencePush) {
+        precondition(handedOut.tag == push.tag, "another push was handed out since")
+        handedOut.tag = 0
+        let tag = PushTag(value: push.tag)
+        counters.pushes &-= 1
+        if push.isRetry { counters.retries &-= 1 }
+        guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
+        let round: UInt32
+        let environment: DeviceEnvironment
+        if tag.isParked {
+            round = parked[tag.parked].round
+            environment = parked[tag.parked].environment
+            parked[tag.parked].isUnderWay = false
+            let due = parked[tag.parked].dueMilliseconds
+            let earliest = rounds[round].parkedDue[Int(environment.rawValue)]
+            rounds[round].parkedDue[Int(environment.rawValue)] = min(earliest, due)
+        } else {
+            round = pages[tag.page].round
+            environment = pages[tag.page].member(tag.member)?.environment ?? .production
+            pages[tag.page].sendIndex -= 1
+            pages[tag.page].unfinished -= 1
+            pages[tag.page].setState(tag.member, MemberState.unsent.rawValue)
+            rounds[round].sendPosition = handedOut.sendPosition
+        }
+        noteReturned(round, environment)
+        enterLine(round)
+    }
+
+    mutating func noteReturned(_ round: UInt32, _ environment: DeviceEnvironment) {
+        lines[Int(rounds[round].application)].inFlight[Int(environment.rawValue)] -= 1
+        rounds[round].inFlight -= 1
+    }
+}

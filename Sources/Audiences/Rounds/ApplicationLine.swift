@@ -1,0 +1,107 @@
+import Delivery
+import LiveActivity
+
+/// What the rounds of one app share: the line in which they take turns, its part of the pages, what is on its way, and what they have counted.
+struct ApplicationLine: BitwiseCopyable {
+    var first: UInt32 = .max
+    var last: UInt32 = .max
+    var count = 0
+    var firstAwaitingPage: UInt32 = .max
+    var lastAwaitingPage: UInt32 = .max
+    var pages = 0
+    /// By environment: pushes on their way, and when a push was last asked for, monotonic.
+    var inFlight: InlineArray<2, Int> = .init(repeating: 0)
+    var askedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
+    /// Members that have joined, by environment, in the order in which they are shown a state.
+    var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    /// By `MemberCounts.Outcome.rawValue`; only grows.
+    var members: InlineArray<6, UInt64> = .init(repeating: 0)
+}
+
+extension Audiences {
+    /// Pushes that a round may take in a row while others wait.
+    private static var burstMax: UInt16 { 64 }
+
+    mutating func enterLine(_ round: UInt32) {
+        guard !rounds[round].isInLine else { return }
+        rounds[round].isInLine = true
+        rounds[round].nextInLine = .max
+        rounds[round].burst = 0
+        let application = Int(rounds[round].application)
+        lines[application].count += 1
+        let (first, last) = (lines[application].first, lines[application].last)
+        if last == .max {
+            (lines[application].first, lines[application].last) = (round, round)
+        } else if rounds[round].goesFirst {
+            rounds[round].nextInLine = first
+            lines[application].first = round
+        } else {
+            rounds[last].nextInLine = round
+            lines[application].last = round
+        }
+    }
+
+    /// The first of a line goes.
+    mutating func leaveLine(_ application: Int) {
+        let round = lines[application].first
+        let next = rounds[round].nextInLine
+        rounds[round].isInLine = false
+        lines[application].first = next
+        if next == .max { lines[application].last = .max }
+        lines[application].count -= 1
+    }
+
+    /// The first of a line goes to its end.
+    mutating func passTurn(_ application: Int) {
+        let round = lines[application].first
+        leaveLine(application)
+        rounds[round].goesFirst = false
+        enterLine(round)
+    }
+
+    mutating func noteBurst(_ application: Int) {
+        let round = lines[application].first
+        rounds[round].burst += 1
+        if rounds[round].burst >= Self.burstMax { passTurn(application) }
+    }
+
+    /// A round that is freed, wherever it stands.
+    mutating func removeFromLines(_ round: UInt32) {
+        let application = Int(rounds[round].application)
+        if rounds[round].isInLine {
+            for _ in 0..<lines[application].count {
+                if lines[application].first == round { leaveLine(application) } else { passTurn(application) }
+            }
+        }
+        guard rounds[round].awaitsPage else { return }
+        var waiting = lines[application].firstAwaitingPage
+        lines[application].firstAwaitingPage = .max
+        lines[application].lastAwaitingPage = .max
+        while waiting != .max {
+            let next = rounds[waiting].nextAwaitingPage
+            rounds[waiting].awaitsPage = false
+            if waiting != round { awaitPage(waiting) }
+            waiting = next
+        }
+    }
+
+    mutating func awaitPage(_ round: UInt32) {
+        guard !rounds[round].awaitsPage else { return }
+        rounds[round].awaitsPage = true
+        rounds[round].nextAwaitingPage = .max
+        let application = Int(rounds[round].application)
+        let last = lines[application].lastAwaitingPage
+        if last == .max { lines[application].firstAwaitingPage = round } else { rounds[last].nextAwaitingPage = round }
+        lines[application].lastAwaitingPage = round
+    }
+
+    mutating func popAwaitingPage(_ application: Int) -> UInt32? {
+        let round = lines[application].firstAwaitingPage
+        guard round != .max else { return nil }
+        lines[application].firstAwaitingPage = rounds[round].nextAwaitingPage
+        if lines[application].firstAwaitingPage == .max { lines[application].lastAwaitingPage = .max }
+        rounds[round].awaitsPage = false
+        return round
+    }
+}

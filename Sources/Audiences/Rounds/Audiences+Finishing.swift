@@ -1,0 +1,145 @@
+import Delivery
+import LiveActivity
+
+/// The end of a version in its range: it is counted, has its result, and settles.
+extension Audiences {
+    /// One member of the windows that a position is in has its outcome.
+    mutating func countMember(_ position: UInt64, _ outcome: MemberCounts.Outcome, under sent: UInt32, of round: UInt32)
+    {
+        lines[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
+        var version = rounds[round].oldest
+        while version != .max {
+            let slot = versions.mutableAddress(of: version)
+            if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
+                slot.pointee.counts[version == sent ? outcome : .superseded] &+= 1
+            }
+            version = slot.pointee.next
+        }
+        rounds[round].revision += 1
+    }
+
+    /// Finishes the versions whose windows are over.
+    mutating func finishVersions(of round: UInt32) {
+        guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
+        let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
+        var version = rounds[round].oldest
+        while version != .max {
+            let slot = versions[version]
+            if slot.stage == .underWay, watermark >= slot.end, lowestParked >= slot.end {
+                rounds[round].revision += 1
+                versions[version].stage = .counted
+                versions[version].countedRevision = rounds[round].revision
+            }
+            version = slot.next
+        }
+    }
+
+    /// A checkpoint was written.
+    mutating func finishRecorded(of round: UInt32) {
+        guard rounds[round].phase == .running else { return }
+        var version = rounds[round].oldest
+        while version != .max {
+            let next = versions[version].next
+            if versions[version].stage == .counted, versions[version].countedRevision <= rounds[round].recordedRevision
+            {
+                finish(version)
+            }
+            version = next
+        }
+    }
+
+    func hasCounted(_ round: UInt32) -> Bool {
+        var version = rounds[round].oldest
+        while version != .max {
+            if versions[version].stage == .counted { return true }
+            version = versions[version].next
+        }
+        return false
+    }
+
+    private mutating func finish(_ version: UInt32) {
+        versions[version].stage = .finishing
+        versions[version].outstanding = 2
+        counters.versionsFinished &+= 1
+        if versions[version].isOvertaken { counters.versionsOvertaken &+= 1 }
+        productions.append(AudienceProduction(kind: .rangeResult, index: version))
+        storeQueue.append(AudienceTicket(.finish, index: version))
+    }
+
+    /// A version that came after a newer one, and was not under way: newer ones reach every member.
+    mutating func finishLate(_ version: UInt32, of round: UInt32) {
+        rounds[round].lateCount += 1
+        versions[version].isLate = true
+        versions[version].isOvertaken = true
+        finish(version)
+    }
+
+    /// The store has counted a range.
+    mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
+        if let totals = reply?.totals {
+            versions[version].totals = totals
+            versions[version].totalTimes = reply?.times ?? RoundTimes()
+            versions[version].hasTotals = true
+            versions[version].outstanding += 1
+            productions.append(AudienceProduction(kind: .commandResult, index: version))
+        }
+        versionAcknowledged(version, now: now)
+    }
+
+    mutating func versionAcknowledged(_ version: UInt32, now: Moment) {
+        versions[version].outstanding -= 1
+        guard versions[version].outstanding == 0 else { return }
+        let round = versions[version].round
+        if versions[version].isLate {
+            rounds[round].lateCount -= 1
+            settle(version)
+        } else {
+            versions[version].stage = .finished
+            settleFinished(of: round)
+        }
+        moveOn(round, now: now)
+    }
+
+    /// Versions settle in their order, so that what is read again after a crash is complete up to the newest.
+    private mutating func settleFinished(of round: UInt32) {
+        while case let oldest = rounds[round].oldest, oldest != .max, versions[oldest].stage == .finished {
+            unlink(oldest, of: round)
+            rounds[round].lastSettled = max(rounds[round].lastSettled, versions[oldest].version)
+            rounds[round].revision += 1
+            settle(oldest)
+        }
+    }
+
+    mutating func unlink(_ version: UInt32, of round: UInt32) {
+        let before = versionBefore(version, of: round)
+        let next = versions[version].next
+        if let before { versions[before].next = next } else { rounds[round].oldest = next }
+        if rounds[round].newest == version { rounds[round].newest = before ?? .max }
+        rounds[round].versionCount -= 1
+    }
+
+    /// The record of a version that was settled before, or is under way already.
+    mutating func settleSilently(_ version: UInt32) { settle(version) }
+
+    private mutating func settle(_ version: UInt32) {
+        let slot = versions[version]
+        if let partition = partitions.current(slot.partition, epoch: slot.epoch) {
+            partition.pointee.ledger.settle(slot.offset)
+            partition.pointee.outstanding -= 1
+        }
+        free(version)
+    }
+
+    /// The next owner of its partition reads the record again.
+    mutating func drop(_ version: UInt32) {
+        let slot = versions[version]
+        partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1
+        free(version)
+    }
+
+    private mutating func free(_ version: UInt32) {
+        recordBytes -= versions[version].heldBytes
+        versions[version].freeBytes()
+        versions.free(version)
+    }
+}

@@ -1,0 +1,168 @@
+public import Delivery
+public import LiveActivity
+
+/// Records of the fan-out topic.
+extension Audiences {
+    /// Whether one more fan-out record may be received.
+    public var canReceive: Bool { !versions.isFull && !rounds.isFull && recordBytes < configuration.recordBytesMax }
+
+    /// Whether the record at `offset` of a partition fits its ledger now.
+    public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
+        partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
+    }
+
+    /// A record of the fan-out topic arrived.
+    /// - Parameter order: what its headers say; nil if they are not Causeway's.
+    public mutating func receive(_ record: IncomingRecord, order: FanoutOrder?, now: Moment) {
+        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
+        switch partition.pointee.ledger.receive(record.offset) {
+        case .alreadySeen, .settledBefore: return
+        case .accepted: break
+        }
+        counters.records &+= 1
+        partition.pointee.receipts.note(
+            record.offset,
+            milliseconds: now.monotonicMilliseconds,
+            committableOffset: partition.pointee.ledger.committableOffset,
+            isAlone: partition.pointee.outstanding == 0
+        )
+        guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
+            !command.audience.isAbsent, (command.event == .start) == !command.activity.isAbsent,
+            let application = application(of: command, in: value)
+        else {
+            // Causeway writes only what it can read: something else wrote this one, or its app is not configured any more.
+            counters.recordsUnreadable &+= 1
+            return partition.pointee.ledger.settle(record.offset)
+        }
+        partition.pointee.outstanding += 1
+        let version = addVersion(command, from: value, record, order, epoch: partition.pointee.epoch, application, now)
+        attend(version, now: now)
+    }
+
+    private func application(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
+        withUnescaped(command.app, from: value) { name in
+            configuration.applications.firstIndex { $0.bundleIdentifier.elementsEqual(name) }.map { UInt16($0) }
+        }
+    }
+
+    private func withUnescaped<Result>(
+        _ text: TextRange,
+        from record: UnsafeRawBufferPointer,
+        _ body: (UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        withUnsafeTemporaryAllocation(byteCount: max(1, Int(text.range.count)), alignment: 1) { room in
+            let count = text.isAbsent ? 0 : unescape(text, from: record, into: room)
+            return body(UnsafeRawBufferPointer(rebasing: room[..<count]))
+        }
+    }
+
+    private mutating func addVersion(
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        _ record: IncomingRecord,
+        _ order: FanoutOrder,
+        epoch: UInt32,
+        _ application: UInt16,
+        _ now: Moment
+    ) -> UInt32 {
+        let policy =
+            withUnescaped(command.policy, from: value) { policies.index(of: $0) }
+            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
+        let body = HeapBytes(count: command.bodyCount)
+        let layout = Body.write(command, from: value, into: body.room)
+        Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
+        let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
+        let key = RoundKey(
+            application: application,
+            digest: AudienceDigest(of: audience.bytes),
+            range: order.range,
+            startsDevices: command.event == .start
+        )
+        let round = roundIndex[key] ?? addRound(key, audience, record.partition, epoch)
+        // The round keeps a copy of its own.
+        if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
+        let identifier = withUnescaped(command.identifier, from: value) { HeapBytes(copying: $0) }
+        let policyName = withUnescaped(command.policy, from: value) { HeapBytes(copying: $0) }
+        let activityTemplate = withUnescaped(command.activity, from: value) { HeapBytes(copying: $0) }
+        let alertSeconds = policies[policy].alertSeconds
+        let version = versions.allocate(
+            VersionSlot(
+                round: round,
+                partition: record.partition,
+                epoch: epoch,
+                offset: record.offset,
+                receivedMilliseconds: now.wallMilliseconds,
+                order: order,
+                version: command.version,
+                event: command.event,
+                policy: policy,
+                expiration: command.expiration,
+                staleDate: command.staleDate,
+                priority: command.priority,
+                policyName: policyName,
+                activityTemplate: activityTemplate,
+                alertVersion: order.alertVersion ?? command.version,
+                identifier: identifier,
+                trace: HeapBytes(copying: record.trace),
+                body: body,
+                layout: layout,
+                alertSeconds: alertSeconds
+            )
+        )
+        recordBytes += versions[version].heldBytes
+        return version
+    }
+
+    private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)
+        -> UInt32
+    {
+        let ordinals = key.range.ordinals
+        let round = rounds.allocate(
+            RoundSlot(
+                application: key.application,
+                digest: key.digest,
+                range: key.range,
+                startsDevices: key.startsDevices,
+                identifier: audience,
+                partition: partition,
+                epoch: epoch,
+                claim: randomness.next(),
+                length: ordinals.upperBound - ordinals.lowerBound
+            )
+        )
+        roundIndex[key] = round
+        rounds[round].isCallOutstanding = true
+        storeQueue.append(AudienceTicket(.claim, index: round))
+        return round
+    }
+
+    /// A record joins its round.
+    private mutating func attend(_ version: UInt32, now: Moment) {
+        let round = versions[version].round
+        let last = rounds[round].newest
+        if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
+        rounds[round].newest = version
+        rounds[round].versionCount += 1
+        if rounds[round].phase != .claiming { admitReceived(of: round, now: now) }
+    }
+
+    /// The records that came to a round take their place in it, in the order in which they came.
+    mutating func admitReceived(of round: UInt32, now: Moment) {
+        // What has its place already stands before them.
+        var before = UInt32.max
+        var version = rounds[round].oldest
+        while version != .max, versions[version].stage != .received {
+            (before, version) = (version, versions[version].next)
+        }
+        if before == .max { rounds[round].oldest = .max } else { versions[before].next = .max }
+        rounds[round].newest = before
+        while version != .max {
+            let next = versions[version].next
+            versions[version].next = .max
+            rounds[round].versionCount -= 1
+            take(version, into: round, now: now)
+            version = next
+        }
+        moveOn(round, now: now)
+    }
+}

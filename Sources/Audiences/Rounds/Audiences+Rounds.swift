@@ -1,0 +1,279 @@
+import Delivery
+import LiveActivity
+
+/// A round's way from its claim to its end.
+extension Audiences {
+    /// The store told where the last owner stood.
+    mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
+        rounds[round].isCallOutstanding = false
+        guard rounds[round].phase == .claiming else { return leaveIfOver(round, now: now) }
+        noteAdmitted(reply?.newest, of: round, now: now)
+        rounds[round].phase = .running
+        if let text = reply?.bytes, let checkpoint = Checkpoint(text) { restore(checkpoint, text, to: round) }
+        admitReceived(of: round, now: now)
+    }
+
+    private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: UInt32) {
+        rounds[round].watermark = checkpoint.watermark
+        rounds[round].sendPosition = checkpoint.watermark
+        rounds[round].readPosition = checkpoint.watermark
+        rounds[round].lastSettled = checkpoint.lastSettled
+        guard let newest = checkpoint.entries.last?.version else { return }
+        rounds[round].phase = .awaitingVersions
+        rounds[round].restored.newest = newest
+        rounds[round].restored.text = HeapBytes(copying: text)
+        rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
+    }
+
+    /// What the last owner knew of a version that it had under way.
+    func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
+        guard rounds[round].phase == .awaitingVersions else { return nil }
+        return Checkpoint(rounds[round].restored.text.bytes)?.entries.first { $0.version == version }
+    }
+
+    /// The store has told the newest version that it has admitted. While its record is missing, nothing older is sent: it may be on its way
+    /// under way elsewhere, in ranges of another size.
+    mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
+        guard let version, version > rounds[round].newestAdmitted else { return }
+        rounds[round].newestAdmitted = version
+        let newest = rounds[round].newest
+        let known =
+            newest == .max ? rounds[round].lastSettled : max(versions[newest].version, rounds[round].lastSettled)
+        rounds[round].behindSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
+    }
+
+    func isBehind(_ round: UInt32) -> Bool { rounds[round].behindSinceMilliseconds != .max }
+
+    /// Does what a round can do now, and arms its timer.
+    mutating func moveOn(_ round: UInt32, now: Moment) {
+        switch rounds[round].phase {
+        case .claiming, .awaitingVersions, .abandoned: break
+        case .restoring:
+            readParkedAgain(of: round, now: now)
+            if rounds[round].phase == .running { return moveOn(round, now: now) }
+        case .running:
+            expireParked(of: round, now: now)
+            giveUpOlder(round, now: now)
+            readAhead(of: round)
+            retirePages(of: round, now: now)
+            closeIfEmpty(round)
+            if rounds[round].startsDevices {
+                handOnStarts(of: round, now: now)
+            } else if rounds[round].phase == .running {
+                enterLine(round)
+            }
+        case .lost: claimAgain(round, now: now)
+        case .closing, .draining: break
+        }
+        recordIfDue(round, now: now)
+        leaveIfOver(round, now: now)
+    }
+
+    /// A newer version was admitted, and its record does not come to this range.
+    private mutating func giveUpOlder(_ round: UInt32, now: Moment) {
+        guard isBehind(round),
+            now.monotonicMilliseconds - rounds[round].behindSinceMilliseconds >= configuration.newerPatienceMilliseconds
+        else { return }
+        rounds[round].behindSinceMilliseconds = .max
+        var version = rounds[round].oldest
+        while version != .max {
+            if versions[version].stage == .underWay { closeEarly(version, of: round) }
+            version = versions[version].next
+        }
+        var member = rounds[round].firstParked
+        while member != .max {
+            let next = parked[member].next
+            if !parked[member].isUnderWay { resolve(member, .superseded) }
+            member = next
+        }
+    }
+
+    /// Without a version a round has nothing to send. A record that was settled before may have brought it about.
+    private mutating func closeIfEmpty(_ round: UInt32) {
+        guard rounds[round].phase == .running, rounds[round].oldest == .max else { return }
+        rounds[round].phase = .closing
+        discardPages(of: round)
+    }
+
+    /// The positions of a round end where its newest version's window does.
+    func readEnd(of round: UInt32) -> UInt64 {
+        let newest = rounds[round].newest
+        return newest == .max ? 0 : versions[newest].end
+    }
+
+    // MARK: - Checkpoints
+
+    /// Records where the round stands if that has changed and it is time.
+    mutating func recordIfDue(_ round: UInt32, now: Moment) {
+        let slot = rounds[round]
+        let isFinal = slot.phase == .closing || slot.phase == .draining
+        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isQuiet(round))
+        let isChanged = slot.revision != slot.recordedRevision
+        let isAwaited = isFinal || hasCounted(round)
+        let due =
+            isAwaited
+            ? now.monotonicMilliseconds : slot.checkpointedMilliseconds &+ configuration.checkpointMilliseconds
+        if mayRecord, isChanged, !slot.isCallOutstanding, due <= now.monotonicMilliseconds {
+            rounds[round].isCallOutstanding = true
+            rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
+            storeQueue.append(AudienceTicket(.checkpoint, index: round))
+        }
+        arm(round, now: now)
+    }
+
+    /// Nothing of a round is under way that a last checkpoint would miss.
+    func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].noticeCount == 0 }
+
+    private mutating func arm(_ round: UInt32, now: Moment) {
+        let slot = rounds[round]
+        guard slot.phase == .running || slot.phase == .restoring else { return }
+        var due = Int64.max
+        if slot.revision != slot.recordedRevision, !slot.isCallOutstanding {
+            due = max(
+                now.monotonicMilliseconds + 1,
+                slot.checkpointedMilliseconds &+ configuration.checkpointMilliseconds
+            )
+        }
+        for position in slot.parkedDue.indices where slot.parkedDue[position] > now.monotonicMilliseconds {
+            due = min(due, slot.parkedDue[position])
+        }
+        if slot.behindSinceMilliseconds != .max {
+            due = min(due, slot.behindSinceMilliseconds + configuration.newerPatienceMilliseconds)
+        }
+        if slot.newest != .max {
+            let wait = (expirySeconds(of: slot.newest) + 1) * 1_000 - now.wallMilliseconds
+            if wait > 0 { due = min(due, now.monotonicMilliseconds + wait) }
+        }
+        wake(round, at: due)
+    }
+
+    /// Looks at a round again at a monotonic time, or earlier.
+    mutating func wake(_ round: UInt32, at milliseconds: Int64) {
+        guard milliseconds < rounds[round].timerMilliseconds else { return }
+        rounds[round].timerMilliseconds = milliseconds
+        timers.append(TimerQueue.Entry(dueMilliseconds: milliseconds, owner: .round, index: round))
+    }
+
+    /// Nil if there is more to say than there is room for: then what was recorded last stays.
+    mutating func checkpointText(of round: UInt32) -> [UInt8]? {
+        let slot = rounds[round]
+        var checkpoint = Checkpoint(watermark: slot.watermark, lastSettled: slot.lastSettled)
+        var version = slot.oldest
+        while version != .max {
+            let under = versions[version]
+            var entry = Checkpoint.Entry(
+                version: under.version,
+                start: min(under.start, slot.watermark),
+                counts: under.counts,
+                times: under.times
+            )
+            let isClosedEarly = under.end - under.start != slot.length
+            // A closed window does not reach beyond what was handed out, which the next owner hands out once more.
+            if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
+            if under.stage != .received { checkpoint.entries.append(entry) }
+            version = under.next
+        }
+        var member = slot.firstParked
+        while member != .max {
+            checkpoint.parked.append(parked[member].position)
+            member = parked[member].next
+        }
+        var unread = slot.restored
+        while let position = unread.nextParked {
+            checkpoint.parked.append(position)
+            unread.parkedTaken += 1
+        }
+        checkpoint.parked.sort()
+        rounds[round].askedRevision = slot.revision
+        // A member may be parked above the watermark: it is not handed out below it again.
+        checkpoint.parked.removeAll { $0 >= slot.watermark }
+        return checkpoint.text()
+    }
+
+    mutating func checkpointed(_ round: UInt32, _ reply: Reply?, now: Moment) {
+        rounds[round].isCallOutstanding = false
+        rounds[round].recordedRevision = rounds[round].askedRevision
+        counters.checkpoints &+= 1
+        noteAdmitted(reply?.newest, of: round, now: now)
+        if reply?.verdict == .foreign {
+            counters.roundsLost &+= 1
+            return lose(round, now: now)
+        }
+        finishRecorded(of: round)
+        moveOn(round, now: now)
+    }
+
+    // MARK: - The end
+
+    /// Frees a round that has nothing left to do.
+    mutating func leaveIfOver(_ round: UInt32, now: Moment) {
+        let slot = rounds[round]
+        guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
+        switch slot.phase {
+        case .claiming, .restoring, .running, .lost: return
+        // All that came was settled before: where the last owner stood is recorded.
+        case .awaitingVersions: guard slot.oldest == .max else { return }
+        case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
+        // What is being recorded stays until that is acknowledged, and the last checkpoint names it.
+        case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
+        case .abandoned: guard !isFinishing(round) else { return }
+        }
+        dropVersions(of: round)
+        remove(round)
+    }
+
+    /// Drops what the next owner reads again.
+    private mutating func dropVersions(of round: UInt32) {
+        while case let version = rounds[round].oldest, version != .max {
+            unlink(version, of: round)
+            drop(version)
+        }
+    }
+
+    private mutating func remove(_ round: UInt32) {
+        discardPages(of: round)
+        removeParked(of: round)
+        removeFromLines(round)
+        let key = key(of: round)
+        if roundIndex[key] == round { roundIndex[key] = nil }
+        rounds[round].freeBytes()
+        rounds.free(round)
+    }
+
+    private func key(of round: UInt32) -> RoundKey {
+        RoundKey(
+            application: rounds[round].application,
+            digest: rounds[round].digest,
+            range: rounds[round].range,
+            startsDevices: rounds[round].startsDevices
+        )
+    }
+
+    /// Its partition is being revoked.
+    mutating func drain(_ round: UInt32, now: Moment) {
+        switch rounds[round].phase {
+        case .claiming, .awaitingVersions:
+            // Nothing was sent, and what the last owner recorded stays as it is.
+            rounds[round].recordedRevision = rounds[round].revision
+            rounds[round].phase = .draining
+        case .restoring, .running:
+            rounds[round].phase = .draining
+            truncatePages(of: round)
+            offerFreePages(Int(rounds[round].application))
+            retirePages(of: round, now: now)
+        case .lost: return abandon(round, now: now)
+        case .closing, .draining, .abandoned: break
+        }
+        moveOn(round, now: now)
+    }
+
+    /// What is on its way gets its answers, and nothing is recorded of them.
+    mutating func abandon(_ round: UInt32, now: Moment) {
+        guard rounds[round].phase != .abandoned else { return leaveIfOver(round, now: now) }
+        rounds[round].phase = .abandoned
+        let key = key(of: round)
+        if roundIndex[key] == round { roundIndex[key] = nil }
+        discardPages(of: round)
+        leaveIfOver(round, now: now)
+    }
+}

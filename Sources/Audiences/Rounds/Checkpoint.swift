@@ -1,0 +1,148 @@
+import Delivery
+import LiveActivity
+
+/// Where a round stands, as text of at most ``AudienceLimits/progressBytes``.
+///
+/// Six bits a character, as `SettledOffsetsText` has them, of: the format (1); the watermark; the newest settled version; of each version
+/// under way, oldest first, its timestamp, its sequence, how far below the watermark its window began, its window's length and one more if it was
+/// closed early, else 0, its counts, the times of its first and last answer or 0; of each parked member, in ascending order, how far it is above the one before; the first, how far
+/// below the watermark. All numbers are varints, and lists begin with their counts.
+struct Checkpoint: Equatable {
+    struct Entry: Equatable {
+        var version: Version
+        var start: UInt64
+        /// Of its window if it was closed early; nil: one lap.
+        var length: UInt64?
+        var counts = MemberCounts()
+        var times = RoundTimes()
+    }
+
+    private static let format: UInt8 = 1
+    /// Far beyond what a round comes to: so that what is added to a position does not overflow.
+    private static let positionMost: UInt64 = 1 << 62
+
+    var watermark: UInt64
+    var lastSettled: Version
+    var entries: [Entry] = []
+    /// Ascending, all below the watermark.
+    var parked: [UInt64] = []
+
+    /// Nil if there is more to say than there is room for.
+    func text() -> [UInt8]? {
+        var payload: [UInt8] = [Self.format]
+        Self.append(watermark, to: &payload)
+        Self.append(lastSettled, to: &payload)
+        Self.append(UInt64(entries.count), to: &payload)
+        for entry in entries {
+            Self.append(entry.version, to: &payload)
+            Self.append(watermark - entry.start, to: &payload)
+            Self.append(entry.length.map { $0 + 1 } ?? 0, to: &payload)
+            for position in entry.counts.counts.indices {
+                Self.append(UInt64(entry.counts.counts[position]), to: &payload)
+            }
+            Self.append(UInt64(max(-1, entry.times.firstAnswerMilliseconds) + 1), to: &payload)
+            Self.append(UInt64(max(-1, entry.times.lastAnswerMilliseconds) + 1), to: &payload)
+        }
+        Self.append(UInt64(parked.count), to: &payload)
+        var before: UInt64?
+        for position in parked {
+            Self.append(before.map { position - $0 } ?? watermark - position, to: &payload)
+            before = position
+        }
+        guard (payload.count * 8 + 5) / 6 <= AudienceLimits.progressBytes else { return nil }
+        var text: [UInt8] = []
+        SettledOffsetsText.appendCharacters(of: payload, to: &text)
+        return text
+    }
+
+    /// Nil if the text is not of this format.
+    init?(_ text: UnsafeRawBufferPointer) {
+        guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
+        var reader = Reader(payload: payload, position: 1)
+        guard let watermark = reader.number(), watermark <= Self.positionMost, let lastSettled = reader.version(),
+            let entryCount = reader.number(),
+            entryCount <= UInt64(payload.count)
+        else { return nil }
+        self.init(watermark: watermark, lastSettled: lastSettled)
+        for _ in 0..<entryCount {
+            guard let entry = reader.entry(watermark: watermark) else { return nil }
+            entries.append(entry)
+        }
+        guard let parkedCount = reader.number(), parkedCount <= UInt64(payload.count) else { return nil }
+        for _ in 0..<parkedCount {
+            guard let distance = reader.number() else { return nil }
+            guard let before = parked.last else {
+                guard distance > 0, distance <= watermark else { return nil }
+                parked.append(watermark - distance)
+                continue
+            }
+            guard distance < watermark - before else { return nil }
+            parked.append(before + distance)
+        }
+    }
+
+    init(watermark: UInt64, lastSettled: Version) {
+        self.watermark = watermark
+        self.lastSettled = lastSettled
+    }
+
+    private struct Reader {
+        let payload: [UInt8]
+        var position: Int
+
+        mutating func number() -> UInt64? {
+            var (number, shift) = (UInt64(0), UInt64(0))
+            while position < payload.count, shift < 64 {
+                let byte = payload[position]
+                position += 1
+                number |= UInt64(byte & 127) << shift
+                if byte < 128 { return number }
+                shift += 7
+            }
+            return nil
+        }
+
+        mutating func version() -> Version? {
+            guard let timestamp = number(), timestamp <= UInt64(Limits.timestampMost), let sequence = number() else {
+                return nil
+            }
+            return Version(timestamp: Int64(timestamp), sequence: sequence)
+        }
+
+        mutating func time() -> Int64? {
+            guard let time = number(), time < 1 << 62 else { return nil }
+            return Int64(time) - 1
+        }
+
+        mutating func entry(watermark: UInt64) -> Entry? {
+            guard let version = version(), let distance = number(), distance <= watermark, let length = number(),
+                // A window that was closed early does not reach beyond the watermark.
+                length == 0 || length - 1 <= distance
+            else {
+                return nil
+            }
+            var entry = Entry(version: version, start: watermark - distance, length: length == 0 ? nil : length - 1)
+            for position in entry.counts.counts.indices {
+                guard let count = number() else { return nil }
+                entry.counts.counts[position] = UInt32(clamping: count)
+            }
+            guard let first = time(), let last = time() else { return nil }
+            entry.times = RoundTimes(firstAnswerMilliseconds: first, lastAnswerMilliseconds: last)
+            return entry
+        }
+    }
+
+    private static func append(_ version: Version, to payload: inout [UInt8]) {
+        append(UInt64(max(0, version.timestamp)), to: &payload)
+        append(version.sequence, to: &payload)
+    }
+
+    private static func append(_ number: UInt64, to payload: inout [UInt8]) {
+        var rest = number
+        while rest >= 128 {
+            payload.append(UInt8(truncatingIfNeeded: rest) | 128)
+            rest >>= 7
+        }
+        payload.append(UInt8(rest))
+    }
+}

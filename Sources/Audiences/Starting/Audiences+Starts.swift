@@ -1,0 +1,117 @@
+import Delivery
+import LiveActivity
+
+/// A start to an audience of devices becomes a start of each: a command of its own, so that all rules of single starts hold for it. What is
+/// handed on twice after a crash is a duplicate there, since its activity and its version are the same.
+extension Audiences {
+    /// How soon a round looks again that has found as many starts under way as there may be.
+    private static var pauseMilliseconds: Int64 { 20 }
+
+    /// Hands on the starts of the pages that are read.
+    mutating func handOnStarts(of round: UInt32, now: Moment) {
+        guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
+        handOnPages(of: round, now: now)
+        retirePages(of: round, now: now)
+    }
+
+    private mutating func handOnPages(of round: UInt32, now: Moment) {
+        let end = readEnd(of: round)
+        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
+        while page != .max, pages[page].phase == .ready {
+            rounds[round].sendPage = page
+            while pages[page].sendIndex < pages[page].memberCount {
+                let member = Int(pages[page].sendIndex)
+                let position = pages[page].position(member)
+                guard position < end else { return }
+                guard startsUnderWay < configuration.startsMax else {
+                    return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
+                }
+                guard isFresh(page, now: now) else { return refreshPages(of: round) }
+                let version = version(at: position, of: round)
+                guard let content = pages[page].member(member), content.kind == .device else {
+                    pass(page, MemberState.passedOver.rawValue, version, position)
+                    continue
+                }
+                if isExpired(version, now: now) {
+                    pass(page, MemberState.done(.expired), version, position)
+                } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true })
+                    == nil
+                {
+                    pass(page, MemberState.done(.failed), version, position)
+                } else {
+                    handOnStart(page, member, version, position)
+                }
+            }
+            guard !isContinued(page, end: end) else { return }
+            page = pages[page].next
+        }
+    }
+
+    private mutating func handOnStart(_ page: UInt32, _ member: Int, _ version: UInt32, _ position: UInt64) {
+        pass(page, MemberState.inFlight.rawValue, version, position)
+        pages[page].unfinished += 1
+        rounds[pages[page].round].inFlight += 1
+        startsUnderWay += 1
+        counters.starts &+= 1
+        productions.append(AudienceProduction(kind: .start, index: StartPlace(page: page, member: member).value))
+    }
+
+    mutating func startHandedOn(_ index: UInt32, isTooLarge: Bool, now: Moment) {
+        let place = StartPlace(value: index)
+        let round = pages[place.page].round
+        startsUnderWay -= 1
+        rounds[round].inFlight -= 1
+        let tag = PushTag(page: place.page, member: place.member)
+        guard rounds[round].phase != .abandoned else { return forget(tag, of: round, now: now) }
+        finishMember(tag, isTooLarge ? .failed : .started, now: now)
+    }
+
+    /// Lends the device's id, and the id of the activity that is begun on it; nil if the template makes that too long.
+    private static func withActivity<Result>(
+        of member: PageMember,
+        _ template: UnsafeRawBufferPointer,
+        _ body: (_ device: UnsafeRawBufferPointer, _ activity: UnsafeRawBufferPointer) -> Result
+    ) -> Result? {
+        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes * 2, alignment: 1) { room in
+            let deviceRoom = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytes])
+            let activityRoom = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytes...])
+            let device = UnsafeRawBufferPointer(rebasing: deviceRoom[..<member.writeIdentifier(to: deviceRoom)])
+            return DeviceTemplate.expand(template, device: device, into: activityRoom)
+                .map { body(device, UnsafeRawBufferPointer(rebasing: activityRoom[..<$0])) }
+        }
+    }
+
+    /// A single start, keyed by its activity as any command.
+    mutating func composeStart(_ index: UInt32) -> ComposedRecord {
+        let place = StartPlace(value: index)
+        let slot = versions[pages[place.page].version(place.member)]
+        let app = applicationNames[rounds[slot.round].application]
+        guard let member = pages[place.page].member(place.member) else {
+            preconditionFailure("a member that was handed on")
+        }
+        Self.withActivity(of: member, slot.activityTemplate.bytes) { device, activity in
+            var command = CommandRecord(app: app, activity: activity, aps: slot.layout.aps.bytes(in: slot.body.bytes))
+            command.device = device
+            command.payloadMembers = slot.layout.members.bytes(in: slot.body.bytes)
+            if !slot.identifier.isNone { command.identifier = slot.identifier.bytes }
+            command.sequence = slot.version.sequence
+            command.priority = slot.priority
+            if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
+            command.expiration = slot.expiration
+            command.write(to: &writer)
+            keyWriter.raw(activity)
+        }
+        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: slot.trace.bytes)
+    }
+}
+
+/// A member of a page, in 32 bits.
+struct StartPlace {
+    let value: UInt32
+
+    init(page: UInt32, member: Int) { value = page << 16 | UInt32(truncatingIfNeeded: member) }
+    init(value: UInt32) { self.value = value }
+
+    var page: UInt32 { value >> 16 }
+    var member: Int { Int(value & 0xFFFF) }
+}

@@ -1,0 +1,32 @@
+/// Bytes of one slot, which the slot's owner frees. Of commands and fan-out records, never of members.
+struct HeapBytes: BitwiseCopyable {
+    private let base: UnsafeMutableRawPointer?
+    let count: Int
+
+    static var none: HeapBytes { HeapBytes(base: nil, count: 0) }
+
+    private init(base: UnsafeMutableRawPointer?, count: Int) {
+        self.base = base
+        self.count = count
+    }
+
+    /// Not initialized.
+    init(count: Int) {
+        self.init(base: count == 0 ? nil : .allocate(byteCount: count, alignment: 16), count: count)
+    }
+
+    init(copying bytes: UnsafeRawBufferPointer) {
+        self.init(count: bytes.count)
+        room.copyMemory(from: bytes)
+    }
+
+    var isNone: Bool { base == nil }
+    var room: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
+
+    func free() { base?.deallocate() }
+}
+
+func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    left.count == right.count && left.elementsEqual(right)
+}

@@ -1,0 +1,43 @@
+/// When slots want to be looked at: a heap whose earliest entry is first. An entry is not taken back when its slot's time changes: whoever
+/// takes it out compares it with the slot's.
+struct TimerQueue: ~Copyable {
+    enum Owner: UInt8, BitwiseCopyable { case audience, round, membership }
+
+    struct Entry: BitwiseCopyable {
+        var dueMilliseconds: Int64
+        var owner: Owner
+        var index: UInt32
+    }
+
+    private var entries: [Entry] = []
+
+    var firstMilliseconds: Int64? { entries.first?.dueMilliseconds }
+
+    mutating func append(_ entry: Entry) {
+        entries.append(entry)
+        var place = entries.count - 1
+        while place > 0, case let parent = (place - 1) / 2,
+            entries[place].dueMilliseconds < entries[parent].dueMilliseconds
+        {
+            entries.swapAt(place, parent)
+            place = parent
+        }
+    }
+
+    mutating func popDue(now milliseconds: Int64) -> Entry? {
+        guard let first = entries.first, first.dueMilliseconds <= milliseconds else { return nil }
+        let last = entries.removeLast()
+        guard !entries.isEmpty else { return first }
+        entries[0] = last
+        var place = 0
+        while true {
+            var least = place
+            for child in [2 * place + 1, 2 * place + 2] where child < entries.count {
+                if entries[child].dueMilliseconds < entries[least].dueMilliseconds { least = child }
+            }
+            guard least != place else { return first }
+            entries.swapAt(place, least)
+            place = least
+        }
+    }
+}

@@ -1,0 +1,193 @@
+public import Delivery
+public import LiveActivity
+
+/// Calls of the audience store go out in order. A call that failed for a passing reason is repeated, which is safe for every call.
+extension Audiences {
+    private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
+
+    /// Lends the next call to be made; nil if there is none now. The call stays first until ``storeCallTaken()``.
+    ///
+    /// - Parameter body: must not change the core; the call's bytes are valid during it.
+    public mutating func withNextStoreCall<Result>(
+        now: Moment,
+        _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
+    ) -> Result? {
+        while let ticket = storeQueue.next(now: now) {
+            if isWithdrawn(ticket, now: now) { continue }
+            guard ticket.purpose != .checkpoint else {
+                guard let text = checkpointText(of: ticket.index) else {
+                    withdrawCheckpoint(ticket.index, now: now)
+                    continue
+                }
+                return text.withUnsafeBytes { text in
+                    let slot = rounds[ticket.index]
+                    return body(
+                        call(
+                            ticket,
+                            slot.application,
+                            slot.progressDigest,
+                            .checkpoint(slot.range, claim: slot.claim, text: text)
+                        )
+                    )
+                }
+            }
+            return lend(ticket, now: now, body)
+        }
+        return nil
+    }
+
+    /// There is more to record than there is room for: it stays at what was recorded last, and the round goes on as if it were recorded.
+    private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
+        precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
+        checkpointed(round, nil, now: now)
+    }
+
+    /// A page that nobody wants any more is not asked for.
+    private mutating func isWithdrawn(_ ticket: AudienceTicket, now: Moment) -> Bool {
+        switch ticket.purpose {
+        case .page, .directory:
+            guard pages[ticket.index].phase == .discarded else { return false }
+            precondition(storeQueue.removeFirst() == ticket, "another call waits")
+            freePage(ticket.index)
+            return true
+        // A claim that nobody waits for would take the round from whoever has claimed it since.
+        case .checkpoint, .claim:
+            guard rounds[ticket.index].phase == .abandoned else { return false }
+            precondition(storeQueue.removeFirst() == ticket, "another call waits")
+            rounds[ticket.index].isCallOutstanding = false
+            leaveIfOver(ticket.index, now: now)
+            return true
+        default: return false
+        }
+    }
+
+    private func call(
+        _ ticket: AudienceTicket,
+        _ application: UInt16,
+        _ audience: AudienceDigest,
+        _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
+    ) -> AudienceCall<UnsafeRawBufferPointer> {
+        AudienceCall(tag: ticket.tag, app: applicationNames[application], audience: audience, operation: operation)
+    }
+
+    private func lend<Result>(
+        _ ticket: AudienceTicket,
+        now: Moment,
+        _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
+    ) -> Result {
+        let index = ticket.index
+        switch ticket.purpose {
+        case .size, .admit, .settle:
+            let audience = audiences[commands[index].audience]
+            let operation: Operation =
+                switch ticket.purpose {
+                case .size: .page(segment: Self.sampledSegments[Int(ticket.part)], lowerBound: 0)
+                case .admit: .admit(admission(of: index, now: now))
+                default: .settle(version: commands[index].version)
+                }
+            return body(call(ticket, audience.application, audience.digest, operation))
+        case .claim, .checkpoint:
+            let slot = rounds[index]
+            return body(call(ticket, slot.application, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
+        case .finish:
+            let version = versions[index]
+            let slot = rounds[version.round]
+            return body(
+                call(
+                    ticket,
+                    slot.application,
+                    slot.digest,
+                    .finish(slot.range, version: version.version, version.counts, version.times)
+                )
+            )
+        case .directory, .page:
+            let slot = rounds[pages[index].round]
+            let segment = segment(of: index)
+            let operation: Operation =
+                ticket.purpose == .directory
+                ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
+            return body(call(ticket, slot.application, slot.digest, operation))
+        case .leave:
+            let slot = notices[index]
+            return slot.withTexts { identifier, _, _ in
+                let entry = MemberEntry(
+                    place: MemberPlace(of: identifier),
+                    isLeaving: true,
+                    kind: slot.kind,
+                    environment: slot.environment,
+                    frequentUpdates: false,
+                    atMilliseconds: slot.atMilliseconds,
+                    identifier: identifier,
+                    token: UnsafeRawBufferPointer(start: nil, count: 0)
+                )
+                return body(call(ticket, slot.application, slot.audience, .append(entry)))
+            }
+        case .tell:
+            let slot = memberships[index]
+            return body(call(ticket, slot.member.application, slot.audiences[slot.told], .append(slot.entry)))
+        case .newest:
+            let key = questions[index].key
+            return body(call(ticket, key.application, key.digest, .newest))
+        }
+    }
+
+    public mutating func storeCallTaken() {
+        precondition(storeQueue.removeFirst() != nil, "no call waits")
+    }
+
+    /// The next call cannot be made now, though others can: it moves to the end of the queue.
+    public mutating func storeCallPostponed() {
+        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        storeQueue.append(ticket)
+    }
+
+    /// The next call exceeds the store's limits, so no retry helps.
+    public mutating func storeCallRefused(now: Moment) {
+        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        replied(ticket, nil, now: now)
+    }
+
+    /// A call has no reply, or was refused.
+    public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
+        let ticket = ticket(tag)
+        switch failure {
+        case .unanswered: storeQueue.append(ticket)
+        case .busy:
+            storeQueue.pause(now: now)
+            storeQueue.append(ticket)
+        case .unexplained: storeQueue.setAside(ticket, now: now)
+        case .refused: replied(ticket, nil, now: now)
+        }
+    }
+
+    public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
+        replied(ticket(tag), reply, now: now)
+    }
+
+    private func ticket(_ tag: UInt64) -> AudienceTicket {
+        guard let ticket = AudienceTicket(tag: tag) else { preconditionFailure("the tag of a call that was not made") }
+        return ticket
+    }
+
+    /// - Parameter reply: nil: the call was refused for good.
+    private mutating func replied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
+        let index = ticket.index
+        switch ticket.purpose {
+        case .size: sized(index, by: reply?.bytes)
+        case .admit:
+            guard let reply else { return finishCurrent(index, .outcome(.failed), reason: Self.refusedCall, now: now) }
+            admitted(index, reply, now: now)
+        case .settle: commandSettled(index, now: now)
+        case .claim: claimed(index, reply, now: now)
+        case .checkpoint: checkpointed(index, reply, now: now)
+        case .finish: rangeCounted(index, reply, now: now)
+        case .directory: directoryRead(index, reply?.bytes, now: now)
+        case .page: pageRead(index, reply?.bytes, now: now)
+        case .leave: noticeAcknowledged(index, now: now)
+        case .tell: audienceTold(index, now: now)
+        case .newest: questionAnswered(index, reply, now: now)
+        }
+    }
+
+    private static var refusedCall: StaticString { "Redis refused the admission" }
+}

@@ -1,0 +1,116 @@
+import ArgumentParser
+import CausewayCommandLine
+import Foundation
+
+/// `causeway-lab fanout`: one command for everybody who follows a match.
+struct FanoutCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fanout",
+        abstract: "Send one command to an audience, and see what it costs and what every phone shows.",
+        discussion: """
+            Starts a broker, a redis-server, APNs with light phones behind it and one or more workers, each a process of its own on \
+            loopback, over TLS. The phones join the audience by registrations on the registrations topic. Then one command goes to all of \
+            them, and with --overtake-at a newer one when so many have been reached. In the same run h2load sends pushes to the same APNs.
+
+            The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
+            time of the worker and of redis-server for a push, of h2load for one of its own; memory of a member in Redis; the worker's peak \
+            of resident memory from the command on; records of results; phones that show something else (wrong), went back in time \
+            (reversed), heard an alert twice.
+
+            Examples:
+              causeway-lab fanout --members 1000000
+              causeway-lab fanout --members 1000000 --overtake-at 50 --json fanout.json
+
+            Exit codes: 0 every phone shows the newest state, none went back or heard an alert twice, and the results add up; 1 not so, or a \
+            part failed; 64 the command line is wrong.
+            """
+    )
+
+    @Option(help: "Members of the audience.")
+    var members = 100_000
+
+    @Option(
+        help: ArgumentHelp(
+            "Send a newer command when so many of a hundred members have been reached by the first, 1 to 99.",
+            valueName: "percent"
+        )
+    )
+    var overtakeAt: Int?
+
+    @Option(help: "Workers of one group, 1 to 8. More than one need --broker.")
+    var workers = 1
+
+    @Option(help: "Threads of each worker; 0 means one a core.")
+    var lanes = 0
+
+    @Option(help: "Pushes that h2load sends before the command, and as many after it; 0: none.")
+    var h2loadPushes = 100_000
+
+    @Option(
+        help: ArgumentHelp(
+            "Serves a broker whose groups rebalance: a program, its arguments, and last a directory for it; it prints its place as "
+                + "causeway-lab broker does. Left out, it is the embedded one, whose groups have one member.",
+            valueName: "command"
+        )
+    )
+    var broker: String?
+
+    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    var json: String?
+
+    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    var keep = false
+
+    func validate() throws {
+        guard (1...FanoutCrowd.membersMax).contains(members) else {
+            throw ValidationError("--members must be 1 to \(FanoutCrowd.membersMax)")
+        }
+        if let overtakeAt, !(1...99).contains(overtakeAt) {
+            throw ValidationError("--overtake-at must be 1 to 99")
+        }
+        guard (1...8).contains(workers) else { throw ValidationError("--workers must be 1 to 8") }
+        guard workers == 1 || broker != nil else {
+            throw ValidationError("--workers \(workers) needs --broker: the embedded broker's groups have one member")
+        }
+        guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
+        guard (0...10_000_000).contains(h2loadPushes) else {
+            throw ValidationError("--h2load-pushes must be 0 to 10000000")
+        }
+    }
+
+    func run() throws {
+        do {
+            let figures = try figures()
+            StandardStreams.printOutput(figures.text)
+            if let json { try TextFile.write(figures: figures, to: json) }
+            guard figures.isGood else { throw ExitCode(1) }
+        } catch let error as LabError {
+            StandardStreams.printError("causeway-lab fanout: \(error)")
+            throw ExitCode(1)
+        }
+    }
+
+    private func figures() throws(LabError) -> FanoutFigures {
+        let interruption = Interruption()
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: keep) }
+        let stage = try FanoutStage(
+            directory: directory.path,
+            programs: try ProgramFiles(),
+            workerCount: workers,
+            lanes: lanes,
+            brokerCommand: broker.map { $0.split(separator: " ").map(String.init) }
+        )
+        defer { stage.stop() }
+        try stage.start()
+        let run = try FanoutRun(
+            members: members,
+            overtakeAtPercent: overtakeAt,
+            h2loadPushes: h2loadPushes,
+            on: stage,
+            interruption: interruption
+        )
+        defer { run.close() }
+        return try run.run()
+    }
+}

@@ -1,0 +1,54 @@
+import Foundation
+
+/// The two commands of a run: a goal, which rings, and a score without an alert that may overtake it.
+struct FanoutContent {
+    /// As kept apart in results.
+    let identifier: String
+    /// 1 or 2: which of the two.
+    let number: Int
+    /// UNIX seconds.
+    let timestamp: Int64
+
+    init(number: Int, timestamp: Int64) {
+        self.number = number
+        self.timestamp = timestamp
+        identifier = "fanout-\(number)"
+    }
+
+    var contentState: [String: Any] {
+        [
+            "home": ["name": "Royal Challengers", "score": 2, "scorers": ["Kapoor 12", "Nair 71"]],
+            "away": ["name": "Super Kings", "score": number, "scorers": ["Mehta 40"]],
+            "minute": 70 + number, "period": "second half", "possession": 54.5,
+        ]
+    }
+
+    private var aps: [String: Any] {
+        var aps: [String: Any] = [
+            "event": "update", "timestamp": timestamp, "content-state": contentState, "relevance-score": 80,
+            "stale-date": timestamp + 600,
+        ]
+        if number == 1 {
+            aps["alert"] = ["title": "Goal for the Royal Challengers", "body": "Nair, 71: 2 to 1", "sound": "default"]
+        }
+        return aps
+    }
+
+    /// The record, JSON.
+    func record() throws(LabError) -> [UInt8] {
+        try Self.json([
+            "app": FanoutStage.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
+            "priority": 10, "aps": aps,
+        ])
+    }
+
+    /// What is pushed for it.
+    func body() throws(LabError) -> [UInt8] { try Self.json(["aps": aps]) }
+
+    private static func json(_ object: [String: Any]) throws(LabError) -> [UInt8] {
+        guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
+            throw LabError("a command is no JSON")
+        }
+        return Array(data)
+    }
+}

@@ -1,0 +1,92 @@
+import APNs
+import APNsSimulator
+import CausewayCommandLine
+import Foundation
+
+/// h2load against the same APNs with the same body, so that the worker's cost of a push can be read beside it.
+struct FanoutLoad {
+    private static let limitMilliseconds: Int64 = 300_000
+    private static let crowdName = "h2load-"
+    /// Addresses that it goes round.
+    private static let phones = 20_000
+    private static let connections = 2
+    private static let streams = 500
+
+    private let stage: FanoutStage
+    private let program: String
+    private let pushes: Int
+
+    /// Makes phones of its own, and the files that it reads.
+    init(_ stage: FanoutStage, pushes: Int, body: [UInt8]) throws(LabError) {
+        guard let program = Stage.program("h2load") else {
+            throw LabError("h2load is not installed: apt-get install nghttp2-client, or --h2load-pushes 0")
+        }
+        self.program = program
+        self.stage = stage
+        self.pushes = pushes
+        let client = ControlClient(port: stage.simulator.controlPort)
+        let crowd = FanoutCrowd(members: Self.phones, name: Self.crowdName, shownSince: 0, client: client)
+        try crowd.gather()
+        let addresses = (0..<Self.phones)
+            .map { "https://localhost:\(stage.simulator.apnsPort)/3/device/\(crowd.crowd.token($0))\n" }
+        try TextFile.write(addresses.joined(), to: stage.base.path("addresses"))
+        try TextFile.write(String(decoding: body, as: UTF8.self), to: stage.base.path("body"))
+    }
+
+    /// - Returns: microseconds of its CPU time for each push.
+    func run(_ look: () throws(LabError) -> Void) throws(LabError) -> Double {
+        let before = ProcessTime.microsecondsOfEndedChildren
+        let log = stage.base.path("h2load.log")
+        unlink(log)
+        let process = try ChildProcess(name: "h2load", command: try command(), logFile: log)
+        let deadline = Clock.milliseconds + Self.limitMilliseconds
+        while process.poll() == nil {
+            try look()
+            guard Clock.milliseconds < deadline else {
+                process.stop(graceMilliseconds: 0)
+                throw process.failure("does not end")
+            }
+            usleep(20_000)
+        }
+        guard process.ending == .exited(0), try accepted(log) == pushes else {
+            throw process.failure("was not answered 200 each time")
+        }
+        return Double(ProcessTime.microsecondsOfEndedChildren - before) / Double(pushes)
+    }
+
+    private func command() throws(LabError) -> [String] {
+        [
+            program, "-n", String(pushes), "-c", String(Self.connections), "-t", "1", "-m", String(Self.streams),
+            "-i", stage.base.path("addresses"), "-d", stage.base.path("body"),
+            "-H", "authorization: bearer \(try providerToken())", "-H", "apns-push-type: liveactivity",
+            "-H", "apns-topic: \(FanoutStage.app).push-type.liveactivity", "-H", "apns-priority: 5",
+            "-H", "apns-expiration: 0", "-H", "apns-id: 12345678-9abc-4ef0-8234-56789abcdef0",
+        ]
+    }
+
+    private func providerToken() throws(LabError) -> String {
+        let place = stage.simulator
+        do {
+            let source = try ProviderTokenSource(
+                key: try SigningKey(path: place.keyFile),
+                keyIdentifier: place.keyId,
+                teamIdentifier: place.teamId
+            )
+            guard let token = source.current(unixSeconds: Clock.wallMilliseconds / 1_000) else {
+                throw LabError("the key \(place.keyFile) signs nothing")
+            }
+            return token.text
+        } catch let error as LabError {
+            throw error
+        } catch {
+            throw LabError("the key \(place.keyFile): \(error)")
+        }
+    }
+
+    /// By its own account: `status codes: 100000 2xx, 0 3xx, …`.
+    private func accepted(_ log: String) throws(LabError) -> Int {
+        let lines = String(decoding: try TextFile.read(log), as: UTF8.self).split(separator: "\n")
+        let line = lines.last { $0.hasPrefix("status codes:") }
+        return line?.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import Kafka
+
+/// What the workers write to the results topic about the commands to the audience.
+final class FanoutResults: ConsumerHandler {
+    /// The result of one command, its last range being done, or none fanned out.
+    struct Outcome: Equatable {
+        var outcome: String
+        var reason: String?
+        /// By what became of them; empty where nothing was fanned out.
+        var members: [String: Int]
+    }
+
+    private(set) var records = 0
+    /// By the command's id.
+    private(set) var outcomes: [String: Outcome] = [:]
+    /// Sums over the ranges' results, by the command's id and what became of the members.
+    private(set) var ranges: [String: [String: Int]] = [:]
+    private var consumer: Consumer?
+
+    init(bootstrapServers: String) throws(LabError) {
+        do throws(KafkaError) {
+            consumer = try Consumer(
+                properties: [
+                    ("bootstrap.servers", bootstrapServers), ("group.id", "fanout-results"),
+                    ("auto.offset.reset", "earliest"), ("session.timeout.ms", "6000"),
+                    ("heartbeat.interval.ms", "1000"),
+                ],
+                topics: [ResultsReader.resultsTopic],
+                handler: self
+            )
+        } catch {
+            throw LabError("the results cannot be read: \(error)")
+        }
+    }
+
+    /// Takes what has come.
+    func drain() throws(LabError) {
+        guard let consumer else { return }
+        while true {
+            switch consumer.poll() {
+            case .message(let message):
+                guard let value = message.value else { continue }
+                take(Array(value))
+            case .none: return
+            case .partitionEnd: continue
+            case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
+            }
+        }
+    }
+
+    func take(_ json: [UInt8]) {
+        records += 1
+        guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
+            result["audience"] != nil, let command = result["command"] as? String,
+            let outcome = result["outcome"] as? String
+        else { return }
+        let members = result["members"] as? [String: Int] ?? [:]
+        guard result["segments"] == nil else {
+            ranges[command, default: [:]].merge(members, uniquingKeysWith: +)
+            return
+        }
+        outcomes[command] = Outcome(outcome: outcome, reason: result["reason"] as? String, members: members)
+    }
+
+    /// Whether the ranges' counts come to the command's, and those to the members.
+    func addUp(_ command: String, members: Int) -> Bool {
+        guard let outcome = outcomes[command], let ranges = ranges[command] else { return false }
+        return ranges == outcome.members && outcome.members.values.reduce(0, +) == members
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        consumer = nil
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {}
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+}

@@ -1,0 +1,282 @@
+import APNsSimulator
+import CausewayCommandLine
+import Foundation
+import Kafka
+
+/// One run: the phones join, the command goes out, and what it cost is read when every phone shows it and its result is there.
+final class FanoutRun {
+    /// Of nothing happening, not of a whole run.
+    private static let stallMilliseconds: Int64 = 120_000
+    private static let lookMilliseconds: Int64 = 20
+    /// Registrations that no worker has read yet: as many as the embedded broker keeps.
+    private static let unreadMax = 100_000
+    private static let registrationsPerLook = 2_000
+    /// By then Redis must have members: a worker that takes registrations without their audiences is found out early.
+    private static let probe = 1_000
+    /// What the phones show at first is so much older than the command.
+    private static let shownSeconds: Int64 = 60
+
+    private let members: Int
+    private let overtakeAtPercent: Int?
+    private let h2loadPushes: Int
+    private let stage: FanoutStage
+    private let interruption: Interruption
+    private let crowd: FanoutCrowd
+    private let phones: SimulatedPhones
+    private let wire: CommandWire
+    private let results: FanoutResults
+    private var progress = FanoutProgress()
+
+    init(
+        members: Int,
+        overtakeAtPercent: Int?,
+        h2loadPushes: Int,
+        on stage: FanoutStage,
+        interruption: Interruption
+    ) throws(LabError) {
+        self.members = members
+        self.overtakeAtPercent = overtakeAtPercent
+        self.h2loadPushes = h2loadPushes
+        self.stage = stage
+        self.interruption = interruption
+        let client = ControlClient(port: stage.simulator.controlPort)
+        phones = SimulatedPhones(client: client)
+        crowd = FanoutCrowd(
+            members: members,
+            name: "fan-",
+            shownSince: Clock.wallMilliseconds / 1_000 - Self.shownSeconds,
+            client: client
+        )
+        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
+        results = try FanoutResults(bootstrapServers: stage.base.bootstrapServers)
+    }
+
+    func close() {
+        progress.clear()
+        results.close()
+        wire.close()
+    }
+
+    func run() throws(LabError) -> FanoutFigures {
+        try FanoutCrowd.declareApp(ControlClient(port: stage.simulator.controlPort))
+        try crowd.gather()
+        let joining = try join()
+        let bytes = try stage.audienceBytes()
+        let load = try h2load()
+        var loads: [Double] = []
+        if let load { loads.append(try load.run(look)) }
+        let round = try fanOut()
+        if let load { loads.append(try load.run(look)) }
+        let answer = try crowd.ask(about: round.last.contentState)
+        try stage.stopWorkers()
+        try results.drain()
+        return FanoutFigures(
+            members: members,
+            workers: round.workers,
+            overtakenAtPercent: overtakeAtPercent,
+            joinSeconds: Double(joining.milliseconds) / 1_000,
+            redisMicrosecondsPerJoin: Double(joining.redisMicroseconds) / Double(members),
+            redisBytesPerMember: Double(bytes) / Double(members),
+            seconds: Double(answer.lastMilliseconds - round.recordMilliseconds) / 1_000,
+            pushes: answer.pushes,
+            workerMicrosecondsPerMember: Double(round.workerMicroseconds) / Double(max(1, answer.pushes)),
+            redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, answer.pushes)),
+            h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
+            workerPeakMemoryBytes: round.workerPeakMemoryBytes,
+            resultRecords: results.records - round.recordsBefore,
+            outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
+            resultsAddUp: round.commands.allSatisfy { results.addUp($0.identifier, members: members) },
+            wrong: members - answer.showing,
+            reversed: answer.reversed,
+            alertedTwice: answer.alertedTwice,
+            unalerted: max(0, members - answer.alerts)
+        )
+    }
+
+    private func h2load() throws(LabError) -> FanoutLoad? {
+        guard h2loadPushes > 0 else { return nil }
+        let body = try FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
+        return try FanoutLoad(stage, pushes: h2loadPushes, body: body)
+    }
+
+    // MARK: - Joining
+
+    private struct Joining {
+        var milliseconds: Int64
+        var redisMicroseconds: Int64
+    }
+
+    private func join() throws(LabError) -> Joining {
+        try wait("workers that read") { () throws(LabError) in
+            Int(try stage.sum(of: "causeway_partitions_assigned")) > 0
+        }
+        let began = Clock.milliseconds
+        let redisBefore = redisMicroseconds
+        var written = 0
+        var read = 0
+        var isProbed = false
+        let isJoined = { [self] () throws(LabError) -> Bool in
+            let now = Clock.wallMilliseconds
+            let most = min(isProbed ? members : min(Self.probe, members), read + Self.unreadMax)
+            let end = min(most, written + Self.registrationsPerLook)
+            while written < end {
+                let record = crowd.record(written, registeredAtMilliseconds: now)
+                guard try wire.register(key: record.key, value: record.value) else { break }
+                written += 1
+            }
+            wire.takeReports()
+            guard written == most else { return false }
+            read = try settledRegistrations(written: written)
+            if !isProbed, read == written {
+                isProbed = true
+                try probe()
+            }
+            return isProbed && read == members
+        }
+        try wait("the members to join", progress: { (read, self.members) }, until: isJoined)
+        guard wire.failed == 0 else { throw LabError("\(wire.failed) registrations did not reach the broker") }
+        return Joining(
+            milliseconds: Clock.milliseconds - began,
+            redisMicroseconds: redisMicroseconds - redisBefore
+        )
+    }
+
+    /// How many of those that were written the workers have done with, at least.
+    private func settledRegistrations(written: Int) throws(LabError) -> Int {
+        let received = Int(
+            try stage.sum(of: "causeway_records_received_total", label: "topic=\"registrations\"")
+        )
+        guard received == written else { return min(received, written - 1) }
+        // A lane publishes both at once.
+        return try stage.sum(of: "causeway_records_held") == 0 ? written : written - 1
+    }
+
+    private func probe() throws(LabError) {
+        guard try stage.audienceKeys() == 0 else { return }
+        throw LabError(
+            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.probe, members))) registrations that "
+                + "name one"
+        )
+    }
+
+    // MARK: - The round
+
+    private struct Round {
+        var commands: [FanoutContent]
+        var last: FanoutContent
+        /// Of the last command's record, UNIX milliseconds.
+        var recordMilliseconds: Int64
+        var workers: Int
+        var recordsBefore: Int
+        var workerMicroseconds: Int64
+        var redisMicroseconds: Int64
+        var workerPeakMemoryBytes: Int64
+    }
+
+    private func fanOut() throws(LabError) -> Round {
+        try results.drain()
+        let accepted = try phones.pushesAccepted()
+        for worker in stage.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
+        let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
+        let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
+        var round = Round(
+            commands: [first],
+            last: first,
+            recordMilliseconds: try send(first),
+            workers: stage.workers.count,
+            recordsBefore: results.records,
+            workerMicroseconds: 0,
+            redisMicroseconds: 0,
+            workerPeakMemoryBytes: 0
+        )
+        if let overtakeAtPercent {
+            let most = (members * overtakeAtPercent + 99) / 100
+            try awaitPushes(most, since: accepted)
+            let second = FanoutContent(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
+            round.recordMilliseconds = try send(second)
+            (round.commands, round.last) = ([first, second], second)
+        }
+        try awaitPushes(members, since: accepted)
+        try wait("every phone to show the newest state") { () throws(LabError) in
+            try crowd.ask(about: round.last.contentState).showing == members
+        }
+        try wait("the commands' results") { () throws(LabError) in
+            round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
+        }
+        round.workerMicroseconds = workerMicroseconds - workersBefore
+        round.redisMicroseconds = redisMicroseconds - redisBefore
+        round.workerPeakMemoryBytes =
+            stage.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
+        return round
+    }
+
+    private func awaitPushes(_ count: Int, since accepted: Int) throws(LabError) {
+        var pushes = 0
+        let isReached = { [self] () throws(LabError) -> Bool in
+            pushes = try phones.pushesAccepted() - accepted
+            return pushes >= count
+        }
+        try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)
+    }
+
+    /// - Returns: when its record was written, UNIX milliseconds.
+    private func send(_ content: FanoutContent) throws(LabError) -> Int64 {
+        let record = try content.record()
+        let now = Clock.wallMilliseconds
+        let outcome = record.withUnsafeBytes { value in
+            Array(FanoutCrowd.audience.utf8)
+                .withUnsafeBytes { key in
+                    wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
+                }
+        }
+        guard case .queued = outcome else { throw LabError("the command could not be produced") }
+        return now
+    }
+
+    private var workerMicroseconds: Int64 {
+        stage.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
+    }
+
+    private var redisMicroseconds: Int64 { stage.redis.flatMap { ProcessTime.microseconds(of: $0.identifier) } ?? 0 }
+
+    // MARK: - Waiting
+
+    private func wait(
+        _ what: String,
+        progress count: () -> (done: Int, of: Int) = { (0, 0) },
+        until isDone: () throws(LabError) -> Bool
+    ) throws(LabError) {
+        var last = (done: -1, milliseconds: Clock.milliseconds)
+        while try !isDone() {
+            let (done, all) = count()
+            let now = Clock.milliseconds
+            if done != last.done { last = (done, now) }
+            progress.show(what, done: done, of: all, nowMilliseconds: now)
+            guard now - last.milliseconds < Self.stallMilliseconds else {
+                throw LabError(
+                    "nothing has come of \(what) for \(Self.stallMilliseconds / 1_000) s, \(Numeral.grouped(done)) of "
+                        + "\(Numeral.grouped(all)) are done; the worker's log ends with",
+                    logTail: TextFile.lastLines(of: stage.base.path("worker-0.log"), ChildProcess.logTailLines)
+                )
+            }
+            try look()
+            usleep(UInt32(Self.lookMilliseconds) * 1_000)
+        }
+        progress.clear()
+    }
+
+    private func look() throws(LabError) {
+        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
+        try stage.check()
+        wire.takeReports()
+        try results.drain()
+        for command in ["fanout-1", "fanout-2"] {
+            guard let outcome = results.outcomes[command], !Self.fannedOut.contains(outcome.outcome) else { continue }
+            let reason = outcome.reason.map { " (\($0))" } ?? ""
+            throw LabError("the workers do not fan out: the command \(command) is \(outcome.outcome)\(reason)")
+        }
+    }
+
+    /// Of commands whose members were reached, by them or by a newer one.
+    private static let fannedOut: Set<String> = ["delivered", "superseded"]
+}

@@ -1,0 +1,173 @@
+import Foundation
+
+/// The parts of a fan-out, each a process of its own on loopback.
+final class FanoutStage {
+    static let app = "com.example.match"
+    static let appName = "match"
+    static let group = "causeway"
+    /// The embedded broker keeps 5 MiB of a partition: those of the registrations that no worker has read yet must fit.
+    static let partitions = 16
+    private static let drainMilliseconds: Int64 = 60_000
+    /// h2load opens its streams before it has heard how many it may.
+    private static let earlyStreams = 1_000
+
+    let base: Stage
+    private let programs: ProgramFiles
+    private let lanes: Int
+    private let brokerCommand: [String]?
+    private let httpPorts: [UInt16]
+    private(set) var simulator = Stage.SimulatorPlace()
+    private(set) var workers: [ChildProcess] = []
+
+    init(
+        directory: String,
+        programs: ProgramFiles,
+        workerCount: Int,
+        lanes: Int,
+        brokerCommand: [String]?
+    ) throws(LabError) {
+        base = try Stage(directory: directory, programs: programs)
+        self.programs = programs
+        self.lanes = lanes
+        self.brokerCommand = brokerCommand
+        var ports: [UInt16] = []
+        for _ in 0..<workerCount { ports.append(try LoopbackPort.free()) }
+        httpPorts = ports
+    }
+
+    func start() throws(LabError) {
+        if let brokerCommand {
+            try base.startBroker(command: brokerCommand + [base.path("broker")])
+        } else {
+            try base.startBroker(command: [
+                programs.lab, "broker", "--partitions", String(Self.partitions),
+                "--round-trip", String(Stage.brokerRoundTripMilliseconds),
+            ])
+        }
+        try base.startRedis()
+        let process = try ChildProcess(
+            name: "simulator",
+            command: [
+                programs.lab, "simulator", "--directory", base.directory, "--early-streams", String(Self.earlyStreams),
+            ],
+            logFile: base.path("simulator.log"),
+            output: .pipe
+        )
+        base.parts.append(process)
+        simulator = try base.place(Stage.SimulatorPlace.self, of: process)
+        for number in httpPorts.indices {
+            let file = base.path("worker-\(number).yaml")
+            try TextFile.write(configuration(httpPort: httpPorts[number]), to: file)
+            workers.append(
+                try ChildProcess(
+                    name: "worker \(number)",
+                    command: [programs.causeway, "worker", "--config", file],
+                    logFile: base.path("worker-\(number).log")
+                )
+            )
+        }
+    }
+
+    private func configuration(httpPort: UInt16) -> String {
+        """
+        log:
+          format: text
+        http:
+          host: 127.0.0.1
+          port: \(httpPort)
+        kafka:
+          bootstrapServers: "\(base.bootstrapServers)"
+          groupId: \(Self.group)
+          consumer:
+            session.timeout.ms: "6000"
+            heartbeat.interval.ms: "1000"
+            # The embedded broker answers an empty fetch only when this time is over, whatever arrives meanwhile.
+            fetch.wait.max.ms: "10"
+        redis:
+          url: redis://127.0.0.1:\(base.redisPort)/0
+        apns:
+          sandbox:
+            host: localhost
+            port: \(simulator.apnsPort)
+          caFile: "\(simulator.caFile)"
+        apps:
+          \(Self.appName):
+            bundleId: \(Self.app)
+            teamId: \(simulator.teamId)
+            keyId: \(simulator.keyId)
+            keyFile: "\(simulator.keyFile)"
+            environments: [sandbox]
+        worker:
+          lanes: \(lanes)
+
+        """
+    }
+
+    /// - Throws: if one of the parts has ended by itself.
+    func check() throws(LabError) {
+        try base.check()
+        for worker in workers {
+            if let ending = worker.poll() { throw worker.failure(ending.text) }
+        }
+    }
+
+    /// The sum of a metric over all workers; 0 where none shows it yet.
+    ///
+    /// - Parameter label: as it is written, `topic="registrations"`; nil: of any series.
+    func sum(of metric: String, label: String? = nil) throws(LabError) -> Double {
+        var sum = 0.0
+        for port in httpPorts {
+            let answer = try? ControlClient(port: port).body("GET", "/metrics")
+            let text = String(decoding: answer ?? [], as: UTF8.self)
+            for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
+                let series = line.prefix { $0 != " " }
+                guard series == metric || series.dropFirst(metric.count).first == "{",
+                    label.map({ series.contains($0) }) ?? true
+                else { continue }
+                sum += line.split(separator: " ").last.flatMap { Double($0) } ?? 0
+            }
+        }
+        return sum
+    }
+
+    var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
+
+    /// What a script of Redis' gives, a whole number.
+    func ask(_ script: String) throws(LabError) -> Int {
+        guard let answer = Stage.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
+            let number = Int(answer.dropFirst())
+        else { throw LabError("Redis does not answer: \(script)") }
+        return number
+    }
+
+    /// Keys of audiences begin so: those of an activity have another character behind the app.
+    private static let audienceKeys = "{\(app)@*"
+
+    func audienceKeys() throws(LabError) -> Int { try ask("return #redis.call('KEYS', '\(Self.audienceKeys)')") }
+
+    /// Bytes that all that is kept of audiences takes, keys and the server's own tables included.
+    func audienceBytes() throws(LabError) -> Int {
+        try ask(
+            "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeys)')) do "
+                + "n = n + redis.call('MEMORY', 'USAGE', k) end return n"
+        )
+    }
+
+    /// Asks the workers to drain. Each one's exit code must be 0.
+    func stopWorkers() throws(LabError) {
+        for worker in workers { worker.signal(SIGTERM) }
+        for worker in workers {
+            guard let ending = worker.wait(milliseconds: Self.drainMilliseconds) else {
+                throw worker.failure("does not drain within \(Self.drainMilliseconds / 1_000) s")
+            }
+            guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+        }
+        workers = []
+    }
+
+    /// Ends whatever still runs.
+    func stop() {
+        for worker in workers { worker.stop(graceMilliseconds: 0) }
+        base.stop()
+    }
+}

@@ -1,0 +1,45 @@
+/// Holds the minutes, and what came after the host's return, against the promises.
+struct OutageHourJudge {
+    let plan: OutageHourPlan
+    let minutes: [OutageMinute]
+    /// Pushes of each activity of the afflicted app that APNs accepted after its host's return; true: of its newest state.
+    let pushesAfterReturn: [String: [Bool]]
+    /// Of both apps: activities whose phone does not show the newest state at the end.
+    let wrongScreens: Int
+    let failedCommands: Int
+
+    /// What is broken, in words.
+    var broken: [String] {
+        [freshness, commits, memory, pushes].compactMap { $0 }
+            + (wrongScreens == 0 ? [] : ["\(wrongScreens) phones do not show the newest state"])
+            + (failedCommands == 0 ? [] : ["\(failedCommands) commands came to failed"])
+    }
+
+    private var away: [OutageMinute] { minutes.filter(\.isAway) }
+
+    private var freshness: String? {
+        let late = away.filter { ($0.freshness.percentile(99) ?? .max) > plan.freshnessMilliseconds }
+        return late.isEmpty
+            ? nil : "in \(late.count) minutes 99 of 100 healthy pushes took over \(plan.freshnessMilliseconds) ms"
+    }
+
+    private var commits: String? {
+        let longest = minutes.map(\.commitMilliseconds).max() ?? 0
+        return longest <= plan.commitMilliseconds ? nil : "a record waited \(longest) ms for its commit"
+    }
+
+    /// The second half of the outage against its first.
+    private var memory: String? {
+        let half = away.count / 2
+        guard let before = away.prefix(half).map(\.residentBytes).max(),
+            let after = away.dropFirst(half).map(\.residentBytes).max()
+        else { return nil }
+        let isLevel = after <= before + before * plan.growthPercentMax / 100
+        return isLevel ? nil : "resident memory grew from \(before >> 20) to \(after >> 20) MiB"
+    }
+
+    private var pushes: String? {
+        let others = plan.activities - pushesAfterReturn.values.count { $0 == [true] }
+        return others == 0 ? nil : "\(others) afflicted activities did not get exactly one push, the newest"
+    }
+}

@@ -1,0 +1,59 @@
+/// How long one app's host is away, and what is written meanwhile.
+struct OutageHourPlan {
+    static let afflicted = "afflicted"
+    static let healthy = "healthy"
+
+    /// Before the host goes away: what all later minutes are held against.
+    var calmMinutes = 3
+    var awayMinutes = 60
+    /// After its return.
+    var afterMinutes = 2
+    /// Of each of the two apps.
+    var activities = 4_000
+    /// Of each of the two apps, a second.
+    var commandsPerSecond = 2_000
+
+    /// The longest that a record of any partition may wait for its commit.
+    var commitMilliseconds: Int64 = 60_000
+    /// What 99 of 100 pushes of the healthy app may take in any minute, on a machine that others keep busy.
+    var freshnessMilliseconds: Int64 = 2_500
+    /// How much more may be resident at the end of the outage than in the middle of it, in hundredths.
+    var growthPercentMax: Int64 = 5
+
+    var awayFromMilliseconds: Int64 { Int64(calmMinutes) * 60_000 }
+    var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
+    var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(afterMinutes) * 60_000 }
+
+    /// The last command of the afflicted app comes this long before its host returns, so that the newest state of each activity is known.
+    static let silenceMilliseconds: Int64 = 5_000
+
+    var outage: OutageCase {
+        let period = Int64(activities) * 1_000 / Int64(commandsPerSecond)
+        let afflicted = OutageApp(
+            name: Self.afflicted,
+            service: .production,
+            activities: activities,
+            periodMilliseconds: period,
+            durationMilliseconds: awayUntilMilliseconds - Self.silenceMilliseconds,
+            endEvery: 0
+        )
+        var healthy = afflicted
+        healthy.name = Self.healthy
+        healthy.service = .sandbox
+        healthy.durationMilliseconds = endMilliseconds
+        return OutageCase(
+            name: "outage-hour",
+            summary: "The host of one app answers nothing, connections neither; a healthy app shares its partitions",
+            apps: [afflicted, healthy],
+            partitions: 16,
+            troubles: [
+                Trouble(at: awayFromMilliseconds, .freeze(.service(.production))),
+                Trouble(at: awayUntilMilliseconds, .thaw(.service(.production))),
+            ]
+        )
+    }
+
+    func isAway(_ elapsedMilliseconds: Int64) -> Bool {
+        (awayFromMilliseconds..<awayUntilMilliseconds).contains(elapsedMilliseconds)
+    }
+}

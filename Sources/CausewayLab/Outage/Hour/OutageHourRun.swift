@@ -1,0 +1,168 @@
+import CausewayCommandLine
+import Glibc
+import Kafka
+import LiveActivity
+
+/// Plays an hour of outage: one thread writes commands, looks at what arrives, and sums up each minute.
+final class OutageHourRun {
+    private static let turnMicroseconds: UInt32 = 10_000
+    private static let lookMilliseconds: Int64 = 2_000
+    private static let lagTimeoutMilliseconds: Int32 = 2_000
+    private static let startMilliseconds: Int64 = 120_000
+    private static let minuteMilliseconds: Int64 = 60_000
+
+    private let plan: OutageHourPlan
+    private let outage: OutageCase
+    private let stage: OutageStage
+    private let interruption: Interruption
+    private let wire: CommandWire
+    private let positions: GroupPositions
+    private let outcomes: OutcomeCounts
+    private let tableFile: String?
+    private var feeds: [OutageFeed]
+    private var recent = RecentCommands()
+    private var lag = CommitLag()
+    private var table = [OutageMinute.header]
+    private var minutes: [OutageMinute] = []
+    private var minute: OutageMinute
+    private var cpuMilliseconds: Int64 = 0
+    private var isBack = false
+    private var pushesAfterReturn: [String: [Bool]] = [:]
+
+    /// - Parameter stage: started, without its workers.
+    init(_ plan: OutageHourPlan, on stage: OutageStage, interruption: Interruption, tableFile: String?)
+        throws(LabError)
+    {
+        (self.plan, outage, self.stage, self.interruption) = (plan, plan.outage, stage, interruption)
+        self.tableFile = tableFile
+        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
+        positions = try stage.groupPositions()
+        outcomes = try OutcomeCounts(bootstrapServers: stage.base.bootstrapServers)
+        feeds = outage.apps.map(OutageFeed.init)
+        minute = OutageMinute(number: 1, isAway: false)
+    }
+
+    /// - Returns: what was not kept, in words.
+    func run() throws(LabError) -> [String] {
+        defer {
+            outcomes.close()
+            wire.close()
+            positions.close(deadlineMilliseconds: 1_000)
+        }
+        try settleIn()
+        StandardStreams.printOutput(OutageMinute.header)
+        try play()
+        let judge = OutageHourJudge(
+            plan: plan,
+            minutes: minutes,
+            pushesAfterReturn: pushesAfterReturn,
+            wrongScreens: try wrongScreens(),
+            failedCommands: outcomes.counts[.failed] ?? 0
+        )
+        stage.stopWorkers()
+        return judge.broken + stage.faults
+    }
+
+    private func settleIn() throws(LabError) {
+        try stage.startWorkers()
+        let deadline = Clock.milliseconds + Self.startMilliseconds
+        while true {
+            let carried = try stage.carryRegistrations(to: wire)
+            try turn()
+            let (registered, expected) = (try stage.redis.keys(), outage.expectedRegistrations)
+            if carried >= expected, registered >= expected { return }
+            guard Clock.milliseconds < deadline else {
+                throw LabError("only \(registered) of \(expected) tokens are registered")
+            }
+        }
+    }
+
+    private func turn() throws(LabError) {
+        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
+        try stage.check()
+        wire.takeReports()
+        try outcomes.drain()
+        usleep(Self.turnMicroseconds)
+    }
+
+    // MARK: - Playing
+
+    private func play() throws(LabError) {
+        let began = Clock.milliseconds
+        var troubles = outage.troubles[...]
+        var (nextLook, nextMinute) = (began, began + Self.minuteMilliseconds)
+        while Clock.milliseconds - began < plan.endMilliseconds + OutageHourPlan.silenceMilliseconds {
+            let elapsed = Clock.milliseconds - began
+            for index in feeds.indices {
+                try feeds[index].advance(to: elapsed, wire)
+                for command in feeds[index].takeCommands() {
+                    recent.append(command)
+                    minute.commands += 1
+                }
+            }
+            if let trouble = troubles.first, elapsed >= trouble.milliseconds {
+                troubles.removeFirst()
+                try stage.bring(about: trouble.kind)
+                if case .thaw = trouble.kind { isBack = true }
+            }
+            try turn()
+            try takePushes()
+            if Clock.milliseconds >= nextLook {
+                nextLook = Clock.milliseconds + Self.lookMilliseconds
+                measureLag()
+            }
+            if Clock.milliseconds >= nextMinute {
+                nextMinute += Self.minuteMilliseconds
+                try endMinute(elapsedMilliseconds: Clock.milliseconds - began)
+            }
+        }
+    }
+
+    private func takePushes() throws(LabError) {
+        for service in stage.services {
+            for push in try service.newPushes() where push.status == 200 { take(push, of: service.name) }
+        }
+    }
+
+    private func take(_ push: OutageHistory.Push, of service: ServiceName) {
+        let command = recent.command(of: push)
+        guard service == .production else {
+            let age = command.map { push.milliseconds - $0.producedMilliseconds } ?? Int64(Histogram.millisecondsMax)
+            return minute.freshness.add(milliseconds: age)
+        }
+        minute.afflictedPushes += 1
+        guard isBack else { return }
+        let isNewest = command != nil && command == recent.newest(of: push.activity)
+        pushesAfterReturn[push.activity, default: []].append(isNewest)
+    }
+
+    /// A broker that does not answer in time is looked at again later.
+    private func measureLag() {
+        guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
+        lag.note(found, at: Clock.milliseconds)
+        minute.recordsBehind = found.reduce(0) { $0 + $1.end - ($1.committed ?? 0) }
+    }
+
+    private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
+        minute.commitMilliseconds = lag.takeLongest()
+        let usages = stage.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
+        let cpu = usages.reduce(0) { $0 + $1.cpuMilliseconds }
+        minute.cpuMilliseconds = cpu - cpuMilliseconds
+        cpuMilliseconds = cpu
+        minute.residentBytes = stage.workerIdentifiers.reduce(0) { $0 + (ProcessUsage.residentBytes(of: $1) ?? 0) }
+        StandardStreams.printOutput(minute.text)
+        table.append(minute.text)
+        if let tableFile { try TextFile.write(table.joined(separator: "\n") + "\n", to: tableFile) }
+        minutes.append(minute)
+        let ends = elapsedMilliseconds + Self.minuteMilliseconds / 2
+        minute = OutageMinute(number: minute.number + 1, isAway: plan.isAway(ends))
+    }
+
+    private func wrongScreens() throws(LabError) -> Int {
+        var screens: [String: OutageHistory.Screen] = [:]
+        for app in outage.apps {
+            screens.merge(try stage.service(of: app).screens(of: app)) { first, _ in first }
+        }
+        return recent.newest.count { screens[$0.activity]?.number != $0.version.sequence }
+    }
+}

@@ -1,0 +1,101 @@
+import Audiences
+import LiveActivity
+
+/// How large a fleet must be for one audience, and how long a round through it lasts. Whole numbers, rounded up; rates are at the peak.
+package struct AudiencePlan: Sendable, Equatable {
+    package let demand: AudienceDemand
+    package let costs: MeasuredCosts
+
+    /// Pushes a second, so that each round ends in its share of the time between two commands.
+    package private(set) var pushesPerSecond: Int64 = 0
+    /// Cores at work at the peak, hundredths.
+    package private(set) var coresHundredths: Int64 = 0
+    package private(set) var pods: Int64 = 0
+    package private(set) var lanes: Int64 = 0
+    package private(set) var podMebibytes: Int64 = 0
+    /// Into how many ranges the members are divided: so many lanes can share a round at most.
+    package private(set) var ranges: Int64 = 0
+    package private(set) var partitions: Int64 = 0
+
+    package private(set) var connectionsPerPool: Int64 = 0
+    package private(set) var connections: Int64 = 0
+    package private(set) var apnsMegabitsPerSecond: Int64 = 0
+    /// From a command's admission to the last phone, with all lanes at work.
+    package private(set) var roundMilliseconds: Int64 = 0
+
+    /// Of members in their pages.
+    package private(set) var membersMebibytes: Int64 = 0
+    /// Of the activities' own values.
+    package private(set) var activitiesMebibytes: Int64 = 0
+    package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
+    /// Of one core that the rounds take of Redis, per cent.
+    package private(set) var redisCorePercent: Int64 = 0
+    package private(set) var redisNodes: Int64 = 0
+
+    /// Records of the fan-out topic and of results, a command.
+    package var fanoutRecords: Int64 { ranges }
+    package var resultRecords: Int64 { ranges + 1 }
+
+    /// - Throws: if a number is out of its range.
+    package init(demand: AudienceDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
+        try demand.validate()
+        self.demand = demand
+        self.costs = costs
+        ranges = Int64(Audiences.rangeCount(members: Double(demand.members)))
+        planPods()
+        planConnections()
+        planRound()
+        planRedis()
+    }
+
+    /// Members whose turn comes in a minute, at most one state a second.
+    private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
+
+    private mutating func planPods() {
+        pushesPerSecond = CapacityPlan.up(turnsPerMinute * 100, 60 * demand.busyPercent)
+        // Nanoseconds a minute, in hundredths of a core: 600,000,000 each.
+        let working = CapacityPlan.up(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
+        pods = max(CapacityPlan.podsMin, CapacityPlan.up(working, demand.coresPerPod * demand.busyPercent) + 1)
+        coresHundredths = working + pods * costs.wakingHundredths
+        lanes = pods * demand.coresPerPod
+        partitions = CapacityPlan.up(lanes * CapacityPlan.partitionsPerLane, pods) * pods
+    }
+
+    private mutating func planConnections() {
+        let inFlight = CapacityPlan.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        let needed = CapacityPlan.up(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
+        connectionsPerPool = max(2, CapacityPlan.up(needed, sharingLanes))
+        connections = lanes * demand.pools * connectionsPerPool
+        apnsMegabitsPerSecond = CapacityPlan.up(turnsPerMinute * costs.bytesPerPush * 8, 60_000_000)
+        podMebibytes = MemoryBudget.plannedMebibytes(
+            lanes: Int(demand.coresPerPod),
+            connectionsMax: Int(demand.coresPerPod * demand.pools * connectionsPerPool)
+        )
+    }
+
+    /// Lanes that have a range of the audience.
+    package var sharingLanes: Int64 { min(lanes, ranges) }
+
+    private mutating func planRound() {
+        // The lane that has the most ranges is the last.
+        let members = CapacityPlan.up(demand.members * CapacityPlan.up(ranges, sharingLanes), ranges)
+        let working = CapacityPlan.up(members * costs.nanosecondsPerMember, 1_000_000)
+        let streams = connectionsPerPool * costs.streamsPerConnection
+        let carried = CapacityPlan.up(members * costs.roundTripMilliseconds, streams)
+        roundMilliseconds = max(working, carried) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
+    }
+
+    private mutating func planRedis() {
+        membersMebibytes = mebibytes(demand.members * costs.redisBytesPerMember)
+        activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
+        redisCorePercent = CapacityPlan.up(turnsPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
+        redisNodes = max(
+            CapacityPlan.up(redisMebibytes, demand.redisNodeGibibytes * 1_024),
+            CapacityPlan.up(redisCorePercent, CapacityPlan.redisPercent)
+        )
+    }
+
+    private func mebibytes(_ keys: Int64) -> Int64 {
+        CapacityPlan.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+    }
+}

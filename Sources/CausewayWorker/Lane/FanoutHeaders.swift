@@ -1,0 +1,97 @@
+import Kafka
+import LiveActivity
+
+/// The headers of a record of the fan-out topic. For people: `source` (topic, partition and offset of the command's record) and `range`
+/// (which of how many). For the lane that reads it: `state`, the numbers of a ``FanoutOrder`` in their order, with a space between them.
+/// Beside them the trace goes on.
+enum FanoutHeaders {
+    /// Of ours; a trace has two more.
+    static let count = 3
+    private static let numbersCount = 15
+    /// Of any time in `state`; what is further from now is nobody's.
+    private static let milliseconds = Int64(-1)...1 << 53
+    /// No log reaches an offset above this one.
+    private static let offsets = Int64(0)...1 << 62
+
+    /// - Parameter topic: the name of the commands topic.
+    static func append(_ order: FanoutOrder, topic: [UInt8], to headers: inout ProducedHeaders) {
+        let topic = String(decoding: topic, as: UTF8.self)
+        append("source", "\(topic)/\(order.partition)/\(order.offset)", to: &headers)
+        append("range", "\(order.range.index)/\(order.range.count)", to: &headers)
+        append("state", state(of: order), to: &headers)
+    }
+
+    private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {
+        var text = text
+        text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Nil of a record that no lane has fanned out.
+    static func order(of message: borrowing Message) -> FanoutOrder? {
+        message.headers?.last("state").flatMap { order(String(decoding: $0, as: UTF8.self)) }
+    }
+
+    static func state(of order: FanoutOrder) -> String {
+        let (grant, alert) = (order.grant, order.alertVersion)
+        let numbers: [any FixedWidthInteger] = [
+            order.range.index, order.range.count,
+            grant.timestamp, grant.priority, grant.frequentPriority, grant.isDemoted ? 1 : 0,
+            order.partition, order.offset,
+            order.recordMilliseconds, order.receivedMilliseconds, order.admittedMilliseconds,
+            alert?.timestamp ?? -1, alert?.sequence ?? 0, order.isAlertExpired ? 1 : 0,
+            version,
+        ]
+        return numbers.map { "\($0)" }.joined(separator: " ")
+    }
+
+    /// The last number of `state`: another form has another.
+    private static let version: UInt8 = 1
+
+    static func order(_ state: String) -> FanoutOrder? {
+        var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
+        guard numbers.count == numbersCount, numbers.removeLast() == "\(version)" else { return nil }
+        func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
+        guard let index = next(UInt16.self), let count = next(UInt16.self),
+            let range = SegmentRange(index: Int(index), count: Int(count)),
+            let timestamp = next(Int64.self), (Limits.timestampLeast...Limits.timestampMost).contains(timestamp),
+            let priority = next(UInt8.self), let frequentPriority = next(UInt8.self), let isDemoted = nextFlag(),
+            [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
+            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offsets.contains(offset),
+            let record = next(Int64.self), let received = next(Int64.self), let admitted = next(Int64.self),
+            [record, received, admitted].allSatisfy(milliseconds.contains),
+            let alertTimestamp = next(Int64.self), (-1...Limits.timestampMost).contains(alertTimestamp),
+            let alertSequence = next(UInt64.self), let isAlertExpired = nextFlag()
+        else { return nil }
+        return FanoutOrder(
+            range: range,
+            grant: AudienceGrant(
+                timestamp: timestamp,
+                priority: priority,
+                frequentPriority: frequentPriority,
+                isDemoted: isDemoted,
+                rangeCount: count
+            ),
+            partition: partition,
+            offset: offset,
+            recordMilliseconds: record,
+            receivedMilliseconds: received,
+            admittedMilliseconds: admitted,
+            alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
+            isAlertExpired: isAlertExpired
+        )
+    }
+}
+
+/// The key of a range's records in the fan-out topic, by which all of them meet in one partition: the audience's digest in sixteen hexadecimal
+/// digits, a slash, the range's index.
+enum FanoutKey {
+    static func bytes(_ audience: AudienceDigest, _ range: SegmentRange) -> [UInt8] {
+        var digits = InlineArray<16, UInt8>(repeating: 0)
+        for place in 0..<16 {
+            let nibble = UInt8(truncatingIfNeeded: audience.value >> UInt64(60 - 4 * place)) & 15
+            digits[place] = nibble + (nibble < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10)
+        }
+        return digits.span.withUnsafeBytes { Array($0) } + Array("/\(range.index)".utf8)
+    }
+}

@@ -1,0 +1,49 @@
+import Audiences
+import LiveActivity
+import Observability
+import Reactor
+
+/// What a lane counts and shows of its rounds.
+extension Lane {
+    /// Kafka has acknowledged what was written of a round.
+    func countAcknowledged(_ production: AudienceProduction) {
+        let application = audiences.application(of: production)
+        if production.kind == .invalidation { metrics.add(.invalidations, application) }
+        guard let finished = audiences.finished(by: production) else { return }
+        if production.kind == .rangeResult {
+            metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
+        }
+        // Without an answer there was no last phone.
+        guard finished.recordMilliseconds >= 0, finished.lastAnswerMilliseconds >= 0 else { return }
+        metrics.observe(
+            production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
+            application,
+            microseconds: Self.microseconds(finished.lastAnswerMilliseconds - finished.recordMilliseconds)
+        )
+    }
+
+    func setAudiences() {
+        let counters = audiences.counters
+        metrics.set(.audiencePagesRead, to: Int64(clamping: counters.pagesRead))
+        metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.pagesDamaged))
+        metrics.set(.audienceRecordsUnreadable, to: Int64(clamping: counters.recordsUnreadable))
+        metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.roundsLost))
+        for application in roundGauges.indices { roundGauges[application] = RoundGauges() }
+        audiences.addGauges(to: &roundGauges)
+        for (application, gauges) in roundGauges.enumerated() {
+            metrics.set(.audienceRounds, application, to: Int64(gauges.rounds))
+            metrics.set(.audienceMembersParked, application, to: Int64(gauges.membersParked))
+            metrics.set(.audienceOldestRound, application, to: age(gauges.oldestRoundMilliseconds))
+            metrics.set(.audienceOldestRange, application, to: age(gauges.oldestVersionMilliseconds))
+            let members = audiences.membersCounted(of: application)
+            for outcome in members.indices {
+                metrics.set(.audienceMembers, application, outcome, to: Int64(clamping: members[outcome]))
+            }
+        }
+    }
+
+    /// - Parameter milliseconds: UNIX milliseconds, by another machine's clock.
+    private func age(_ milliseconds: Int64?) -> Int64 {
+        milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
+    }
+}

@@ -1,0 +1,204 @@
+import ActivityStore
+import Audiences
+import Delivery
+import Kafka
+import LiveActivity
+import Logging
+import Observability
+import Redis
+
+/// What passes between the core of single activities, whose records commands to audiences are, and the core of audiences.
+extension Lane {
+    /// Commands there and back. Whatever either core decides by it is performed in the same turn.
+    func exchangeAudienceCommands() {
+        while audiences.canTakeCommand, let record = delivery.nextHandover {
+            audiences.take(IncomingCommand(record, delivery.view(record)), now: now)
+            delivery.handoverTaken()
+        }
+        while let command = audiences.nextHandedBack() {
+            if command.ending == .fannedOut { noteFannedOut(command) }
+            delivery.handedBack(
+                command.record,
+                command.ending,
+                reason: UnsafeRawBufferPointer(
+                    start: command.reason.utf8Start,
+                    count: command.reason.utf8CodeUnitCount
+                ),
+                admittedMilliseconds: command.admittedMilliseconds,
+                now: now
+            )
+        }
+    }
+
+    /// Members that join and leave, there and back.
+    func exchangeMemberships() {
+        while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
+            audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
+            delivery.membershipChangeTaken()
+        }
+        while let member = audiences.nextMembershipOutcome() { delivery.membershipChanged(member, now: now) }
+    }
+
+    /// The commands of a partition that is being revoked come back, unless they are decided.
+    func withdrawAudienceCommands(of place: UInt32) {
+        delivery.forEachHandedOver(of: place) { audiences.withdraw($0) }
+    }
+}
+
+extension IncomingCommand {
+    fileprivate init(_ record: UInt32, _ view: RecordView) {
+        self.init(
+            record: record,
+            application: UInt16(view.application),
+            audience: view.audience,
+            event: view.event,
+            activityTemplate: view.activityTemplate,
+            version: view.version,
+            priority: view.priority,
+            policy: UInt8(view.policy),
+            policyName: view.policyName,
+            expiration: view.ownExpiration,
+            staleDate: view.staleDate,
+            alertVersion: nil,
+            identifier: view.commandIdentifier,
+            body: view.body,
+            layout: view.layout,
+            partition: view.partition,
+            offset: view.offset,
+            recordMilliseconds: view.recordMilliseconds,
+            receivedMilliseconds: view.receivedMilliseconds,
+            trace: view.trace
+        )
+    }
+}
+
+extension IncomingMembership {
+    fileprivate init(_ change: MembershipChange, _ view: RecordView) {
+        self.init(
+            member: change.member,
+            identifier: view.member(change.member.kind),
+            joins: change.joins,
+            leaves: change.leaves,
+            leftAtMilliseconds: change.leftAtMilliseconds,
+            token: view.token,
+            environment: view.environment,
+            registeredAtMilliseconds: view.registeredAtMilliseconds,
+            frequentUpdates: view.frequentUpdates != false,
+            shows: view.shows
+        )
+    }
+}
+
+// MARK: - Store
+
+extension Lane: AudienceStoreHandler {
+    /// Calls to servers that are away, put behind the others in one turn.
+    private static let passedAudienceCallsPerTurnMax = 256
+
+    func performAudienceStoreCalls() {
+        guard audienceStore.isReady else { return }
+        var passedLeft = Self.passedAudienceCallsPerTurnMax
+        while let issue = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
+            switch issue {
+            case .issued:
+                audiences.storeCallTaken()
+            case .notReady where audienceStore.hasSeveralServers && passedLeft > 0:
+                passedLeft -= 1
+                audiences.storeCallPostponed()
+            case .notReady, .full, .awaitsReplicas:
+                return
+            case .outOfBounds:
+                audiences.storeCallRefused(now: now)
+            }
+        }
+    }
+
+    /// Tokens that an audience's pushes have shown to be dead are retired in their activities' own records.
+    func performAudienceActivityCalls() {
+        guard store.isReady else { return }
+        var passedLeft = Self.passedAudienceCallsPerTurnMax
+        while let issue = audiences.withNextActivityCall(now: now, { store.issue($0) }) {
+            switch issue {
+            case .issued:
+                audiences.activityCallTaken()
+            case .notReady where store.hasSeveralServers && passedLeft > 0:
+                passedLeft -= 1
+                audiences.activityCallPostponed()
+            case .notReady, .full, .awaitsReplicas:
+                return
+            case .outOfBounds:
+                audiences.activityCallRefused(now: now)
+            }
+        }
+    }
+
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        audiences.storeReplied(tag: tag, reply, now: now)
+        requestTurnEnd()
+    }
+
+    func audienceFailed(tag: UInt64, error: RedisError) {
+        metrics.add(.redisErrors, Int(error.code.rawValue))
+        let failure = error.storeFailure
+        if failure == .refused {
+            note(.redisRefused, ["script": "audience", "reason": "\(error)"])
+        } else if error.needsOperator {
+            note(.redisError, ["script": "audience", "reason": "\(error)"])
+        }
+        audiences.storeFailed(tag: tag, failure, now: now)
+        requestTurnEnd()
+    }
+
+    func audienceStoreReady() { requestTurnEnd() }
+
+    /// The activity store's connections go to the same servers, and say so.
+    func audienceStoreLost(_ reason: RedisError) {}
+}
+
+// MARK: - Productions
+
+extension Lane {
+    func performAudienceProductions() {
+        while audienceProductions < LaneMailbox.audienceReportsMax, let production = audiences.nextProduction(now: now)
+        {
+            let tag = UInt64(number) << DeliveryReportTag.laneShift | production.tag
+            switch produce(production, tag: tag) {
+            case .queued:
+                audienceProductions += 1
+                audiences.productionTaken()
+            case .queueFull:
+                return
+            case .failed(let error):
+                audiences.productionTaken()
+                audiences.produced(production, Self.productionReport(of: error.code), now: now)
+                note(.resultNotProduced, ["error": "\(error)"])
+            }
+        }
+    }
+
+    private func produce(_ production: AudienceProduction, tag: UInt64) -> ProduceOutcome {
+        let record = audiences.compose(production)
+        var headers = ProducedHeaders(capacity: FanoutHeaders.count + 2)
+        if let order = record.order { FanoutHeaders.append(order, topic: plan.delivery.commandsTopic, to: &headers) }
+        let (trace, finished) = trace(of: production, record)
+        trace?.append(to: &headers)
+        let outcome = plan.producer.produce(
+            topic: topic(of: production.kind),
+            key: record.key,
+            value: record.value,
+            headers: headers,
+            opaque: tag
+        )
+        if case .queued = outcome, let finished { traces.export(finished) }
+        return outcome
+    }
+
+    private func topic(of kind: AudienceProduction.Kind) -> ProducerTopic {
+        switch kind {
+        case .fanout: plan.topics.fanout
+        case .start: plan.topics.commands
+        case .rangeResult, .commandResult, .memberResult: plan.topics.results
+        case .invalidation: plan.topics.invalidations
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import Audiences
+import Delivery
+import Kafka
+import Logging
+import Observability
+import Reactor
+
+/// What the Kafka thread orders about the lane's partitions, and which core knows of each. Those of the fan-out topic are none of the
+/// single activities'.
+extension Lane {
+    func assign(_ order: LaneOrder) {
+        let committed = order.committed?.take()
+        let assigned =
+            order.topic == Intake.fanoutTopic
+            ? audiences.assign(number: order.partition)
+            : delivery.assign(topic: topic(of: order), number: order.partition)
+        guard let place = assigned else {
+            // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
+            return note(.partitionsTooMany, ["partition": "\(order.partition)"])
+        }
+        if let committed, order.isReadAgain {
+            committed.metadata.withUnsafeBytes { delivery.readAgain(place, below: committed.offset, metadata: $0) }
+        } else if let committed {
+            resume(place, at: committed, order)
+        }
+        insert(order, place: place)
+    }
+
+    private func topic(of order: LaneOrder) -> RecordTopic {
+        switch order.topic {
+        case Intake.commandsTopic: .commands
+        case Intake.registrationsTopic: .registrations
+        default: .deferred
+        }
+    }
+
+    private func insert(_ order: LaneOrder, place: UInt32) {
+        partitions.insert(
+            .init(
+                place: place,
+                assignment: order.assignment,
+                topic: order.topic,
+                partition: order.partition,
+                doubtMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
+            )
+        )
+    }
+
+    /// Has the core skip what earlier owners of the partition have settled above the committed offset.
+    private func resume(_ place: UInt32, at committed: CommittedOffset, _ order: LaneOrder) {
+        guard !committed.metadata.isEmpty else { return }
+        let skipped = committed.logEnd.flatMap { logEnd in
+            committed.metadata.withUnsafeBytes {
+                order.topic == Intake.fanoutTopic
+                    ? audiences.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
+                    : delivery.resume(place, at: committed.offset, metadata: $0, logEnd: logEnd)
+            }
+        }
+        if skipped == nil {
+            let cause = committed.logEnd == nil ? "the log's end is not known" : "it is not of this worker's making"
+            note(
+                .settledOffsetsRefused,
+                ["partition": "\(order.partition)", "offset": "\(committed.offset)", "cause": "\(cause)"]
+            )
+        }
+    }
+
+    func revoke(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        partitions[position].isRevoking = true
+        let place = partitions[position].place
+        guard !partitions[position].isFanout else { return audiences.beginRevoking(place, now: now) }
+        delivery.beginRevoking(place, now: now)
+        withdrawAudienceCommands(of: place)
+    }
+
+    func release(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        if partitions[position].isFanout {
+            audiences.release(partition: partitions[position].place, now: now)
+        } else {
+            delivery.release(partition: partitions[position].place, now: now)
+        }
+        partitions.remove(at: position)
+    }
+
+    func noteHighWatermark(_ order: LaneOrder) {
+        guard let position = partitions.position(topic: order.topic, partition: order.partition),
+            partitions[position].assignment == order.assignment
+        else { return }
+        if partitions[position].highWatermark < 0 {
+            partitions[position].doubtMilliseconds = loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
+        }
+        partitions[position].highWatermark = order.offset
+    }
+
+    // MARK: - What the cores know
+
+    func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
+        entry.isFanout ? audiences.progress(entry.place) : delivery.progress(entry.place)
+    }
+
+    func progressRevision(of entry: LanePartitions.Entry) -> UInt64 {
+        entry.isFanout ? audiences.progressRevision(entry.place) : delivery.progressRevision(entry.place)
+    }
+
+    func committableOffset(of entry: LanePartitions.Entry) -> Int64? {
+        entry.isFanout ? audiences.committableOffset(entry.place) : delivery.committableOffset(entry.place)
+    }
+
+    func isDrained(_ entry: LanePartitions.Entry) -> Bool {
+        entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
+    }
+
+    func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
+        entry.isFanout
+            ? audiences.hasRoom(for: offset, partition: entry.place)
+            : delivery.hasRoom(for: offset, partition: entry.place)
+    }
+
+    func oldestUnsettledMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
+        entry.isFanout
+            ? audiences.oldestUnsettledMilliseconds(entry.place) : delivery.oldestUnsettledMilliseconds(entry.place)
+    }
+}

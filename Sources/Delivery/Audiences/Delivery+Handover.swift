@@ -1,0 +1,82 @@
+import LiveActivity
+
+/// Commands to audiences. This core reads them and writes their results; the core of audiences decides in between.
+///
+/// What must hold: a record that was taken comes back exactly once. Until then its slot, its body and its texts stay where they are, and its
+/// offset is not settled.
+extension Delivery {
+    /// A command to an audience was received.
+    mutating func handOver(
+        _ record: UInt32,
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer
+    ) {
+        // Its slot has the audience where others have their activity, and the template of activities in place of a device.
+        var addressed = command
+        (addressed.activity, addressed.device) = (command.audience, command.activity)
+        fill(record, with: addressed, from: value, trace: trace)
+        records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+        if records[record].isReadAgain { removeAlertReadAgain(of: record) }
+        completeIdentifier(of: record)
+        records[record].kind = .audienceCommand
+        records.enter(.handedOver, record)
+        handovers.append(record)
+    }
+
+    /// The next command for the core of audiences; nil if there is none. It stays first until `handoverTaken`.
+    public var nextHandover: UInt32? { handovers.first }
+
+    /// The core of audiences has the command that `nextHandover` named.
+    public mutating func handoverTaken() { precondition(handovers.popFirst() != nil, "no command waits") }
+
+    /// A command that was taken comes back.
+    ///
+    /// - Parameters:
+    ///   - reason: for its result; at most 64 bytes are kept.
+    ///   - admittedMilliseconds: when it was admitted, UNIX milliseconds; -1: never.
+    public mutating func handedBack(
+        _ record: UInt32,
+        _ ending: HandoverEnding,
+        reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        admittedMilliseconds: Int64 = -1,
+        now: Moment
+    ) {
+        precondition(records[record].stage == .handedOver, "a command comes back that was not handed over")
+        switch ending {
+        case .outcome(let outcome):
+            precondition(outcome != .invalid)
+            records[record].admittedMilliseconds = admittedMilliseconds
+            records[record].setReason(reason)
+            finish(record, outcome)
+            records.freeTokenAndBody(of: record)
+        case .fannedOut:
+            countFannedOut()
+            records.enter(.finished, record)
+            acknowledged(record)
+        case .withdrawn:
+            precondition(isRevoked(record), "nobody else reads a command that is withdrawn")
+            drop(record, now: now)
+        }
+    }
+
+    /// Tells which commands of a partition the core of audiences has and has not given back.
+    public func forEachHandedOver(of place: UInt32, _ body: (UInt32) -> Void) {
+        guard let partition = partitions[place] else { return }
+        for record in 0..<records.indexBound where records.isInUse(record) {
+            let slot = records.address(of: record)
+            guard slot.pointee.stage == .handedOver, slot.pointee.partition == place,
+                slot.pointee.epoch == partition.pointee.epoch
+            else { continue }
+            body(record)
+        }
+    }
+
+    /// What nobody has taken of a revoked partition, its next owner reads again.
+    mutating func dropUntakenHandovers(now: Moment) {
+        for _ in 0..<handovers.count {
+            guard let record = handovers.popFirst() else { return }
+            if isRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
+        }
+    }
+}

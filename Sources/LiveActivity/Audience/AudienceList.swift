@@ -1,0 +1,81 @@
+/// The audiences that an activity or a device is in, leaves or joins: their digests, eight bytes each, little-endian.
+public struct AudienceList: RandomAccessCollection {
+    public static let digestBytes = 8
+
+    private let bytes: UnsafeRawBufferPointer
+
+    /// - Parameter bytes: borrowed; what is behind the last whole digest does not count.
+    public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    public var startIndex: Int { 0 }
+    public var endIndex: Int { bytes.count / Self.digestBytes }
+
+    public subscript(position: Int) -> AudienceDigest {
+        let value = bytes.loadUnaligned(fromByteOffset: position * Self.digestBytes, as: UInt64.self)
+        return AudienceDigest(value: UInt64(littleEndian: value))
+    }
+}
+
+/// The audiences that a member has left, and that have not all been told of it: as the store says it.
+public struct AudienceLeaves {
+    /// Of ``atMilliseconds``, little-endian; the digests follow.
+    public static let timeBytes = 6
+
+    private let bytes: UnsafeRawBufferPointer
+
+    /// Nil if the bytes are not those of a time and at least one audience.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count > Self.timeBytes, (bytes.count - Self.timeBytes) % AudienceList.digestBytes == 0 else {
+            return nil
+        }
+        self.bytes = bytes
+    }
+
+    /// What was registered at or before this time has left, UNIX milliseconds. A confirmation names it.
+    public var atMilliseconds: Int64 {
+        bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
+    }
+
+    public var audiences: AudienceList { AudienceList(UnsafeRawBufferPointer(rebasing: bytes[Self.timeBytes...])) }
+}
+
+extension Registration {
+    /// Writes the digests of the audiences that a registration names, each once, as ``AudienceList`` reads them.
+    ///
+    /// - Parameters:
+    ///   - audiences: the array of a registration that was decoded from `record`.
+    ///   - room: for eight bytes of each.
+    /// - Returns: how many bytes.
+    public static func writeDigests(
+        of audiences: ByteRange,
+        in record: UnsafeRawBufferPointer,
+        into room: UnsafeMutableRawBufferPointer
+    ) -> Int {
+        guard !audiences.isAbsent else { return 0 }
+        var count = 0
+        do throws(Fault) {
+            let text = try JSONText(record)
+            _ = try text.array(Int(audiences.offset), .audiences) { position throws(Fault) in
+                let name = try text.name(position, atMost: Limits.identifierBytes, .audiences)
+                let digest = Self.digest(of: name.text, in: record)
+                let known = AudienceList(UnsafeRawBufferPointer(rebasing: room[..<count]))
+                if !known.contains(digest) {
+                    room.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)
+                    count += AudienceList.digestBytes
+                }
+                return name.next
+            }
+        } catch {
+            preconditionFailure("an array that was decoded is read once more")
+        }
+        return count
+    }
+
+    private static func digest(of name: TextRange, in record: UnsafeRawBufferPointer) -> AudienceDigest {
+        guard name.isEscaped else { return AudienceDigest(of: name.range.bytes(in: record)) }
+        return withUnsafeTemporaryAllocation(byteCount: Int(name.range.count), alignment: 1) { room in
+            let count = unescape(name, from: record, into: room)
+            return AudienceDigest(of: UnsafeRawBufferPointer(rebasing: room[..<count]))
+        }
+    }
+}

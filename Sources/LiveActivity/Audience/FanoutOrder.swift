@@ -1,0 +1,40 @@
+/// What a record of the fan-out topic says beside the command that it holds: which range of the audience it is for, and how its members are
+/// to be sent the command.
+public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
+    public var range: SegmentRange
+    /// What the admission decided. Its number of ranges is the range's.
+    public var grant: AudienceGrant
+    /// The record of the commands topic that the command came in. Results name it as their source.
+    public var partition: Int32
+    public var offset: Int64
+    /// UNIX milliseconds: of that record, -1 if it had no time; of its receipt; of its admission.
+    public var recordMilliseconds: Int64
+    public var receivedMilliseconds: Int64
+    public var admittedMilliseconds: Int64
+    /// The version of the command whose alert this one carries; nil: the alert is its own, if there is one.
+    public var alertVersion: Version?
+    /// An alert was removed since it was too old, which the result says.
+    public var isAlertExpired: Bool
+
+    public init(
+        range: SegmentRange,
+        grant: AudienceGrant,
+        partition: Int32,
+        offset: Int64,
+        recordMilliseconds: Int64 = -1,
+        receivedMilliseconds: Int64 = -1,
+        admittedMilliseconds: Int64 = -1,
+        alertVersion: Version? = nil,
+        isAlertExpired: Bool = false
+    ) {
+        self.range = range
+        self.grant = grant
+        self.partition = partition
+        self.offset = offset
+        self.recordMilliseconds = recordMilliseconds
+        self.receivedMilliseconds = receivedMilliseconds
+        self.admittedMilliseconds = admittedMilliseconds
+        self.alertVersion = alertVersion
+        self.isAlertExpired = isAlertExpired
+    }
+}

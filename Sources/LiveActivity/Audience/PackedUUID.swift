@@ -1,0 +1,83 @@
+/// A UUID as sixteen bytes in place of its 36 characters.
+///
+/// ActivityKit names activities by UUIDs in upper-case letters; many producers write them in lower-case ones. An id must come back exactly as
+/// it was, so a UUID of mixed letters is not packed.
+public enum PackedUUID {
+    public enum Letters: UInt8, Sendable, BitwiseCopyable {
+        /// Also of a UUID without any letter.
+        case lowercase = 1
+        case uppercase
+    }
+
+    public static let bytes = 16
+    public static let digits = 36
+
+    /// Before which of its bytes a UUID's text has a hyphen.
+    @inlinable
+    public static func hasHyphen(before byte: Int) -> Bool { byte == 4 || byte == 6 || byte == 8 || byte == 10 }
+
+    /// Writes a UUID's sixteen bytes.
+    ///
+    /// - Parameter destination: has room for ``bytes``.
+    /// - Returns: nil, with some of the destination overwritten, if the text is no UUID, or one of mixed letters.
+    @inlinable
+    public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Letters? {
+        guard text.count == digits else { return nil }
+        var wrong: UInt8 = 0
+        var letters: UInt8 = 0
+        var position = 0
+        for index in 0..<bytes {
+            if hasHyphen(before: index) {
+                wrong |= text[position] ^ UInt8(ascii: "-")
+                position += 1
+            }
+            let high = digit(text[position], &letters)
+            let low = digit(text[position + 1], &letters)
+            wrong |= (high | low) & 0xF0
+            destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
+            position += 2
+        }
+        guard wrong == 0 else { return nil }
+        switch letters {
+        case 0, 1: return .lowercase
+        case 2: return .uppercase
+        default: return nil
+        }
+    }
+
+    /// Writes a UUID's text, ``digits`` bytes.
+    ///
+    /// - Parameter packed: ``bytes`` bytes.
+    public static func unpack(
+        _ packed: UnsafeRawBufferPointer,
+        _ letters: Letters,
+        to destination: UnsafeMutableRawPointer
+    ) {
+        precondition(packed.count == bytes)
+        let letter = UInt8(ascii: letters == .lowercase ? "a" : "A")
+        var position = 0
+        for index in 0..<bytes {
+            if hasHyphen(before: index) {
+                destination.storeBytes(of: UInt8(ascii: "-"), toByteOffset: position, as: UInt8.self)
+                position += 1
+            }
+            for shift in stride(from: UInt8(4), through: 0, by: -4) {
+                let digit = packed[index] >> shift & 15
+                let character = digit < 10 ? UInt8(ascii: "0") + digit : letter + (digit - 10)
+                destination.storeBytes(of: character, toByteOffset: position, as: UInt8.self)
+                position += 1
+            }
+        }
+    }
+
+    /// 0 through 15, or 255. To `letters` 1 is added, by its bit, for a lower-case letter, 2 for an upper-case one.
+    @inlinable
+    static func digit(_ character: UInt8, _ letters: inout UInt8) -> UInt8 {
+        let number = character &- UInt8(ascii: "0")
+        if number <= 9 { return number }
+        let letter = (character | 0x20) &- UInt8(ascii: "a")
+        guard letter <= 5 else { return 255 }
+        letters |= character & 0x20 == 0 ? 2 : 1
+        return letter + 10
+    }
+}

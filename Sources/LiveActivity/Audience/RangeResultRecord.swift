@@ -1,0 +1,182 @@
+/// What became of a command to an audience in one range of its members, to be written to the results topic. Texts are plain bytes, not
+/// escaped, and borrowed: they must live until ``write(to:)`` has returned.
+public struct RangeResultRecord {
+    public var command: AudienceCommandName
+    public var range: SegmentRange
+    public var members: MemberCounts
+    public var times: RoundTimes
+    /// A newer version took over before this one had reached all members, whether or not these were counted.
+    public var isOvertaken = false
+
+    public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
+        self.command = command
+        self.range = range
+        self.members = members
+        self.times = times
+    }
+
+    /// Appends the record; what is absent is left out.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        command.write(to: &writer)
+        writer.key("segments")
+        writer.append(UInt8(ascii: "["))
+        writer.integer(Int64(range.firstSegment))
+        writer.append(UInt8(ascii: ","))
+        writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
+        writer.append(UInt8(ascii: "]"))
+        writer.roundMembers(members, isOvertaken: isOvertaken)
+        command.writeSource(to: &writer)
+        writer.key("times")
+        writer.beginObject()
+        writer.roundTimes(times)
+        writer.endObject()
+        writer.endObject()
+    }
+}
+
+/// What became of a command to an audience, once its last range is done: the totals of all ranges.
+public struct AudienceResultRecord {
+    public var command: AudienceCommandName
+    public var members: MemberCounts
+    public var times: RoundTimes
+    /// As of the last range.
+    public var isOvertaken = false
+    /// A push of priority 10 went at 5, since one of the audience's budgets did not allow it.
+    public var isDemoted = false
+    /// The alert was too old: the members were sent the state without it.
+    public var isAlertExpired = false
+    /// The `aps.timestamp` that was sent, UNIX seconds.
+    public var timestamp: Int64
+    /// Into how many ranges the members were divided, each of which has a result.
+    public var rangeCount: Int
+    /// UNIX milliseconds, each -1 if it is not known: the command record's own time, and its admission.
+    public var recordMilliseconds: Int64 = -1
+    public var admittedMilliseconds: Int64 = -1
+
+    public init(
+        command: AudienceCommandName,
+        members: MemberCounts,
+        times: RoundTimes,
+        timestamp: Int64,
+        rangeCount: Int
+    ) {
+        self.command = command
+        self.members = members
+        self.times = times
+        self.timestamp = timestamp
+        self.rangeCount = rangeCount
+    }
+
+    /// Appends the record; what is absent is left out.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        command.write(to: &writer)
+        writer.roundMembers(members, isOvertaken: isOvertaken)
+        writer.member("ranges", Int64(rangeCount))
+        if isAlertExpired {
+            writer.key("reason")
+            writer.string("alertExpired")
+        }
+        if isDemoted {
+            writer.key("demoted")
+            writer.boolean(true)
+        }
+        writer.member("timestamp", timestamp)
+        command.writeSource(to: &writer)
+        writer.key("times")
+        writer.beginObject()
+        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
+        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        writer.roundTimes(times)
+        writer.endObject()
+        writer.endObject()
+    }
+}
+
+/// How results name a command to an audience.
+public struct AudienceCommandName {
+    /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
+    public var identifier: UnsafeRawBufferPointer?
+    public var app: UnsafeRawBufferPointer
+    public var audience: UnsafeRawBufferPointer
+    /// Topic, partition and offset that the command was read from.
+    public var sourceTopic: UnsafeRawBufferPointer
+    public var sourcePartition: Int32
+    public var sourceOffset: Int64
+
+    public init(
+        identifier: UnsafeRawBufferPointer?,
+        app: UnsafeRawBufferPointer,
+        audience: UnsafeRawBufferPointer,
+        sourceTopic: UnsafeRawBufferPointer,
+        sourcePartition: Int32,
+        sourceOffset: Int64
+    ) {
+        self.identifier = identifier
+        self.app = app
+        self.audience = audience
+        self.sourceTopic = sourceTopic
+        self.sourcePartition = sourcePartition
+        self.sourceOffset = sourceOffset
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.commandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.member("app", app)
+        writer.member("audience", audience)
+    }
+
+    fileprivate func writeSource(to writer: inout JSONWriter) {
+        writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+    }
+}
+
+extension MemberCounts {
+    /// What the results of these members say in one word.
+    public var outcome: RoundOutcome {
+        if self[.superseded] > 0 { return .superseded }
+        if self[.expired] > 0 { return .expired }
+        return self[.started] > 0 ? .started : .delivered
+    }
+}
+
+/// What became of a command to an audience, as its results say.
+public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    /// Every member's turn came, and APNs has answered for each: how, the counts say.
+    case delivered
+    /// A newer version reached some members in its place.
+    case superseded
+    /// Its time was over before some members' turn.
+    case expired
+    /// The starts of an audience of devices were handed on as commands of their own, each with a result.
+    case started
+
+    /// As it stands in result records.
+    public var name: StaticString {
+        switch self {
+        case .delivered: "delivered"
+        case .superseded: "superseded"
+        case .expired: "expired"
+        case .started: "started"
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func roundMembers(_ members: MemberCounts, isOvertaken: Bool) {
+        key("outcome")
+        string(isOvertaken ? RoundOutcome.superseded.name : members.outcome.name)
+        key("members")
+        beginObject()
+        for outcome in MemberCounts.Outcome.allCases where members[outcome] > 0 {
+            member(outcome.name, Int64(members[outcome]))
+        }
+        endObject()
+    }
+
+    fileprivate mutating func roundTimes(_ times: RoundTimes) {
+        if times.firstAnswerMilliseconds >= 0 { member("first", times.firstAnswerMilliseconds) }
+        if times.lastAnswerMilliseconds >= 0 { member("last", times.lastAnswerMilliseconds) }
+    }
+}

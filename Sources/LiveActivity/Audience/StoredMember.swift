@@ -1,0 +1,91 @@
+/// An entry of a page: a member that joined its segment, or left it.
+///
+/// Numbers are little-endian.
+///
+/// | bytes | meaning |
+/// | --- | --- |
+/// | 1–2 | how many bytes the entry has, these two included |
+/// | 3–6 | the member's position |
+/// | 7 | the bits of ``Flag``, and its ``IdentifierForm`` shifted by four |
+/// | 8–13 | when its token was registered, UNIX milliseconds |
+/// | 14 | of an id that is not packed: the count of its bytes less one |
+/// | … | the id: a UUID packed (``PackedUUID``), any other as it is |
+/// | … | the token, two digits a byte; none of a member that leaves |
+public enum StoredMember {
+    /// What stands before the id.
+    public static let fixedBytes = 13
+    static let position = 2
+    static let flags = 6
+    static let atMilliseconds = 7
+    /// The shortest entry: one that leaves, with an id of one byte.
+    public static let bytesLeast = fixedBytes + 2
+    static let tokenBytesMax = Limits.tokenDigitsMost / 2
+    /// The longest entry.
+    public static let bytesMax = fixedBytes + 1 + Limits.identifierBytes + tokenBytesMax
+    /// The last time that fits into an entry; later ones count as this one.
+    public static let millisecondsMax: Int64 = (1 << 48) - 1
+
+    public enum Flag {
+        public static let leaving: UInt8 = 1
+        public static let device: UInt8 = 2
+        public static let sandbox: UInt8 = 4
+        public static let frequentUpdates: UInt8 = 8
+        /// Of an ``IdentifierForm``, when it has been shifted.
+        static let formMask: UInt8 = 0x30
+        static let formShift: UInt8 = 4
+        static let unused: UInt8 = 0xC0
+        /// What tells members of the same position and the same bytes of an id apart.
+        static let identity: UInt8 = device | formMask
+    }
+
+    enum IdentifierForm: UInt8 {
+        case plain
+        /// As ``PackedUUID/Letters`` numbers them.
+        case lowercaseUUID
+        case uppercaseUUID
+    }
+
+    /// Writes an entry.
+    ///
+    /// - Parameter destination: has room for ``bytesMax``.
+    /// - Returns: its length; nil if the id is empty or too long, or the token is none (of a member that leaves: is not empty).
+    public static func write(
+        _ entry: MemberEntry<UnsafeRawBufferPointer>,
+        to destination: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        guard destination.count >= bytesMax, let base = destination.baseAddress,
+            (1...Limits.identifierBytes).contains(entry.identifier.count),
+            entry.isLeaving ? entry.token.isEmpty : Hexadecimal.isToken(entry.token)
+        else { return nil }
+        var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
+        if entry.kind == .device { flags |= Flag.device }
+        if entry.environment == .sandbox { flags |= Flag.sandbox }
+        if entry.frequentUpdates { flags |= Flag.frequentUpdates }
+        var count = fixedBytes
+        if let letters = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
+            flags |= letters.rawValue << Flag.formShift
+            count += PackedUUID.bytes
+        } else {
+            base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: base + count + 1, count: entry.identifier.count)
+                .copyMemory(from: entry.identifier)
+            count += 1 + entry.identifier.count
+        }
+        for index in stride(from: 0, to: entry.token.count, by: 2) {
+            // The token was found to consist of digits.
+            let high = Hexadecimal.value(entry.token[index]) ?? 0
+            let low = Hexadecimal.value(entry.token[index + 1]) ?? 0
+            base.storeBytes(of: high << 4 | low, toByteOffset: count, as: UInt8.self)
+            count += 1
+        }
+        base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
+        base.storeBytes(of: entry.place.position.littleEndian, toByteOffset: position, as: UInt32.self)
+        base.storeBytes(of: flags, toByteOffset: self.flags, as: UInt8.self)
+        let time = UInt64(min(max(0, entry.atMilliseconds), millisecondsMax)).littleEndian
+        withUnsafeBytes(of: time) {
+            UnsafeMutableRawBufferPointer(start: base + atMilliseconds, count: 6)
+                .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
+        }
+        return count
+    }
+}

@@ -1,0 +1,70 @@
+import LiveActivity
+
+/// Commands to audiences: rounds, and what became of their members.
+extension StatusBuilder {
+    private static let noCommand = "No command to an audience came yet."
+
+    /// Apps whose audiences have had a command.
+    private var appsWithAudiences: [(index: Int, name: String)] {
+        labels.apps.enumerated()
+            .filter { index, _ in
+                now[.audienceCommands, index] > 0 || now.sum(.audienceRanges, index) > 0
+                    || now[.audienceRounds, index] > 0
+            }
+            .map { ($0.offset, $0.element) }
+    }
+
+    var audiences: StatusTable {
+        StatusTable(
+            key: "audiences",
+            title: "Audiences",
+            explanation:
+                "Rounds through their members; times are from a command's record to the last phone of a range, last minute.",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "commands", title: "commands fanned out"),
+                .init(key: "ranges", title: "ranges finished"), .init(key: "overtaken", title: "of them overtaken"),
+                .init(key: "rounds", title: "rounds under way"), .init(key: "oldestRoundSeconds", title: "the oldest"),
+                .init(key: "oldestRangeSeconds", title: "oldest unfinished command"),
+                .init(key: "parked", title: "members sent again"),
+            ] + Self.quantileColumns,
+            rows: appsWithAudiences.map { index, name in
+                let oldest = now[.audienceOldestRound, index]
+                let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
+                let range = now[.audienceOldestRange, index]
+                return [
+                    .words(name), .count(now[.audienceCommands, index]), .count(now.sum(.audienceRanges, index)),
+                    .count(now[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
+                    .count(now[.audienceRounds, index]),
+                    oldest > Diagnosis.staleMilliseconds ? age.toned(.attention) : age,
+                    .duration(milliseconds: range > 0 ? range : nil), .count(now[.audienceMembersParked, index]),
+                ] + Self.quantiles(window.histogram(.audienceRangeTime, index))
+            },
+            emptyText: Self.noCommand
+        )
+    }
+
+    var audienceMembers: StatusTable {
+        let rows = appsWithAudiences.flatMap { index, name in
+            MemberCounts.Outcome.allCases
+                .filter { now[.audienceMembers, index, Int($0.rawValue)] > 0 }
+                .map { outcome -> [StatusCell] in
+                    let place = Int(outcome.rawValue)
+                    return [
+                        .words(name), .words("\(outcome.name)"),
+                        .rate(window.count(.audienceMembers, index, place), windowMilliseconds: window.milliseconds),
+                        .count(now[.audienceMembers, index, place]),
+                    ]
+                }
+        }
+        return StatusTable(
+            key: "audienceMembers",
+            title: "What became of audiences' members",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
+                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+            ],
+            rows: rows,
+            emptyText: "No member had its turn yet."
+        )
+    }
+}

@@ -1,0 +1,42 @@
+/// Replies as they came, of which only their ends are looked for. Whatever is wrong with them the reader finds, when it reads them.
+struct UnreadReplies {
+    private let bytes: UnsafeRawBufferPointer
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+    }
+
+    /// - Returns: where the reply that begins at `offset` ends, and its number if it is one; nil if the rest has not come yet.
+    func reply(at offset: Int) -> (end: Int, integer: Int64?)? {
+        guard let line = line(at: offset) else { return nil }
+        let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])
+        let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
+        switch bytes[offset] {
+        case UInt8(ascii: "$"):
+            // None, or longer than it may be, which the reader refuses.
+            guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
+            let end = line.end + Int(number) + 2
+            return end <= bytes.count ? (end, nil) : nil
+        case UInt8(ascii: "*"):
+            guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
+            var end = line.end
+            for _ in 0..<number {
+                // The scripts answer with flat arrays; the reader refuses any other.
+                guard end < bytes.count else { return nil }
+                guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
+                guard let element = reply(at: end) else { return nil }
+                end = element.end
+            }
+            return (end, nil)
+        case UInt8(ascii: ":"): return (line.end, number)
+        default: return (line.end, nil)
+        }
+    }
+
+    private func line(at offset: Int) -> (textEnd: Int, end: Int)? {
+        guard offset < bytes.count,
+            let newline = bytes[offset...].firstIndex(of: UInt8(ascii: "\n")), newline > offset + 1
+        else { return nil }
+        return (newline - 1, newline + 1)
+    }
+}

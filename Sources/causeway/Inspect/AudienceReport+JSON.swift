@@ -1,0 +1,94 @@
+import ActivityStore
+import LiveActivity
+
+extension AudienceReport {
+    /// For machines: the same, whole. Times are UNIX milliseconds.
+    var json: JSONValue {
+        .members([
+            "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),
+            "policy": .string(policy), "members": census.json,
+            "newest": newest.map {
+                .members([
+                    "timestamp": .integer($0.version.timestamp),
+                    "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .bool($0.isSettled),
+                ])
+            } ?? .null,
+            "sent": admitted.map(Self.json) ?? .null,
+            "budget": budget.json, "frequentBudget": frequentBudget.json,
+            "underWay": .array(underWay.map { $0.json(now: nowMilliseconds) }),
+            "finished": .array(
+                finished.map { round in
+                    .members([
+                        "timestamp": .integer(round.version.timestamp),
+                        "sequence": .integer(Int64(clamping: round.version.sequence)),
+                        "admittedAt": .integer(round.admittedAtMilliseconds),
+                        "ranges": .integer(Int64(round.rangeCount)), "members": round.counts.json,
+                        "times": round.times.json,
+                    ])
+                }
+            ),
+        ])
+    }
+
+    private static func json(_ admitted: AudienceInspection.Admitted) -> JSONValue {
+        .members([
+            "timestamp": .integer(admitted.grant.timestamp), "at": .integer(admitted.atMilliseconds),
+            "isEnd": .bool(admitted.isEnd), "isStart": .bool(admitted.isStart),
+            "priority": .integer(Int64(admitted.grant.priority)),
+            "frequentPriority": .integer(Int64(admitted.grant.frequentPriority)),
+            "demoted": .bool(admitted.grant.isDemoted), "ranges": .integer(Int64(admitted.grant.rangeCount)),
+            "expiration": .integer(admitted.expiration),
+        ])
+    }
+}
+
+extension AudienceReport.UnderWay {
+    fileprivate func json(now: Int64) -> JSONValue {
+        .members([
+            "timestamp": .integer(version.timestamp), "sequence": .integer(Int64(clamping: version.sequence)),
+            "admittedAt": .integer(admittedAtMilliseconds), "ranges": .integer(Int64(rangeCount)),
+            "rangesFinished": .integer(Int64(rangesFinished)), "share": .number(share),
+            "perSecond": perSecond(now: now).map(JSONValue.number) ?? .null, "members": counts.json,
+            "times": times.json, "parked": .integer(Int64(parkedCount)),
+            "progress": .array(
+                ranges.map { range in
+                    .members([
+                        "range": .integer(Int64(range.range.index)), "share": .number(range.share),
+                        "members": range.counts.json,
+                    ])
+                }
+            ),
+        ])
+    }
+}
+
+extension AudienceCensus {
+    fileprivate var json: JSONValue {
+        .members([
+            "count": .integer(Int64(estimate)), "isExact": .bool(isComplete), "read": .integer(Int64(members)),
+            "devices": .integer(Int64(devices)), "sandbox": .integer(Int64(sandbox)),
+            "frequentUpdates": .integer(Int64(frequent)), "pages": .integer(Int64(pages)),
+            "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadable)),
+            "bytes": .integer(Int64(bytes)), "bySegment": .array(membersBySegment.map { .integer(Int64($0)) }),
+        ])
+    }
+}
+
+extension MemberCounts {
+    fileprivate var json: JSONValue {
+        .object(
+            Dictionary(
+                uniqueKeysWithValues: Outcome.allCases.map { ("\($0.name)", JSONValue.integer(Int64(self[$0]))) }
+            )
+        )
+    }
+}
+
+extension RoundTimes {
+    fileprivate var json: JSONValue {
+        .members([
+            "first": firstAnswerMilliseconds < 0 ? nil : .integer(firstAnswerMilliseconds),
+            "last": lastAnswerMilliseconds < 0 ? nil : .integer(lastAnswerMilliseconds),
+        ])
+    }
+}

@@ -1,0 +1,108 @@
+import ActivityStore
+import LiveActivity
+
+extension AudienceReport {
+    /// Ranges that are named one by one: those that have most before them.
+    private static let rangesMax = 5
+
+    /// For people.
+    func lines() -> [String] {
+        var lines = LabelledLines()
+        lines.add("audience", "\(audience) of \(app)")
+        lines.add("members", membersText, pagesText)
+        lines.add("newest", newestText)
+        lines.add("sent", sentText)
+        lines.add(
+            "budget",
+            "\(budget.text(of: "pushes of priority 10", now: nowMilliseconds)); policy \(policy)",
+            "with frequent updates \(frequentBudget.text(of: "pushes", now: nowMilliseconds))"
+        )
+        if underWay.isEmpty { lines.add("rounds", "none under way") }
+        for round in underWay { lines.add("round", progressText(round), speedText(round), rangesText(round)) }
+        addFinished(to: &lines)
+        return lines.lines
+    }
+
+    private var membersText: String {
+        let count = census.isComplete ? "\(census.members)" : "about \(census.estimate)"
+        guard census.members > 0 else { return count }
+        let devices = census.devices == 0 ? "" : ", \(Self.percent(census.devices, of: census.members)) devices"
+        let sandbox = Self.percent(census.sandbox, of: census.members)
+        let frequent = Self.percent(census.frequent, of: census.members)
+        return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates"
+    }
+
+    private var pagesText: String {
+        guard census.pages > 0 else { return "" }
+        let read = census.isComplete ? "" : ", of which \(census.pagesRead) were read (all with --all-members)"
+        let unreadable = census.unreadable == 0 ? "" : ", \(census.unreadable) cannot be read whole"
+        let bySegment = census.membersBySegment
+        return
+            "on \(census.pages) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
+    }
+
+    private var newestText: String {
+        guard let newest else { return "no command has been admitted" }
+        let state = newest.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
+        return "\(text(newest.version)): \(state)"
+    }
+
+    private var sentText: String {
+        guard let admitted else { return "nothing" }
+        let grant = admitted.grant
+        let kind = admitted.isEnd ? "an end" : admitted.isStart ? "a start" : "an update"
+        let priorities = "priority \(grant.priority), \(grant.frequentPriority) with frequent updates"
+        let expires = TimeText.relative(UnixTime.milliseconds(ofSeconds: admitted.expiration), to: nowMilliseconds)
+        return
+            "\(kind) \(ago(admitted.atMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
+            + "; expires \(expires)"
+    }
+
+    private func progressText(_ round: UnderWay) -> String {
+        let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
+        return "\(text(round.version)): \(Self.percent(round.share)) of the way, \(round.rangesFinished) of "
+            + "\(round.rangeCount) ranges finished\(parked)"
+    }
+
+    private func speedText(_ round: UnderWay) -> String {
+        let speed = round.perSecond(now: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
+        return "admitted \(ago(round.admittedAtMilliseconds)); \(round.counts.total) members\(speed)"
+    }
+
+    private func rangesText(_ round: UnderWay) -> String {
+        let last = round.ranges.sorted { $0.share < $1.share }.prefix(Self.rangesMax)
+        guard !last.isEmpty else { return "" }
+        let names = last.map { "\($0.range.index) at \(Self.percent($0.share))" }.joined(separator: ", ")
+        return "\(round.ranges.count) under way; furthest behind: \(names)"
+    }
+
+    private func addFinished(to lines: inout LabelledLines) {
+        guard !finished.isEmpty else { return }
+        lines.add("")
+        lines.addTable(
+            header: ["last rounds", "timestamp", "took"] + MemberCounts.Outcome.allCases.map { "\($0.name)" },
+            rows: finished.map { round in
+                let span = round.times.lastAnswerMilliseconds - round.times.firstAnswerMilliseconds
+                let took = round.times.firstAnswerMilliseconds < 0 ? "-" : TimeText.span(span)
+                return [
+                    TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
+                    took,
+                ] + MemberCounts.Outcome.allCases.map { "\(round.counts[$0])" }
+            },
+            rightAligned: Set(3..<(3 + MemberCounts.Outcome.allCases.count))
+        )
+    }
+
+    private func ago(_ moment: Int64) -> String {
+        "\(TimeText.relative(moment, to: nowMilliseconds)) (\(TimeText.clock(moment, now: nowMilliseconds)))"
+    }
+
+    private func text(_ version: Version) -> String {
+        let age = TimeText.relative(UnixTime.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
+        return "\(version.timestamp), \(age)\(version.sequence == 0 ? "" : ", sequence \(version.sequence)")"
+    }
+
+    private static func percent(_ part: Int, of whole: Int) -> String { percent(Double(part) / Double(max(1, whole))) }
+
+    private static func percent(_ share: Double) -> String { "\(Int((share * 100).rounded())) %" }
+}

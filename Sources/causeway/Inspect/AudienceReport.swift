@@ -1,0 +1,98 @@
+import ActivityStore
+import Audiences
+import LiveActivity
+
+/// What is known of one audience. Times are UNIX milliseconds by Redis' clock.
+struct AudienceReport {
+    /// A version whose ranges are not all finished.
+    struct UnderWay {
+        var version: Version
+        var admittedAtMilliseconds: Int64
+        var rangeCount: Int
+        var rangesFinished: Int
+        /// Of ranges that have begun and are not finished.
+        var ranges: [Range] = []
+        /// Of all ranges, those that are finished among them.
+        var counts: MemberCounts
+        var times: RoundTimes
+        var parkedCount = 0
+
+        /// How much of the members' positions it has passed, 0 to 1.
+        var share: Double { (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.share }) / Double(rangeCount) }
+
+        /// Members a second since the first answer.
+        func perSecond(now: Int64) -> Double? {
+            let milliseconds = now - times.firstAnswerMilliseconds
+            guard times.firstAnswerMilliseconds >= 0, milliseconds > 0 else { return nil }
+            return Double(counts.total) * 1_000 / Double(milliseconds)
+        }
+    }
+
+    /// Where a version stands in a range.
+    struct Range {
+        var range: SegmentRange
+        var share: Double
+        var counts: MemberCounts
+    }
+
+    var app: String
+    var audience: String
+    var nowMilliseconds: Int64
+    var policy: String
+    var census: AudienceCensus
+    var newest: AudienceInspection.Newest?
+    var admitted: AudienceInspection.Admitted?
+    var budget: ActivityReport.Budget
+    var frequentBudget: ActivityReport.Budget
+    /// The newest first.
+    var underWay: [UnderWay]
+    /// Versions whose ranges are all finished, the newest first.
+    var finished: [AudienceInspection.Round]
+
+    init(
+        _ inspection: AudienceInspection,
+        _ census: AudienceCensus,
+        app: InspectedApp,
+        audience: String,
+        resultsMax: Int,
+        nowMilliseconds now: Int64
+    ) {
+        let policy = app.policy(named: nil)
+        let budgets = inspection.budgets(policy.pace, nowMilliseconds: now)
+        self.app = app.bundleIdentifier
+        self.audience = audience
+        nowMilliseconds = now
+        self.policy = policy.name
+        self.census = census
+        newest = inspection.newest
+        admitted = inspection.admitted
+        budget = ActivityReport.Budget(budgets.budget)
+        frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
+        underWay = inspection.rounds.reversed().filter { !$0.isFinished }.map { UnderWay($0, inspection.progress) }
+        finished = Array(inspection.rounds.reversed().filter(\.isFinished).prefix(resultsMax))
+    }
+}
+
+extension AudienceReport.UnderWay {
+    fileprivate init(_ round: AudienceInspection.Round, _ progress: [AudienceInspection.Progress]) {
+        self.init(
+            version: round.version,
+            admittedAtMilliseconds: round.admittedAtMilliseconds,
+            rangeCount: round.rangeCount,
+            rangesFinished: round.finished.count,
+            counts: round.counts,
+            times: round.times
+        )
+        for entry in progress where Int(entry.range.count) == round.rangeCount {
+            // Its last checkpoint may be older than its end.
+            guard !round.finished.contains(Int(entry.range.index)),
+                let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
+                let version = stands.versions.first(where: { $0.version == round.version })
+            else { continue }
+            ranges.append(AudienceReport.Range(range: entry.range, share: version.share, counts: version.counts))
+            counts.add(version.counts)
+            times.add(version.times)
+            parkedCount += stands.parkedCount
+        }
+    }
+}

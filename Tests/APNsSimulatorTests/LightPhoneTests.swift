@@ -1,0 +1,278 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import APNsSimulator
+
+/// Crowds of light phones, without a service before them.
+@Suite struct LightPhoneTests {
+    private static let now: Int64 = 1_790_000_000
+
+    /// A model with a crowd, and what the service does with a push for it.
+    private struct Bench: ~Copyable {
+        var model = DeviceModel(environment: .sandbox, seed: 1)
+        var tape = JSONTape()
+        let crowd: LightCrowd
+
+        init(_ count: Int, change: (inout LightCrowd) -> Void = { _ in }) throws {
+            var crowd = LightCrowd(app: "app", name: "fan-", count: count)
+            crowd.audiences = ["final"]
+            change(&crowd)
+            self.crowd = crowd
+            try model.declare(app: "app", teamIdentifier: nil, types: [])
+            try model.declare(app: "other", teamIdentifier: nil, types: [])
+            try model.gather(crowd)
+        }
+
+        mutating func push(
+            _ json: String,
+            token: String,
+            at seconds: Int64 = 0,
+            priority: UInt8 = 5,
+            application: Int? = 0
+        ) -> (Reason, PushEffect?) {
+            let digits = Array(token.utf8)
+            let bytes = stride(from: 0, to: digits.count, by: 2)
+                .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
+            let milliseconds = (LightPhoneTests.now + seconds) * 1_000
+            let (verdict, place) = bytes.withUnsafeBytes {
+                model.verdict(token: $0, application: application, nowMilliseconds: milliseconds)
+            }
+            guard verdict.reason == .success else { return (verdict.reason, nil) }
+            let effect = Array(json.utf8)
+                .withUnsafeBytes { body in
+                    model.deliver(
+                        body,
+                        token: place,
+                        priority: priority,
+                        tape: &tape,
+                        nowMilliseconds: milliseconds
+                    )
+                }
+            return (.success, effect)
+        }
+
+        func answer() throws -> [String: Any] {
+            let json = try model.crowdJSON(crowd.name, app: crowd.app)
+            return try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
+        }
+
+        /// Phones by the timestamp that they show.
+        func shown() throws -> [Int: Int] {
+            let shown = try #require(try answer()["shown"] as? [[String: Any]])
+            return Dictionary(
+                uniqueKeysWithValues: shown.map { ($0["timestamp"] as? Int ?? -1, $0["phones"] as? Int ?? -1) }
+            )
+        }
+    }
+
+    private static func update(_ timestamp: Int64, score: Int = 0, alert: String? = nil, event: String = "update")
+        -> String
+    {
+        let alert = alert.map { #","alert":{"title":"\#($0)","body":"b"}"# } ?? ""
+        return
+            #"{"aps":{"event":"\#(event)","timestamp":\#(now + timestamp),"content-state":{"score":\#(score)}\#(alert)}}"#
+    }
+
+    @Test func aPhoneTakesLessThanAHundredBytesAndItsTokenNone() {
+        #expect(MemoryLayout<LightPhone>.stride <= 32)
+    }
+
+    @Test func everyTokenIsAnotherAndReachesItsPhoneAlone() throws {
+        var bench = try Bench(2_000)
+        let tokens = (0..<2_000).map { bench.crowd.token($0) }
+        #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
+        #expect(bench.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
+        #expect(bench.model.light.crowds[0].phones[1_234].pushes == 1)
+        #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
+        // The same crowd elsewhere has the same tokens; what differs in anything is nobody's.
+        #expect(LightCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
+        for place in stride(from: 0, to: 160, by: 7) {
+            var digits = Array(tokens[3].utf8)
+            digits[place] = digits[place] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
+            let token = String(decoding: digits, as: UTF8.self)
+            #expect(bench.push(Self.update(1), token: token) == (.badDeviceToken, nil), "digit \(place)")
+        }
+        #expect(bench.push(Self.update(1), token: bench.crowd.token(2_000)) == (.badDeviceToken, nil))
+        #expect(bench.push(Self.update(1), token: String(tokens[3].dropLast(2))) == (.badDeviceToken, nil))
+        #expect(bench.push(Self.update(1), token: tokens[3], application: 1) == (.deviceTokenNotForTopic, nil))
+    }
+
+    @Test func whoGoesBackInTimeIsCountedAndShowsTheNewerState() throws {
+        var bench = try Bench(3)
+        let tokens = (0..<3).map { bench.crowd.token($0) }
+        for token in tokens { #expect(bench.push(Self.update(5, score: 5), token: token) == (.success, .shown)) }
+        #expect(bench.push(Self.update(4, score: 4), token: tokens[1]) == (.success, .ignoredOld))
+        #expect(bench.push(Self.update(5, score: 5), token: tokens[2]) == (.success, .shown))
+        #expect(bench.push(Self.update(9 * 3_600), token: tokens[2]) == (.success, .ignoredFuture))
+        let answer = try bench.answer()
+        #expect(answer["reversed"] as? Int == 1 && answer["repeatedPushes"] as? Int == 1)
+        #expect(answer["pushes"] as? Int == 6 && answer["pushesMost"] as? Int == 3 && answer["unreached"] as? Int == 0)
+        #expect(try bench.shown() == [Int(Self.now) + 5: 3])
+        let effects = try #require(answer["effects"] as? [String: Int])
+        #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
+    }
+
+    @Test func anAlertThatAPhoneHearsAgainIsCountedWhateverStateCarriesIt() throws {
+        var bench = try Bench(3)
+        let tokens = (0..<3).map { bench.crowd.token($0) }
+        _ = bench.push(Self.update(1, alert: "goal 1"), token: tokens[0], priority: 10)
+        _ = bench.push(Self.update(2, score: 1, alert: "goal 1"), token: tokens[0])
+        _ = bench.push(Self.update(1, alert: "goal 1"), token: tokens[1])
+        _ = bench.push(Self.update(2, alert: "goal 2"), token: tokens[1])
+        _ = bench.push(Self.update(3, alert: "goal 1"), token: tokens[1])
+        _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
+        // What is not shown is not heard either.
+        _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
+        let answer = try bench.answer()
+        #expect(answer["alertedTwice"] as? Int == 2 && answer["alerts"] as? Int == 6)
+        #expect(answer["priority10"] as? Int == 1)
+    }
+
+    @Test func oneAnswerSaysWhatAllShowAndWhenItCame() throws {
+        var bench = try Bench(10) { $0.timestamp = Self.now - 60 }
+        for number in 0..<7 {
+            _ = bench.push(Self.update(1, score: 1), token: bench.crowd.token(number), at: Int64(number))
+        }
+        for number in 0..<4 { _ = bench.push(Self.update(2, score: 2), token: bench.crowd.token(number), at: 10) }
+        _ = bench.push(Self.update(2, score: 3), token: bench.crowd.token(3), at: 11)
+        let shown = try #require(try bench.answer()["shown"] as? [[String: Any]])
+        #expect(shown.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.now) + $0 })
+        #expect(shown.map { $0["phones"] as? Int } == [1, 3, 3, 3])
+        #expect(shown.map { ($0["contentState"] as? [String: Int])?["score"] } == [3, 2, 1, nil])
+        #expect(shown[2]["firstMilliseconds"] as? Int64 == Self.now * 1_000)
+        #expect(shown[2]["lastMilliseconds"] as? Int64 == (Self.now + 6) * 1_000)
+        #expect(try bench.answer()["unreached"] as? Int == 3)
+    }
+
+    @Test func endedAndDismissedOnesAnswer410AndSoDoOldTokens() throws {
+        var bench = try Bench(4)
+        let tokens = (0..<4).map { bench.crowd.token($0) }
+        #expect(bench.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
+        try bench.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        try bench.model.rotate(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        for token in tokens[0..<3] { #expect(bench.push(Self.update(2), token: token) == (.expiredToken, nil)) }
+        #expect(bench.push(Self.update(2), token: bench.crowd.token(2, generation: 1)) == (.success, .shown))
+        #expect(bench.push(Self.update(2), token: tokens[3]) == (.success, .shown))
+        #expect(bench.push("no JSON", token: tokens[3]) == (.success, .malformed))
+        #expect(bench.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
+        let answer = try bench.answer()
+        #expect(answer["refused"] as? Int == 3 && answer["ended"] as? Int == 1 && answer["gone"] as? Int == 1)
+        #expect(try bench.shown() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
+    }
+
+    @Test func registrationsSayWhatTheWorkerReads() throws {
+        let bench = try Bench(5) { crowd in
+            (crowd.frequentEvery, crowd.identifiers, crowd.timestamp) = (2, .uuid, Self.now)
+        }
+        let records = try bench.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
+        #expect(records.count == 2)
+        for (number, record) in zip(3..., records) {
+            let object = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
+            let identifier = try #require(object["activity"] as? String)
+            #expect(identifier == record.key && UUID(uuidString: identifier)?.uuidString.lowercased() == identifier)
+            #expect(object["token"] as? String == bench.crowd.token(number))
+            #expect(object["audiences"] as? [String] == ["final"] && object["environment"] as? String == "sandbox")
+            #expect(object["frequentUpdates"] as? Bool == (number == 4) && object["registeredAt"] as? Int == 17)
+            #expect((object["shows"] as? [String: Int])?["timestamp"] == Int(Self.now))
+        }
+        #expect(try bench.model.registrations(from: 5, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty)
+        #expect(
+            try bench.model.registrations(from: .max, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
+        )
+    }
+
+    @Test func crowdsThatCannotBeAreRefused() throws {
+        var bench = try Bench(1)
+        #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.gather(bench.crowd) }
+        #expect(throws: DeviceModel.Fault.unknownApp("none")) {
+            try bench.model.gather(LightCrowd(app: "none", name: "x", count: 1))
+        }
+        #expect(throws: DeviceModel.Fault.tooMany("light phones")) {
+            try bench.model.gather(LightCrowd(app: "app", name: "x", count: 0))
+        }
+        #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try bench.model.crowdJSON("y", app: "app") }
+        #expect(throws: DeviceModel.Fault.self) {
+            try bench.model.dismiss(0..<2, of: "fan-", app: "app", nowMilliseconds: 0)
+        }
+    }
+}
+
+/// The same over HTTP, before a service: what programs of others see.
+@Suite(.ownThread) struct CrowdInterfaceTests {
+    private typealias Object = [String: Any]
+
+    @Test func aMillionAreMadeByOneCallAndAskedByOne() async throws {
+        try await Scene.run { scene in
+            let before = try residentBytes()
+            let made = try await scene.control(
+                "POST",
+                "/crowds",
+                """
+                {"app":"\(Scene.app)","name":"fan-","count":1000000,"environment":"production","audiences":["final"],\
+                "frequentEvery":4}
+                """
+            )
+            #expect(made.status == 200 && made.object["phones"] as? Int == 1_000_000)
+            // 100 bytes each, and what else the process has taken meanwhile.
+            #expect(try residentBytes() - before < 100_000_000)
+            let page = try await scene.control(
+                "GET",
+                "/crowd/registrations?app=\(Scene.app)&name=fan-&from=999990&limit=100"
+            )
+            let records = try #require(page.object["registrations"] as? [Object])
+            #expect(records.count == 10 && page.object["next"] as? Int == 1_000_000)
+            let token = try #require((records[3]["value"] as? Object)?["token"] as? String)
+            let client = try scene.connect()
+            #expect(
+                try client.perform(scene.headers(token: token), body: scene.update(home: 2, timestamp: 1_790_000_000))
+                    .status == 200
+            )
+            let answer = try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object
+            let shown = try #require(answer["shown"] as? [Object])
+            #expect(shown.map { $0["phones"] as? Int } == [1, 999_999])
+            #expect((shown[0]["contentState"] as? Object)?["home"] as? Int == 2)
+
+            let range = #"{"app":"\#(Scene.app)","name":"fan-","from":999993,"count":1}"#
+            #expect(try await scene.control("POST", "/crowd/rotate", range).status == 200)
+            let refused = try client.perform(scene.headers(token: token), body: scene.update(home: 3))
+            #expect(refused.status == 410)
+            let again = try await scene.control(
+                "GET",
+                "/crowd/registrations?app=\(Scene.app)&name=fan-&from=999993&limit=1"
+            )
+            let other = try #require(
+                ((again.object["registrations"] as? [Object])?.first?["value"] as? Object)?["token"] as? String
+            )
+            #expect(other != token)
+            #expect(try client.perform(scene.headers(token: other), body: scene.update(home: 3)).status == 200)
+            #expect(try await scene.control("POST", "/crowd/dismiss", range).status == 200)
+            #expect(try client.perform(scene.headers(token: other), body: scene.update(home: 4)).status == 410)
+            #expect(try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object["gone"] as? Int == 1)
+        }
+    }
+
+    @Test func whatIsWrongIsSaid() async throws {
+        try await Scene.run { scene async throws in
+            for (body, status) in [
+                (#"{"app":"\#(Scene.app)","name":"x","count":0}"#, 400), (#"{"app":"\#(Scene.app)","name":"x"}"#, 400),
+                (#"{"app":"\#(Scene.app)","name":"x","count":1,"environment":"moon"}"#, 400),
+                (#"{"app":"\#(Scene.app)","name":"x","count":1,"identifiers":"moon"}"#, 400),
+                (#"{"app":"\#(Scene.app)","name":"x","count":1,"frequentEvery":-1}"#, 400),
+                (#"{"app":"\#(Scene.app)","name":"x","count":1,"phones":1}"#, 400),
+                (#"{"app":"none","name":"x","count":1}"#, 404), (#"{"app":"\#(Scene.app)","name":"x","count":1}"#, 200),
+                (#"{"app":"\#(Scene.app)","name":"x","count":1}"#, 409),
+            ] {
+                #expect(try await scene.control("POST", "/crowds", body).status == status, "\(body)")
+            }
+            #expect(try await scene.control("GET", "/crowd?app=\(Scene.app)&name=y").status == 404)
+            let beyond = #"{"app":"\#(Scene.app)","name":"x","from":1,"count":1}"#
+            #expect(try await scene.control("POST", "/crowd/dismiss", beyond).status == 404)
+        }
+    }
+
+    private func residentBytes() throws -> Int {
+        let fields = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+        return (Int(fields[1]) ?? 0) * Int(getpagesize())
+    }
+}

@@ -1,0 +1,139 @@
+import LiveActivity
+import Reactor
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What a lane is to the audience store: issues calls and keeps what comes back.
+final class AudienceCaller: AudienceStoreHandler {
+    typealias Operation = AudienceCall<[UInt8]>.Operation
+
+    let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private(set) lazy var store = AudienceStore(loop: loop, configuration: configuration, handler: self)
+    private(set) var replies: [UInt64: AudienceReply<[UInt8]>] = [:]
+    private(set) var failures: [UInt64: RedisError.Code] = [:]
+    private(set) var lost: [RedisError.Code] = []
+    private var nextTag: UInt64 = 0
+    private let server: AnyObject?
+
+    /// - Parameter server: kept alive for as long as the lane.
+    init(_ configuration: RedisConfiguration, server: AnyObject? = nil) throws {
+        loop = try EventLoop()
+        self.configuration = configuration
+        self.server = server
+        store.connect()
+    }
+
+    deinit {
+        store.close()
+    }
+
+    /// Without a deadline that counts: a server of the test's own may have to wait for a busy machine.
+    convenience init(_ server: RedisServer, callsPerCommandMax: Int = RedisConnection.callsPerCommandMax) throws {
+        var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
+        configuration.connectTimeoutMilliseconds = 60_000
+        configuration.responseDeadlineMilliseconds = 60_000
+        configuration.callsPerCommandMax = callsPerCommandMax
+        try self.init(configuration, server: server)
+        try #require(turn { store.isReady })
+    }
+
+    func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let end = loop.nowMilliseconds + limitMilliseconds
+        while !condition() {
+            if loop.nowMilliseconds >= end { return false }
+            loop.turn(waitMilliseconds: 20)
+        }
+        return true
+    }
+
+    /// Issues a call as soon as there is room for it, and returns its tag.
+    func issue(_ operation: Operation, audience: AudienceDigest = AudienceScene.audience) throws -> UInt64 {
+        nextTag += 1
+        let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
+        var issue = CallIssue.full
+        _ = turn {
+            issue = call.withBorrowedBytes { store.issue($0) }
+            return issue != .full && issue != .notReady
+        }
+        try #require(issue == .issued)
+        return nextTag
+    }
+
+    /// Makes a call, and waits for its reply and for all that the store does by itself.
+    func perform(
+        _ operation: Operation,
+        audience: AudienceDigest = AudienceScene.audience
+    ) throws -> AudienceReply<[UInt8]> {
+        let tag = try issue(operation, audience: audience)
+        try turnUntilQuiet()
+        return try #require(replies[tag], "\(String(describing: failures[tag]))")
+    }
+
+    func turnUntilQuiet() throws {
+        try #require(turn { store.outstandingCount == 0 })
+    }
+
+    /// Adds all of the entries, those whose calls fail again.
+    func join(_ entries: [MemberEntry<[UInt8]>], audience: AudienceDigest = AudienceScene.audience) throws {
+        var waiting = entries
+        while !waiting.isEmpty {
+            let tags = try waiting.map { try issue(.append($0), audience: audience) }
+            try turnUntilQuiet()
+            waiting = zip(waiting, tags).filter { failures[$0.1] != nil }.map(\.0)
+        }
+    }
+
+    /// The tokens by the members' ids, page by page.
+    func members(ofSegment segment: UInt8 = 0, audience: AudienceDigest = AudienceScene.audience) throws -> [[UInt8]:
+        [UInt8]]
+    {
+        let directory = try perform(.directory(segment: segment), audience: audience).bytes ?? []
+        let bounds = AudienceScene.bounds(ofDirectory: directory)
+        var members: [[UInt8]: [UInt8]] = [:]
+        for (index, bound) in bounds.enumerated() {
+            let page = try perform(.page(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
+            let (nextBound, found) = try AudienceScene.members(ofPage: page)
+            #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
+            members.merge(found) { first, _ in
+                Issue.record("a member on two pages")
+                return first
+            }
+        }
+        return members
+    }
+
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
+        replies[tag] = reply.map { Array($0) }
+    }
+
+    func audienceFailed(tag: UInt64, error: RedisError) {
+        if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
+        failures[tag] = error.code
+    }
+
+    func audienceStoreReady() {}
+    func audienceStoreLost(_ reason: RedisError) { lost.append(reason.code) }
+}
+
+extension RedisServer {
+    /// The lane's scripts take their time from a key, which ``tell(microseconds:)`` sets.
+    func loadAudienceScriptsWithToldTime(_ caller: AudienceCaller) throws {
+        let connection = try #require(
+            Array("{app}".utf8).withUnsafeBytes { caller.store.redis.connection(for: $0) }
+        )
+        for script in AudienceScript.allCases {
+            let timed = script.body.replacing("call('TIME')", with: "redis.call('MGET', 'seconds', 'microseconds')")
+            let digest = try #require(command("SCRIPT", "LOAD", timed).first)
+            #expect(digest.withUnsafeBytes { connection.scripts.setDigest($0, of: script.rawValue) })
+        }
+    }
+
+    func tell(milliseconds: Int64) {
+        command("MSET", "seconds", String(milliseconds / 1_000), "microseconds", String(milliseconds % 1_000 * 1_000))
+    }
+}

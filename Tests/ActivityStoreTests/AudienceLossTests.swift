@@ -1,0 +1,85 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// What holds of audiences when the server has lost what it knew. The worker notices that and reads registrations and commands once more.
+@Suite(.serialized, .ownThread) struct AudienceLossTests {
+    private let version = Version(timestamp: 1_790_000_000, sequence: 4)
+
+    private func admission() -> AudienceAdmission<[UInt8]> {
+        var history = RecordHistory(seed: 1, nowMilliseconds: 0)
+        var admission = history.admission(version)
+        (admission.isEnd, admission.isStart, admission.rangeCount) = (false, false, 2)
+        admission.expiration = Limits.timestampMost
+        return admission
+    }
+
+    private func delivered(_ count: UInt32) -> MemberCounts {
+        var counts = MemberCounts()
+        counts[.delivered] = count
+        return counts
+    }
+
+    @Test func `Redis is empty in the middle of a round: members come with registrations, totals with the command`()
+        throws
+    {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<300, at: lane.loop.wallMilliseconds)
+        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
+        try lane.join(entries)
+        let grant = try #require(try lane.perform(.admit(admission())).grant)
+        let firstFinished = try lane.perform(.finish(ranges[0], version: version, delivered(100), RoundTimes()))
+        #expect(firstFinished.rangesLeft == 1)
+        #expect(try lane.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
+        server.command("FLUSHALL")
+
+        // The round meets no more members. Where it stands is kept again, as its last checkpoint says it.
+        #expect(try lane.perform(.directory(segment: 0)).bytes == [])
+        #expect(try lane.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
+        let checkpoint = try lane.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
+        #expect(checkpoint.verdict == .settled && checkpoint.newest == nil)
+        #expect(try lane.perform(.claim(ranges[1], claim: 8)).bytes == [1, 2])
+        #expect(try lane.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
+        // What the other range had counted is gone: no totals are made of a part.
+        #expect(try lane.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
+        #expect(try lane.perform(.newest).verdict == .unknown)
+
+        // The lane's cache names pages that are not there.
+        try lane.join(entries)
+        #expect(try lane.members() == AudienceScene.tokens(entries))
+        #expect(try lane.perform(.admit(admission())).grant == grant)
+        #expect(try lane.perform(.newest).newest == version)
+        for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
+            _ = try lane.perform(.finish(range, version: version, delivered(count), RoundTimes()))
+        }
+        let again = try lane.perform(.finish(ranges[1], version: version, delivered(199), RoundTimes()))
+        #expect(again.rangesLeft == 0 && again.totals == delivered(300))
+        #expect(lane.failures.isEmpty)
+    }
+
+    @Test func `Pages that are gone among others are empty to who reads them, and made by who joins`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<600, at: lane.loop.wallMilliseconds)
+        try lane.join(entries)
+        let bounds = AudienceScene.bounds(ofDirectory: try lane.perform(.directory(segment: 0)).bytes ?? [])
+        let lost = bounds[bounds.count / 2]
+        let next = bounds[bounds.count / 2 + 1]
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lost)])
+        #expect(try lane.perform(.page(segment: 0, lowerBound: lost)).bytes == [])
+
+        let isLost = { (entry: MemberEntry<[UInt8]>) in (lost..<next).contains(entry.place.position) }
+        let back = try #require(entries.first(where: isLost))
+        try lane.join([back])
+        let expected = entries.filter { !isLost($0) || $0.identifier == back.identifier }
+        #expect(expected.count < entries.count)
+        #expect(try lane.members() == AudienceScene.tokens(expected))
+        try lane.join(entries)
+        #expect(try lane.members() == AudienceScene.tokens(entries))
+    }
+}

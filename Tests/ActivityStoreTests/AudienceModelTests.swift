@@ -1,0 +1,166 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+
+/// The model's pages against a dictionary of members. `AudienceDifferentialTests` holds the server against the model.
+@Suite struct AudienceModelTests {
+    @Test func `Members are on their pages, which follow each other, however many came and left`() throws {
+        var random = SplitMix(state: 7)
+        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        var members: [[UInt8]: [UInt8]] = [:]
+        for number in 0..<2_000 {
+            model.nowMilliseconds += Int64(random.below(2_000))
+            // All in one segment, so that it has many pages.
+            let scene = AudienceScene(random: &random, member: random.below(900), now: model.nowMilliseconds)
+            #expect(model.perform(scene.call(.append(scene.entry))).verdict == .joined)
+            members[scene.entry.identifier] = scene.entry.isLeaving ? nil : scene.entry.token
+            if number % 250 == 249 { try expectMembers(of: model, members) }
+        }
+        let bounds = AudienceScene.bounds(&model)
+        #expect(bounds.count >= 8)
+    }
+
+    private func expectMembers(of model: AudienceStoreModel, _ expected: [[UInt8]: [UInt8]]) throws {
+        var model = model
+        var found: [[UInt8]: [UInt8]] = [:]
+        let bounds = AudienceScene.bounds(&model)
+        for (index, bound) in bounds.enumerated() {
+            let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
+            #expect(page.count <= PageLimits.bytesMax)
+            let (nextBound, members) = try AudienceScene.members(ofPage: page)
+            #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
+            found.merge(members) { first, _ in
+                Issue.record("a member on two pages")
+                return first
+            }
+        }
+        #expect(found == expected)
+    }
+
+    @Test func `Members that cannot live any more are dropped when there is no room`() throws {
+        var random = SplitMix(state: 8)
+        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        for round in 0..<40 {
+            // A different set each time, so that nothing but their age removes them.
+            for member in 0..<60 {
+                let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
+                _ = model.perform(scene.call(.append(scene.entry)))
+            }
+            model.nowMilliseconds += PageLimits.activityLifeMilliseconds + 1
+        }
+        #expect(AudienceScene.bounds(&model).count <= 4)
+    }
+
+    @Test func `A segment is forgotten 25 hours after its last join, and not before`() {
+        var random = SplitMix(state: 9)
+        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        for _ in 0..<2 {
+            let scene = AudienceScene(random: &random, joining: 1, now: model.nowMilliseconds)
+            _ = model.perform(scene.call(.append(scene.entry)))
+            model.nowMilliseconds += 3_599_000
+        }
+        model.nowMilliseconds += 25 * 3_600_000 - 3_599_000
+        #expect(AudienceScene.bounds(&model) == [0])
+        model.nowMilliseconds += 2 * 3_600_000
+        #expect(AudienceScene.bounds(&model) == [])
+    }
+}
+
+/// A member of one audience whose place is in segment 0.
+struct AudienceScene {
+    static let app = Array("com.example.match".utf8)
+    static let audience = AudienceDigest(value: 0x7D7B_0102_0304_0506)
+
+    let entry: MemberEntry<[UInt8]>
+
+    /// Joins, or leaves.
+    init(random: inout SplitMix, member: Int, now: Int64) {
+        self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
+    }
+
+    init(random: inout SplitMix, joining member: Int, now: Int64) {
+        self.init(random: &random, member: member, isLeaving: false, now: now)
+    }
+
+    private init(random: inout SplitMix, member: Int, isLeaving: Bool, now: Int64) {
+        let identifier = member % 3 == 0 ? "member-\(member)" : "0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + member)"
+        let bytes = Array(identifier.utf8)
+        var place = bytes.withUnsafeBytes { MemberPlace(of: $0) }
+        place.segment = 0
+        let digits = Array("0123456789abcdef".utf8)
+        entry = MemberEntry(
+            place: place,
+            isLeaving: isLeaving,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: false,
+            atMilliseconds: now,
+            identifier: bytes,
+            token: isLeaving ? [] : (0..<160).map { _ in random.pick(digits) }
+        )
+    }
+
+    static func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+        AudienceCall(tag: 0, app: app, audience: audience, operation: operation)
+    }
+
+    func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> { Self.call(operation) }
+
+    static func bounds(_ model: inout AudienceStoreModel) -> [UInt32] {
+        bounds(ofDirectory: model.perform(call(.directory(segment: 0))).bytes ?? [])
+    }
+
+    static func bounds(ofDirectory bytes: [UInt8]) -> [UInt32] {
+        stride(from: 0, to: bytes.count, by: 4).map { UInt32(LittleEndian.read(bytes[$0..<($0 + 4)])) }
+    }
+
+    static func entries(_ members: Range<Int>, seed: UInt64 = 1, at: Int64) -> [MemberEntry<[UInt8]>] {
+        var random = SplitMix(state: seed)
+        return members.map { AudienceScene(random: &random, joining: $0, now: at).entry }
+    }
+
+    /// By the members' ids.
+    static func tokens(_ entries: [MemberEntry<[UInt8]>]) -> [[UInt8]: [UInt8]] {
+        Dictionary(entries.map { ($0.identifier, $0.token) }) { $1 }
+    }
+
+    /// The keys of segment 0.
+    static let firstPage = page(0)
+    static let directory = key([AudienceKey.directory])
+
+    static func page(_ lowerBound: UInt32) -> [UInt8] {
+        let suffix = AudienceKey.pageSuffix(lowerBound)
+        return key(suffix.indices.map { suffix[$0] })
+    }
+
+    private static func key(_ suffix: [UInt8]) -> [UInt8] {
+        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: 0, to: memory) }
+        }
+        return Array(memory[..<(count ?? 0)]) + suffix
+    }
+
+    /// The tokens by the members' ids.
+    static func members(ofPage bytes: [UInt8]) throws -> (nextBound: UInt32?, members: [[UInt8]: [UInt8]]) {
+        let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+        defer { scratch.deallocate() }
+        var memory = [UInt8](repeating: 0, count: 256)
+        return try bytes.withUnsafeBytes { bytes in
+            let page = try #require(MemberPage(bytes))
+            let found = page.members(into: scratch)
+            #expect(found.isWhole)
+            var members: [[UInt8]: [UInt8]] = [:]
+            for reference in scratch[..<found.count] {
+                let member = try #require(page[reference])
+                let identifierBytes = memory.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
+                let identifier = Array(memory[..<identifierBytes])
+                let tokenDigits = memory.withUnsafeMutableBytes { member.writeToken(to: $0) }
+                members[identifier] = Array(memory[..<tokenDigits])
+            }
+            return (page.nextBound, members)
+        }
+    }
+}

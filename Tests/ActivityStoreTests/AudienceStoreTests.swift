@@ -1,0 +1,231 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Members on a real server: what comes of joins when pages split, fill up, go missing, or are not what they should be.
+@Suite(.serialized, .ownThread) struct AudienceStoreTests {
+    @Test func `Lanes that know of different pages put each member where it belongs`() throws {
+        let server = try RedisServer()
+        let lanes = try [AudienceCaller(server), AudienceCaller(server)]
+        let now = lanes[0].loop.wallMilliseconds
+        var expected: [[UInt8]: [UInt8]] = [:]
+        for round in 0..<6 {
+            for (index, lane) in lanes.enumerated() {
+                // The second lane comes when the first has split what both knew.
+                let entries = AudienceScene.entries(
+                    (round * 300)..<(round * 300 + 300),
+                    seed: UInt64(index + 1),
+                    at: now + Int64(index)
+                )
+                try lane.join(entries)
+                expected.merge(AudienceScene.tokens(entries)) { $1 }
+                #expect(lane.failures.isEmpty)
+            }
+        }
+        #expect(try lanes[0].members() == expected)
+    }
+
+    @Test func `What is told as joined is there, and members weigh less than 150 bytes`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let now = lane.loop.wallMilliseconds
+        let entries = AudienceScene.entries(0..<4_000, at: now).enumerated()
+            .map { index, entry in
+                var entry = entry
+                entry.identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + index)".utf8)
+                entry.place.position = entry.identifier.withUnsafeBytes { MemberPlace(of: $0) }.position
+                return entry
+            }
+        try lane.join(entries)
+        #expect(try lane.members() == AudienceScene.tokens(entries))
+        let sum =
+            "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
+        let bytes = try #require(Int(String(decoding: server.command("EVAL", sum, "0")[0], as: UTF8.self)))
+        #expect(bytes < 150 * entries.count, "\(bytes / entries.count) bytes each")
+    }
+
+    @Test func `Pages and directories live for 26 hours after a renewal, with devices for 90 days`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        var entry = AudienceScene.entries(0..<1, at: lane.loop.wallMilliseconds)[0]
+        func lifetimes() throws -> [Int] {
+            try [AudienceScene.firstPage, AudienceScene.directory]
+                .map { key in
+                    try #require(
+                        Int(String(decoding: server.command(bytes: [Array("PTTL".utf8), key])[0], as: UTF8.self))
+                    )
+                }
+        }
+        _ = try lane.perform(.append(entry))
+        for left in try lifetimes() { #expect((93_500_000...93_600_000).contains(left)) }
+        entry.kind = .device
+        _ = try lane.perform(.append(entry))
+        for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
+        // An activity does not shorten it.
+        server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
+        entry.kind = .activity
+        _ = try lane.perform(.append(entry))
+        for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
+    }
+
+    @Test func `A full page is rearranged before it takes an entry, and a missing page or directory is made`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<6, at: lane.loop.wallMilliseconds)
+        try lane.join(Array(entries[..<2]))
+        server.command(bytes: [
+            Array("SETRANGE".utf8), AudienceScene.firstPage, Array("1".utf8), [MemberPage.Flag.isFull],
+        ])
+        try lane.join([entries[2]])
+        #expect(try lane.members() == AudienceScene.tokens(Array(entries[..<3])))
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
+        try lane.join([entries[3]])
+        #expect(try lane.members() == AudienceScene.tokens([entries[3]]))
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.directory])
+        try lane.join([entries[4]])
+        server.command("FLUSHALL")
+        #expect(try lane.members() == [:])
+        try lane.join([entries[5]])
+        #expect(try lane.members() == AudienceScene.tokens([entries[5]]))
+        #expect(lane.failures.isEmpty)
+    }
+
+    @Test func `A page that is none of ours refuses the call and stays as it is`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entry = AudienceScene.entries(0..<1, at: 1)[0]
+        func expectRefusal() throws {
+            let tag = try lane.issue(.append(entry))
+            try lane.turnUntilQuiet()
+            #expect(lane.failures[tag] == .foreignValue)
+        }
+        // Of another format; too short for a header; and, in a page that is to be rearranged, an entry that is none.
+        let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
+        let values: [[UInt8]] = [
+            [UInt8](repeating: 7, count: 40), [1, 2, 3],
+            [header[0], MemberPage.Flag.isFull] + header[2...] + [UInt8](repeating: 0, count: PageLimits.bytesMax),
+        ]
+        try lane.join([entry])
+        for value in values {
+            server.command(bytes: [Array("SET".utf8), AudienceScene.firstPage, value])
+            try expectRefusal()
+            #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.firstPage]) == [value])
+        }
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
+        server.command(bytes: [Array("RPUSH".utf8), AudienceScene.firstPage, [1]])
+        try expectRefusal()
+        // Reading brings the bytes as they are, for the page's reader to judge; what is no string, an error.
+        #expect(try lane.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
+        let tag = try lane.issue(.page(segment: 0, lowerBound: 0))
+        try lane.turnUntilQuiet()
+        #expect(lane.failures[tag] == .foreignValue)
+    }
+
+    @Test func `A directory that is none of ours refuses joins, each by itself, and stays as it is`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entry = AudienceScene.entries(0..<1, at: 1)[0]
+        // No whole bounds; not from 0; not ascending; empty.
+        for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
+            server.command("FLUSHALL")
+            server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
+            let tags = try (0..<3).map { _ in try lane.issue(.append(entry)) }
+            try lane.turnUntilQuiet()
+            for tag in tags { #expect(lane.failures[tag] == .foreignValue, "\(value)") }
+            #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.directory]) == [value])
+        }
+        #expect(lane.lost.isEmpty)
+        server.command("FLUSHALL")
+        #expect(try lane.perform(.append(entry)).verdict == .joined)
+    }
+
+    @Test func `Joins whose server goes fail once each, and can be repeated`() throws {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<500, at: lane.loop.wallMilliseconds)
+        let tags = try entries.map { try lane.issue(.append($0)) }
+        try server.restart()
+        #expect(lane.turn { tags.allSatisfy { lane.failures[$0] != nil || lane.replies[$0] != nil } })
+        #expect(lane.turn { lane.store.isReady })
+        try lane.join(entries)
+        #expect(try lane.members() == AudienceScene.tokens(entries))
+    }
+
+    @Test func `What cannot be stored is refused`() throws {
+        let lane = try AudienceCaller(try RedisServer())
+        let entry = AudienceScene.entries(0..<1, at: 1)[0]
+        var long = entry
+        long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytes + 1)
+        let range = try #require(SegmentRange(index: 0, count: 1))
+        let text = [UInt8](repeating: 0, count: AudienceLimits.progressBytes + 1)
+        for operation: AudienceCaller.Operation in [
+            .append(long), .settle(version: Version(timestamp: -1, sequence: 0)),
+            .checkpoint(range, claim: 1, text: text),
+        ] {
+            let call = AudienceScene.call(operation)
+            #expect(call.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
+        }
+        let nameless = AudienceCall(
+            tag: 1,
+            app: [],
+            audience: AudienceScene.audience,
+            operation: AudienceCaller.Operation.newest
+        )
+        #expect(nameless.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
+    }
+
+    @Test func `A user with a password, and no more rights than it takes`() throws {
+        let server = try RedisServer([
+            "--user", "default", "on", "nopass", "~*", "+@all", "--user", "causeway", "on", ">s@cret", "~{com.example*",
+            "+evalsha", "+script|load", "+get", "+set", "+setrange", "+getrange", "+append", "+hmget", "+hget",
+            "+hkeys", "+hset", "+hdel", "+hincrby", "+pttl", "+pexpire", "+time",
+        ])
+        let lane = try AudienceCaller(
+            RedisConfiguration(url: try RedisURL("unix://causeway:s%40cret@\(server.socketPath)"))
+        )
+        try #require(lane.turn { lane.store.isReady })
+        let now = lane.loop.wallMilliseconds
+        let entries = AudienceScene.entries(0..<200, at: now)
+        try lane.join(entries)
+        #expect(try lane.members() == AudienceScene.tokens(entries))
+        // A round of each of two counts of ranges, so that what is kept of the first goes.
+        for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
+            var history = RecordHistory(seed: 1, nowMilliseconds: now)
+            let version = Version(timestamp: timestamp, sequence: 0)
+            var admission = history.admission(version)
+            admission.rangeCount = UInt16(count)
+            admission.digest = UInt64(count)
+            (admission.isEnd, admission.isStart) = (false, false)
+            try #require(
+                lane.turn(limitMilliseconds: 60_000) { (try? lane.perform(.admit(admission)).verdict) == .send }
+            )
+            for index in 0..<count {
+                let range = try #require(SegmentRange(index: index, count: count))
+                #expect(try lane.perform(.claim(range, claim: 1)).verdict == .progress)
+                #expect(try lane.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
+                let reply = try lane.perform(.finish(range, version: version, MemberCounts(), RoundTimes()))
+                #expect(reply.rangesLeft == count - index - 1)
+            }
+            #expect(try lane.perform(.settle(version: version)).verdict == .settled)
+        }
+        #expect(lane.failures.isEmpty)
+    }
+
+    @Test func `A crowd of joins of one page is answered, each once, and leaves a page that can be read`() throws {
+        let lane = try AudienceCaller(try RedisServer())
+        let entry = AudienceScene.entries(0..<1, at: lane.loop.wallMilliseconds)[0]
+        // More than the table has room for, in one turn; and far more than a page has.
+        for _ in 0..<JoinTable.capacity { _ = try lane.issue(.append(entry)) }
+        #expect(lane.replies.isEmpty)
+        #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { lane.store.issue($0) } == .full)
+        try lane.turnUntilQuiet()
+        #expect(lane.replies.count + lane.failures.count == JoinTable.capacity)
+        #expect(lane.replies.count > PageLimits.bytesMax / StoredMember.bytesMax)
+        #expect(lane.failures.values.allSatisfy { $0 == .busy })
+        #expect(try lane.members() == AudienceScene.tokens([entry]))
+    }
+}

@@ -1,0 +1,44 @@
+import LiveActivity
+import Testing
+
+@testable import ActivityStore
+
+@Suite struct DirectoryCacheTests {
+    private func take(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
+        let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
+        return bytes.withUnsafeBytes { bytes in
+            Array(tag.utf8).withUnsafeBytes { cache.take(bytes, tag: $0) }
+        }
+    }
+
+    private func page(of position: UInt32, _ tag: String, in cache: borrowing DirectoryCache) -> PageBounds {
+        Array(tag.utf8).withUnsafeBytes { cache.page(of: position, tag: $0) }
+    }
+
+    @Test func `The page of a position, and the first one of a segment that is not known`() {
+        var cache = DirectoryCache()
+        #expect(take([0, 10, 20], of: "a", into: &cache))
+        #expect(page(of: 9, "a", in: cache) == PageBounds(lower: 0, next: 10))
+        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
+        #expect(page(of: .max, "a", in: cache) == PageBounds(lower: 20, next: 0))
+        #expect(page(of: .max, "b", in: cache) == PageBounds(lower: 0, next: 0))
+        #expect(!take([0, 10, 10], of: "a", into: &cache))
+        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
+        #expect(take([], of: "a", into: &cache))
+        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 0, next: 0))
+    }
+
+    @Test func `More pages than it may remember: it begins again with the last segment`() {
+        var cache = DirectoryCache()
+        let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
+        let fitting = DirectoryCache.boundsMax / bounds.count
+        for segment in 0..<fitting { #expect(take(bounds, of: "\(segment)", into: &cache)) }
+        // In the place of one that it has, nothing is added. Segments may have displaced each other.
+        #expect(take(bounds, of: "0", into: &cache))
+        #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 6, next: 8))
+        for segment in 0..<fitting { #expect(take(bounds, of: "other \(segment)", into: &cache)) }
+        #expect(page(of: 7, "other \(fitting - 1)", in: cache) == PageBounds(lower: 6, next: 8))
+        #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 0, next: 0))
+        #expect(!take(bounds + [.max], of: "0", into: &cache))
+    }
+}

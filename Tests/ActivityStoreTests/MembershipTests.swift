@@ -1,0 +1,260 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+
+/// Which audiences an activity or a device is in, and which it has left. The server is held against the model.
+@Suite(.serialized, .ownThread) struct MembershipTests {
+    private static let device = TestKey.device("phone-1")
+
+    private func list(_ audiences: UInt64...) -> [UInt8] { bytes(audiences) }
+
+    private func bytes(_ audiences: [UInt64]) -> [UInt8] {
+        audiences.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
+    }
+
+    private func leaves(_ audiences: UInt64..., at milliseconds: Int64) -> [UInt8] {
+        (0..<6).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) } + bytes(audiences)
+    }
+
+    private func token(_ text: String, at: Int64) -> OwnedToken {
+        OwnedToken(token: Array(text.utf8), environment: .production, registeredAtMilliseconds: at)
+    }
+
+    private func register(_ text: String = "aa", at: Int64 = 100, in audiences: [UInt8]?, type: String? = nil)
+        -> Operation
+    {
+        .register(attributesType: type, registration: token(text, at: at), shows: nil, audiences: audiences)
+    }
+
+    private func command(_ event: Event, _ timestamp: Int64, digest: UInt64 = 1, alert: Bool = false) -> Operation {
+        .command(
+            event: event,
+            version: .at(timestamp),
+            digest: digest,
+            pace: .spaced(0),
+            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: alert),
+            registration: nil
+        )
+    }
+
+    private func settlement(_ timestamp: Int64, _ outcome: Settlement = .accepted, dead: String? = nil) -> Operation {
+        .settlement(version: .at(timestamp), outcome: outcome, digest: 1, retirement: dead.map(retirement))
+    }
+
+    private func retirement(_ text: String) -> TokenRetirement<[UInt8]> {
+        TokenRetirement(token: Array(text.utf8), environment: .production, invalidAtMilliseconds: nil)
+    }
+
+    private func confirm(_ milliseconds: Int64) -> Operation { .confirmLeaves(atMilliseconds: milliseconds) }
+
+    // MARK: - Activities
+
+    @Test func `What a registration names no more is left until that is confirmed`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.admit(register(in: list(1, 2))).leaves == nil)
+        let left = stage.admit(register(at: 200, in: list(2, 3)))
+        #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
+        // A worker died, and another reads the registration again.
+        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        // One that is older joins nothing, and tells what is left.
+        let stale = stage.admit(register(at: 150, in: list(4)))
+        #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
+        #expect(stage.admit(register(at: 150, in: nil)).leaves == nil)
+        stage.settle(confirm(199))
+        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        stage.settle(confirm(200))
+        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == nil)
+        #expect(stage.admit(register(at: 300, in: [])).leaves == leaves(2, 3, at: 300))
+    }
+
+    @Test func `What is joined again is not left`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1)))
+        #expect(stage.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
+        #expect(stage.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
+        // The first confirmation comes late.
+        stage.settle(confirm(200))
+        #expect(stage.admit(register(at: 300, in: nil)).verdict == .registered)
+        #expect(stage.admit(command(.update, 100)).leaves == leaves(2, at: 300))
+    }
+
+    @Test func `A held command comes when what was left is confirmed`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1)))
+        stage.admit(.unregister(atMilliseconds: 150))
+        stage.settle(confirm(150))
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        #expect(stage.verdict(.hold(attributesType: nil, version: .at(100), command: [7])) == .held)
+        #expect(stage.admit(register("bb", at: 200, in: list(2))).heldCommand == [7])
+        let left = stage.admit(register("bb", at: 300, in: []))
+        #expect(left.heldCommand == nil && left.leaves == leaves(2, at: 300))
+        #expect(stage.admit(register("bb", at: 300, in: nil)).heldCommand == [7])
+    }
+
+    @Test func `An admission waits until what was left is confirmed`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1, 2)))
+        #expect(stage.admit(.unregister(atMilliseconds: 150)).leaves == leaves(1, 2, at: 150))
+        #expect(stage.admit(.unregister(atMilliseconds: 120)).leaves == leaves(1, 2, at: 150))
+        for event in [Event.update, .end] {
+            let reply = stage.admit(command(event, 100))
+            #expect(reply.verdict == .leaves && reply.leaves == leaves(1, 2, at: 150))
+        }
+        stage.settle(confirm(150))
+        #expect(stage.verdict(command(.update, 100)) == .noToken)
+    }
+
+    @Test func `A member's state is never unchanged`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1)))
+        for timestamp in Int64(100)...102 {
+            let sent = stage.admit(command(.update, timestamp))
+            #expect(sent.verdict == .send && sent.registration == token("aa", at: 100))
+            stage.settle(settlement(timestamp))
+        }
+        stage.admit(register(at: 200, in: []))
+        stage.settle(confirm(200))
+        #expect(stage.verdict(command(.update, 103)) == .send, "an audience's push may be shown")
+        stage.settle(settlement(103))
+        #expect(stage.verdict(command(.update, 104)) == .unchanged)
+    }
+
+    @Test func `An accepted end leaves, and its registration brings nothing back`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1)))
+        #expect(stage.verdict(command(.update, 100)) == .send)
+        #expect(stage.admit(settlement(100)).leaves == nil)
+        #expect(stage.verdict(command(.end, 101)) == .send)
+        #expect(stage.admit(settlement(101, .notShown)).leaves == nil)
+        #expect(stage.verdict(command(.end, 102)) == .send)
+        for _ in 0..<2 { #expect(stage.admit(settlement(102)).leaves == leaves(1, at: 101)) }
+        let again = stage.admit(register(in: list(1)))
+        #expect(again.verdict == .stale && again.leaves == leaves(1, at: 101))
+        #expect(stage.verdict(command(.end, 102)) == .leaves)
+        stage.settle(confirm(101))
+        #expect(stage.verdict(command(.end, 102)) == .duplicate)
+    }
+
+    @Test func `A dead token leaves, with a version that nobody has`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1, 2)))
+        let nobody = Version(timestamp: 0, sequence: 0)
+        #expect(stage.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
+        let retired = stage.admit(.retire(version: nobody, retirement("aa")))
+        #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
+        // Its reply was lost.
+        let again = stage.admit(.retire(version: nobody, retirement("aa")))
+        #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
+        #expect(stage.verdict(register(in: list(1, 2))) == .stale)
+        #expect(stage.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
+        // Of an activity of which nothing is known it makes none.
+        let unknown = TestKey.activity("unknown")
+        #expect(stage.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
+        #expect(stage.server.command("EXISTS", unknown.text) == [Array("0".utf8)])
+    }
+
+    @Test func `A 429 and a start change nothing of it`() throws {
+        let stage = try ScriptStage()
+        stage.admit(register(in: list(1)))
+        stage.admit(command(.update, 100))
+        #expect(stage.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+        #expect(stage.verdict(.start(version: .at(200), claim: 7)) == .send)
+        #expect(stage.admit(settlement(200)).leaves == nil)
+        #expect(stage.admit(register("bb", at: 200, in: list(2))).leaves == leaves(1, at: 200))
+        #expect(stage.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+    }
+
+    /// Beside everything else that a value may have.
+    @Test func `It stands beside an answered alert, a dead token, a 429, a start and a held command`() throws {
+        let stage = try ScriptStage()
+        #expect(stage.verdict(.start(version: .at(50), claim: 7)) == .send)
+        stage.admit(register("cc", in: list(1)))
+        #expect(stage.verdict(command(.update, 100, alert: true)) == .send)
+        stage.settle(
+            .settlement(version: .at(100), outcome: .accepted, digest: 1, retirement: retirement("cc"), alert: .at(100))
+        )
+        stage.settle(confirm(101))
+        stage.admit(register("dd", at: 200, in: list(1, 2, 3, 4, 5, 6, 7, 8)))
+        stage.settle(.limit(version: .at(100), pace: .spaced(0)))
+        stage.admit(.unregister(atMilliseconds: 300))
+        stage.settle(confirm(300))
+        stage.admit(register("ee", at: 400, in: list(1, 2)))
+        stage.settle(.retire(version: .at(100), retirement("ee")))
+        stage.settle(confirm(401))
+        #expect(stage.verdict(command(.update, 110, alert: true)) == .noToken)
+        let hold = Operation.hold(attributesType: nil, version: .at(110), command: [7], carriesAlert: true)
+        #expect(stage.verdict(hold) == .held)
+        #expect(stage.admit(register("ff", at: 500, in: list(3))).heldCommand == [7])
+        #expect(stage.admit(command(.update, 110, alert: true)).registration == token("ff", at: 500))
+        let parts = stage.server.hash(stage.key.text)
+        #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
+        let inspection = try ActivityInspection(value: stage.server.command("GET", stage.key.text)[0])
+        #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
+        #expect(inspection.held?.command == [7] && inspection.answeredAlert == .at(100))
+        #expect(ActivityState(inspection).audiences.current == [3])
+        #expect(stage.admit(settlement(110)).leaves == nil)
+    }
+
+    @Test func `A registration that would leave too many is to come again`() throws {
+        let stage = try ScriptStage()
+        var left: [UInt64] = []
+        for round in UInt64(0)..<3 {
+            let audiences = (0..<8).map { round * 8 + $0 }
+            #expect(stage.verdict(register(at: 100 + Int64(round), in: bytes(audiences))) == .registered)
+            if round < 2 { left += audiences }
+        }
+        #expect(stage.verdict(register(at: 110, in: [])) == .full)
+        #expect(stage.admit(.unregister(atMilliseconds: 110)).leaves?.count == 6 + 24 * 8)
+        stage.settle(confirm(110))
+        #expect(stage.admit(register(at: 120, in: list(1))).leaves == nil)
+    }
+
+    // MARK: - Devices
+
+    @Test func `A device is in what its registrations of all types name`() throws {
+        let stage = try ScriptStage(Self.device)
+        stage.admit(register(in: list(1, 2), type: "Game"))
+        stage.admit(register("bb", in: list(2, 3), type: "Race"))
+        #expect(stage.admit(register(at: 200, in: [], type: "Game")).leaves == leaves(1, at: 200))
+        let stale = stage.admit(register(at: 150, in: list(9), type: "Game"))
+        #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
+        #expect(stage.admit(register("bb", at: 200, in: list(3), type: "Race")).leaves == leaves(1, 2, at: 201))
+        stage.settle(confirm(200))
+        #expect(stage.admit(register(at: 300, in: list(1), type: "Game")).leaves == leaves(2, at: 201))
+        stage.settle(confirm(201))
+        #expect(stage.admit(register(at: 300, in: list(1), type: "Game")).leaves == nil)
+        #expect(stage.admit(.unregister(atMilliseconds: 250)).leaves == leaves(3, at: 250))
+        #expect(stage.admit(.unregister(atMilliseconds: 400)).leaves == leaves(3, 1, at: 400))
+    }
+
+    @Test func `A dead push-to-start token leaves what no other type names`() throws {
+        let stage = try ScriptStage(Self.device)
+        stage.admit(register(in: list(1, 2), type: "Game"))
+        stage.admit(register("bb", in: list(2), type: "Race"))
+        let dead = Operation.settlement(
+            attributesType: "Game",
+            version: .at(100),
+            outcome: .notShown,
+            digest: 0,
+            retirement: retirement("aa")
+        )
+        let reply = stage.admit(dead)
+        #expect(reply.retiredToken && reply.leaves == leaves(1, at: 101))
+        let again = stage.admit(dead)
+        #expect(!again.retiredToken && again.leaves == leaves(1, at: 101))
+        stage.settle(confirm(101))
+        #expect(stage.admit(dead).leaves == nil)
+    }
+
+    @Test func `A held start comes when what was left is confirmed`() throws {
+        let stage = try ScriptStage(Self.device)
+        stage.admit(register(in: list(1), type: "Game"))
+        stage.admit(.unregister(atMilliseconds: 150))
+        #expect(stage.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
+        let left = stage.admit(register(at: 200, in: list(2), type: "Game"))
+        #expect(left.verdict == .registered && left.heldCommand == nil && left.leaves == leaves(1, at: 150))
+        #expect(stage.admit(register(at: 200, in: nil, type: "Game")).heldCommand == [7])
+    }
+}

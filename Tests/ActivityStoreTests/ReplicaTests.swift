@@ -1,0 +1,319 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// A real primary with a real replica, which is frozen, cut off and promoted: what is acknowledged outlives the primary.
+@Suite(.serialized, .ownThread) struct ReplicaTests {
+    private let key = TestKey.activity("final")
+    private let token = OwnedToken(
+        token: [1, 2, 3, 4],
+        environment: .sandbox,
+        registeredAtMilliseconds: 1_700_000_000_000
+    )
+
+    private var register: Operation { .register(attributesType: nil, registration: token, shows: nil) }
+
+    private var update: Operation {
+        .command(event: .update, version: .at(1_700_000_001), digest: 1, spacingMilliseconds: 0, registration: nil)
+    }
+
+    private struct Pair {
+        let primary: RedisServer
+        let replica: RedisServer
+        let lane: StoreCaller
+    }
+
+    /// - Parameter replicas: that the lane asks for.
+    private func pair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> Pair {
+        let primary = try RedisServer(["--repl-diskless-sync-delay", "0"])
+        let replica = try RedisServer([
+            "--replicaof", "127.0.0.1", String(primary.port), "--repl-diskless-sync-delay", "0", "--repl-timeout",
+            "3600",
+        ])
+        let lane = try lane(primary, replicas: replicas, deadlineMilliseconds: deadlineMilliseconds)
+        #expect(lane.turn { isLinked(replica) && hasReplica(primary) })
+        return Pair(primary: primary, replica: replica, lane: lane)
+    }
+
+    /// - Parameter deadlineMilliseconds: replicas have a tenth of it.
+    private func lane(
+        _ server: RedisServer,
+        replicas: Int,
+        deadlineMilliseconds: Int64 = 10_000
+    ) throws -> StoreCaller {
+        var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
+        configuration.connectTimeoutMilliseconds = 60_000
+        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        configuration.replicas = replicas
+        let lane = try StoreCaller(configuration)
+        try #require(lane.turnUntilReady())
+        lane.events = []
+        return lane
+    }
+
+    private func isLinked(_ replica: RedisServer) -> Bool { says("master_link_status:up", replica) }
+
+    /// From then on WAIT counts it.
+    private func hasReplica(_ primary: RedisServer) -> Bool { says("state=online", primary) }
+
+    private func says(_ text: String, _ server: RedisServer) -> Bool {
+        String(decoding: server.command("INFO", "replication").joined(), as: UTF8.self).contains(text)
+    }
+
+    /// Nothing that is written from now on is on its way to the replica.
+    private func cutOff(_ pair: Pair) {
+        pair.replica.freeze()
+        pair.primary.command("CLIENT", "KILL", "TYPE", "replica")
+    }
+
+    /// Makes the call until it is answered, as the core does.
+    private func answer(_ call: Operation, tag: UInt64, _ lane: StoreCaller) -> OwnedReply? {
+        var answer: OwnedReply?
+        var isOutstanding = false
+        _ = lane.turn {
+            for case let event in lane.events {
+                if case .replied(tag, let reply) = event { answer = reply }
+                if case .failed(tag, _, _) = event { isOutstanding = false }
+            }
+            lane.events.removeAll { if case .failed = $0 { true } else { false } }
+            if !isOutstanding, answer == nil { isOutstanding = lane.store.issue(call, key: key, tag: tag) == .issued }
+            return answer != nil
+        }
+        return answer
+    }
+
+    /// What the replica says of the activity as the new primary.
+    private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
+        pair.lane.store.close()
+        pair.primary.kill()
+        pair.replica.thaw()
+        pair.replica.command("REPLICAOF", "NO", "ONE")
+        let lane = try lane(pair.replica, replicas: 0)
+        defer { lane.store.close() }
+        return answer(update, tag: 9, lane)?.verdict
+    }
+
+    @Test func `Without acknowledgement a failover loses the token`() throws {
+        let pair = try pair(replicas: 0)
+        cutOff(pair)
+        #expect(answer(register, tag: 1, pair.lane)?.verdict == .registered)
+        #expect(try verdictAfterFailover(pair) == .noToken)
+    }
+
+    @Test func `What is acknowledged is there when the primary is killed right behind`() throws {
+        let pair = try pair(replicas: 1)
+        cutOff(pair)
+        #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
+        let isRefused = pair.lane.turn { pair.lane.events.contains(.failed(1, .admit, .replicasMissing)) }
+        #expect(isRefused)
+        #expect(pair.lane.events.first == .failed(1, .admit, .replicasMissing))
+        #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
+        // Until the next question there is nothing to be asked for.
+        #expect(pair.lane.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
+        pair.replica.thaw()
+        pair.lane.events = []
+        #expect(answer(register, tag: 3, pair.lane)?.verdict == .registered)
+        #expect(pair.lane.turn { pair.lane.events.contains(.replicas(.following)) })
+        #expect(try verdictAfterFailover(pair) == .send)
+    }
+
+    @Test func `A held state is acknowledged likewise`() throws {
+        let pair = try pair(replicas: 1)
+        let hold = Operation.hold(attributesType: nil, version: .at(1_700_000_001), command: Array("{}".utf8))
+        #expect(answer(update, tag: 1, pair.lane)?.verdict == .noToken)
+        #expect(answer(hold, tag: 2, pair.lane)?.verdict == .held)
+        pair.lane.store.close()
+        pair.primary.kill()
+        pair.replica.command("REPLICAOF", "NO", "ONE")
+        let lane = try lane(pair.replica, replicas: 0)
+        #expect(answer(register, tag: 3, lane)?.heldCommand == Array("{}".utf8))
+        lane.store.close()
+    }
+
+    @Test func `Replies keep their order, one WAIT is asked for all calls of a turn, and none for others`() throws {
+        // A busy machine may schedule the replica late.
+        let pair = try pair(replicas: 1, deadlineMilliseconds: 100_000)
+        let lane = pair.lane
+        #expect(lane.store.issue(update, key: .activity("a"), tag: 1) == .issued)
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(pair.primary.calls("wait") == 0)
+        #expect(lane.store.issue(update, key: .activity("b"), tag: 2) == .issued)
+        for tag in 3..<40 as Range<UInt64> {
+            #expect(lane.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        for tag in 40..<60 as Range<UInt64> {
+            #expect(lane.store.issue(update, key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let tags = lane.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
+        #expect(tags == Array(1..<60))
+        #expect(pair.primary.calls("wait") == 1)
+        lane.store.close()
+    }
+
+    /// The replica is there and stands still: only the time of one WAIT a second is lost to others.
+    @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
+        let pair = try pair(replicas: 1)
+        pair.replica.freeze()
+        let began = pair.lane.loop.nowMilliseconds
+        #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
+        #expect(pair.lane.store.issue(update, key: .activity("other"), tag: 2) == .issued)
+        #expect(pair.lane.turn { pair.lane.events.contains(.replied(2, OwnedReply(.noToken))) })
+        #expect(answer(update, tag: 3, pair.lane)?.verdict == .send)
+        #expect(answer(register, tag: 4, pair.lane)?.verdict == .registered)
+        #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
+        #expect(pair.lane.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
+        // From now on nothing waits.
+        #expect(pair.lane.store.issue(register, key: key, tag: 5) == .issued)
+        #expect(pair.lane.turn { pair.lane.store.outstandingCount == 0 })
+        #expect(pair.lane.events.last == .replied(5, OwnedReply(.registered)))
+        pair.replica.thaw()
+        pair.lane.store.close()
+    }
+
+    @Test func `A primary that is killed while replicas are asked leaves no call without an end`() throws {
+        let pair = try pair(replicas: 1, deadlineMilliseconds: 600_000)
+        pair.replica.freeze()
+        for tag in 0..<20 as Range<UInt64> {
+            let call = tag.isMultiple(of: 2) ? register : update
+            #expect(pair.lane.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
+        }
+        // The replies are there, and withheld.
+        #expect(pair.lane.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
+        pair.lane.loop.turn(waitMilliseconds: 20)
+        #expect(pair.lane.events.isEmpty)
+        pair.primary.kill()
+        #expect(pair.lane.turn(limitMilliseconds: 30_000) { pair.lane.events.count >= 21 })
+        let failed = pair.lane.events.compactMap { if case .failed(let tag, _, .stream) = $0 { tag } else { nil } }
+        #expect(failed == Array(0..<20))
+        #expect(pair.lane.store.outstandingCount == 0)
+        pair.replica.thaw()
+        try pair.primary.start()
+        #expect(pair.lane.turnUntilReady())
+        pair.lane.events = []
+        #expect(pair.lane.turn { isLinked(pair.replica) })
+        #expect(answer(register, tag: 30, pair.lane)?.verdict == .registered)
+        pair.lane.store.close()
+    }
+
+    /// A user who may not ask: nothing is held up for good, and the text says why.
+    @Test func `A server that refuses WAIT is as one without replicas`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        let lane = try connected(fake, loop)
+        fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
+        #expect(lane.store.issue(register, key: key, tag: 1) == .issued)
+        #expect(lane.turn { lane.events.count == 2 })
+        let refusal = RedisError(.noPermission)
+        #expect(
+            lane.events == [
+                .failed(1, .admit, .replicasMissing),
+                .replicas(.missing(acknowledged: 0, isGivenUp: false, refusal)),
+            ]
+        )
+        lane.store.close()
+    }
+
+    /// What has come in part is looked at again, whichever part it is.
+    @Test func `Replies that come byte by byte`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        let lane = try connected(fake, loop)
+        fake.dribbles = true
+        for count in ["1", "0"] {
+            fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
+            for tag in 1...3 as ClosedRange<UInt64> {
+                #expect(lane.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
+            }
+            var seenEarly = false
+            #expect(
+                lane.turn {
+                    seenEarly = seenEarly || (!lane.events.isEmpty && fake.waitingCount > 0)
+                    fake.dribble()
+                    return lane.store.outstandingCount == 0
+                }
+            )
+            #expect(!seenEarly)
+            let expected: [StoreCaller.Event] = (1...3)
+                .map { count == "1" ? .replied($0, OwnedReply(.registered)) : .failed($0, .admit, .replicasMissing) }
+            #expect(Array(lane.events.prefix(3)) == expected)
+            lane.events = []
+        }
+        lane.store.close()
+    }
+
+    private func connected(_ fake: FakeRedis, _ loop: EventLoop) throws -> StoreCaller {
+        var configuration = RedisConfiguration(url: try RedisURL(fake.url))
+        configuration.replicas = 1
+        let lane = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(lane.turnUntilReady())
+        lane.events = []
+        return lane
+    }
+}
+
+/// What is decided of replicas that are missing, by the clock.
+@Suite struct ReplicaWatchTests {
+    /// A macro cannot change a value.
+    private final class Watched {
+        private var watch = ReplicaWatch()
+        var now: Int64 = 0
+
+        var takesCalls: Bool { watch.takesCalls(nowMilliseconds: now) }
+        func isWithheld() -> Bool { watch.noteCall(nowMilliseconds: now) }
+        func asks() -> Bool { watch.asks() }
+        func answered(isEnough: Bool) -> ReplicaWatch.Change? {
+            watch.answered(isEnough: isEnough, nowMilliseconds: now)
+        }
+        func noteLost() { watch.noteLost() }
+    }
+
+    @Test func `One question at a time, and one for what was written meanwhile`() {
+        let watched = Watched()
+        #expect(!watched.asks())
+        #expect(watched.isWithheld() && watched.isWithheld())
+        #expect(watched.asks())
+        #expect(watched.isWithheld())
+        #expect(!watched.asks())
+        #expect(watched.answered(isEnough: true) == nil)
+        #expect(watched.asks())
+        #expect(watched.answered(isEnough: true) == nil)
+        #expect(!watched.asks())
+    }
+
+    @Test func `Missing replicas are asked each second, then given up, asked seldom, and found again`() {
+        let watched = Watched()
+        for second in 0..<10 {
+            #expect(watched.takesCalls && watched.isWithheld() && watched.asks(), "\(second)")
+            #expect(second == 0 || !watched.takesCalls, "one question at a time")
+            #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false), "\(second)")
+            watched.now += ReplicaWatch.missingPauseMilliseconds - 1
+            #expect(!watched.takesCalls)
+            watched.now += 1
+        }
+        #expect(watched.takesCalls && watched.isWithheld() && watched.asks())
+        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
+        watched.now += ReplicaWatch.givenUpPauseMilliseconds - 1
+        #expect(watched.takesCalls && !watched.isWithheld() && !watched.asks())
+        watched.now += 1
+        #expect(!watched.isWithheld() && watched.asks())
+        // What is written meanwhile needs no question of its own.
+        #expect(!watched.isWithheld())
+        #expect(watched.answered(isEnough: true) == .following)
+        #expect(!watched.asks())
+        // A later absence is waited for again.
+        #expect(watched.isWithheld() && watched.asks())
+        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+    }
+
+    @Test func `A lost connection asks nothing more`() {
+        let watched = Watched()
+        #expect(watched.isWithheld())
+        watched.noteLost()
+        #expect(!watched.asks())
+    }
+}

@@ -1,0 +1,79 @@
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+@Suite struct CheckpointTests {
+    private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
+
+    private func entry(_ number: Int, start: UInt64, length: UInt64? = nil) -> Checkpoint.Entry {
+        var entry = Checkpoint.Entry(
+            version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: UInt64(number)),
+            start: start,
+            length: length
+        )
+        for outcome in MemberCounts.Outcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
+        entry.times = RoundTimes(
+            firstAnswerMilliseconds: 1_790_000_000_000 + Int64(number),
+            lastAnswerMilliseconds: 1_790_000_009_000
+        )
+        return entry
+    }
+
+    @Test func whatIsWrittenIsRead() throws {
+        var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: .max))
+        #expect(decoded(try #require(checkpoint.text())) == checkpoint)
+        checkpoint.entries = [
+            entry(1, start: 0), entry(2, start: 5 << 32, length: 17), entry(3, start: 7 << 32, length: 0),
+        ]
+        checkpoint.parked = [0, 1, 1, 6 << 32, (7 << 32) - 1]
+        #expect(decoded(try #require(checkpoint.text())) == checkpoint)
+    }
+
+    /// As many versions and parked members as a round may have, spread over the largest range.
+    @Test func aFullRoundFits() throws {
+        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 1_790_000_000, sequence: 1))
+        for number in 0..<Audiences.versionsPerRoundMax {
+            checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
+        }
+        checkpoint.parked = (0..<UInt64(Audiences.parkedPerRoundMax)).map { 2 << 40 + $0 << 32 }
+        let text = try #require(checkpoint.text())
+        #expect(text.count <= AudienceLimits.progressBytes)
+        #expect(decoded(text) == checkpoint)
+    }
+
+    @Test func whatDoesNotFitIsNotWritten() {
+        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 0, sequence: 0))
+        checkpoint.entries = (0..<200).map { entry($0, start: 0) }
+        #expect(checkpoint.text() == nil)
+    }
+
+    /// Nothing that the store returns may trap, nor be taken for positions that a round cannot count with.
+    @Test func hostileTextIsRefusedOrHarmless() throws {
+        var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: 3))
+        checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
+        checkpoint.parked = [1, 6 << 32]
+        let text = try #require(checkpoint.text())
+        var random = SimulationRandom(seed: 16)
+        var accepted = 0
+        for _ in 0..<20_000 {
+            var hostile = text
+            for _ in 0...random.number(0...3) {
+                hostile[random.number(0...hostile.count - 1)] = UInt8(random.number(0...255))
+            }
+            if random.chance(100) { hostile.removeLast(random.number(0...hostile.count - 1)) }
+            guard let checkpoint = decoded(hostile) else { continue }
+            accepted += 1
+            #expect(checkpoint.entries.allSatisfy { $0.start <= checkpoint.watermark })
+            #expect(checkpoint.entries.allSatisfy { $0.start + ($0.length ?? 0) <= checkpoint.watermark })
+            #expect(
+                checkpoint.parked.allSatisfy { $0 < checkpoint.watermark }
+                    && checkpoint.parked == checkpoint.parked.sorted()
+            )
+            #expect(checkpoint.watermark <= 1 << 62)
+        }
+        #expect(accepted > 0)
+        #expect(decoded([]) == nil)
+        #expect(decoded(Array("not a checkpoint".utf8)) == nil)
+    }
+}

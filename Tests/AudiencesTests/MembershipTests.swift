@@ -1,0 +1,117 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+@Suite struct MembershipTests {
+    private let name = SimulatedNames.names[0][0]
+
+    @Test func whoJoinsIsShownTheNewestStateAtOnce() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000, hasAlert: true)
+        bench.register(name)
+        bench.settle()
+        #expect(bench.registered().isEmpty)
+        let sent = bench.send()
+        #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
+        bench.answerPushes()
+        #expect(bench.registered() == [1])
+        #expect(bench.core.membershipsHeld == 0)
+        // And is a member for what comes.
+        bench.command(2)
+        #expect(bench.finish().map(\.member) == [name])
+    }
+
+    /// The store raised the newest timestamp above the command's.
+    @Test func whoJoinsIsSentTheTimestampThatWasGranted() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000)
+        bench.now += 5_000
+        bench.admit(2, timestamp: 1_790_000_000)
+        bench.register(name)
+        bench.settle()
+        #expect(bench.send().map(\.timestamp) == [1_790_000_001])
+    }
+
+    @Test func anEndIsShownWithTheHighPriority() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000, isEnd: true)
+        bench.register(name)
+        bench.settle()
+        #expect(bench.send().map(\.priority) == [10])
+    }
+
+    @Test func whoShowsItAlreadyIsSentNothing() {
+        let bench = RoundBench()
+        bench.admit(3, timestamp: 1_790_000_000)
+        bench.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
+        bench.settle()
+        #expect(bench.send().isEmpty)
+        #expect(bench.registered() == [1])
+    }
+
+    @Test func membersThatJoinTogetherShareAQuestion() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000)
+        for (place, name) in SimulatedNames.names[0].prefix(50).enumerated() {
+            bench.register(name, record: UInt32(place))
+        }
+        var questions = 0
+        while let call = bench.nextCall() {
+            if case .newest = call.operation { questions += 1 }
+            bench.answer(call)
+        }
+        // The first asks when it is told; the others have joined by the answer.
+        #expect(questions <= 2)
+        #expect(bench.send().count == 50)
+        bench.answerPushes()
+        #expect(bench.registered().count == 50)
+    }
+
+    /// A registration does not wait for a pool that is away, and its member's push is not tried for ever.
+    @Test func aRegistrationDoesNotWaitForAPoolThatIsAway() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000)
+        bench.register(name)
+        bench.settle()
+        bench.pass(milliseconds: 999)
+        #expect(bench.registered().isEmpty)
+        bench.pass(milliseconds: 1)
+        #expect(bench.registered() == [1])
+        bench.pass(milliseconds: 59_000)
+        #expect(bench.core.membershipsHeld == 1)
+        bench.pass(milliseconds: 1)
+        #expect(bench.core.membershipsHeld == 0)
+        #expect(bench.send().isEmpty)
+    }
+
+    @Test func aPushThatFailsGoesAgainWithTheStateOfThatTime() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000)
+        bench.register(name)
+        bench.settle()
+        #expect(bench.send().map(\.content) == [1])
+        bench.answerPushes(.retryLater)
+        #expect(bench.registered() == [1])
+        bench.now += 2_000
+        bench.admit(2, timestamp: 1_790_000_002)
+        bench.pass(milliseconds: 1)
+        #expect(bench.send().map(\.content) == [2])
+    }
+
+    /// Of two changes of a member the later one counts, and what the earlier one was to be shown is not sent.
+    @Test func aLaterChangeEndsAnEarlierOne() {
+        let bench = RoundBench()
+        bench.admit(1, timestamp: 1_790_000_000)
+        bench.register(name, record: 1)
+        bench.settle()
+        bench.now += 1
+        bench.register(name, record: 2)
+        bench.settle()
+        #expect(bench.registered() == [1])
+        #expect(bench.send().count == 1)
+        bench.answerPushes()
+        #expect(bench.registered() == [2])
+    }
+}

@@ -1,0 +1,304 @@
+import ActivityStore
+import LiveActivity
+
+@testable import Audiences
+@testable import Delivery
+
+/// One core over the store's model, step by step: calls are answered when the test says so, and nothing fails by itself.
+final class RoundBench {
+    static let application = Array("com.example.match".utf8)
+    static let audience = Array("match-1".utf8)
+    static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
+
+    struct Sent: Equatable {
+        var member: String
+        var content: Int
+        var alert: Int?
+        var timestamp: Int
+        var priority: UInt8
+    }
+
+    var now: Int64 = 1_790_000_000_000
+    var store: AudienceStoreModel
+    var core: Audiences
+    /// Of the fan-out topic's only partition.
+    var log: [SimulatedFanout] = []
+    var results: [String] = []
+    private(set) var place: UInt32
+    private var nextOffset = 0
+    private var names: [String: String] = [:]
+    private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
+
+    var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
+
+    init(
+        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000),
+        seed: UInt64 = 1,
+        pagesMax: Int = 256
+    ) {
+        self.store = store
+        core = Self.makeCore(seed: seed, pagesMax: pagesMax)
+        guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
+        self.place = place
+    }
+
+    private static func makeCore(seed: UInt64, pagesMax: Int) -> Audiences {
+        var policy = Policy(name: "default")
+        policy.expiration.alertSeconds = 3_600
+        policy.expiration.updateSeconds = 3_600
+        var configuration = AudiencesConfiguration(
+            applications: [.init(bundleIdentifier: application, hasProduction: true, hasSandbox: true)],
+            policies: [policy],
+            seed: seed
+        )
+        configuration.pagesMax = pagesMax
+        return Audiences(configuration: configuration)
+    }
+
+    func join(_ name: String) {
+        let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
+        names[token] = name
+        let entry = MemberEntry<[UInt8]>(
+            place: SimulatedNames.place(of: name),
+            isLeaving: false,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: false,
+            atMilliseconds: now,
+            identifier: Array(name.utf8),
+            token: Array(token.utf8)
+        )
+        _ = store.perform(call(.append(entry)))
+    }
+
+    private func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+        AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
+    }
+
+    /// A fan-out record of the only range, as another worker would have written it.
+    func command(_ number: Int, hasAlert: Bool = false) {
+        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
+        let timestamp = 1_790_000_000 + Int64(number)
+        let value = Array(
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"update\",\"content-state\":{\"c\":\(number)}}}"
+                .utf8
+        )
+        guard let range = SegmentRange(index: 0, count: 1) else { return }
+        let grant = AudienceGrant(
+            timestamp: timestamp,
+            priority: 5,
+            frequentPriority: 10,
+            isDemoted: false,
+            rangeCount: 1
+        )
+        let order = FanoutOrder(
+            range: range,
+            grant: grant,
+            partition: 0,
+            offset: Int64(number),
+            admittedMilliseconds: now
+        )
+        log.append(SimulatedFanout(value: value, order: order))
+        read()
+    }
+
+    /// What the store would keep of a command that was admitted.
+    func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
+        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
+        let text = Array(
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"sequence\":\(number),\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(isEnd ? "end" : "update")\",\"content-state\":{\"c\":\(number)}}}"
+                .utf8
+        )
+        text.withUnsafeBytes { text in
+            guard let command = try? Command.decodeHeld(text) else { return }
+            var body = [UInt8](repeating: 0, count: command.bodyCount)
+            let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
+            let (quiet, quietLayout) = body.withUnsafeBytes { Audiences.withoutAlert($0, layout) }
+            let stored = JoinerBody.stored(quiet.bytes, quietLayout)
+            let admission = AudienceAdmission<[UInt8]>(
+                version: command.version,
+                digest: UInt64(number),
+                pace: Policy(name: "default").pace,
+                isEnd: isEnd,
+                isStart: false,
+                asksForHighPriority: false,
+                mayUseReserve: false,
+                rangeCount: 1,
+                body: Array(stored.bytes),
+                expiration: now / 1_000 + 3_600
+            )
+            store.nowMilliseconds = now
+            _ = store.perform(call(.admit(admission)))
+            _ = store.perform(call(.settle(version: command.version)))
+            quiet.free()
+            stored.free()
+        }
+    }
+
+    /// A registration that names the audience is handed over.
+    func register(_ name: String, record: UInt32 = 1, shows: Version? = nil) {
+        let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
+        names[token] = name
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        withUnsafeBytes(of: Self.digest.value.littleEndian) { digests in
+            var (name, token) = (name, token)
+            name.withUTF8 { name in
+                token.withUTF8 { token in
+                    let incoming = IncomingMembership(
+                        member: ChangingMember(record: record, application: 0, kind: .activity),
+                        identifier: UnsafeRawBufferPointer(name),
+                        joins: AudienceList(digests),
+                        leaves: AudienceList(none),
+                        leftAtMilliseconds: 0,
+                        token: UnsafeRawBufferPointer(token),
+                        environment: .production,
+                        registeredAtMilliseconds: now,
+                        frequentUpdates: false,
+                        shows: shows
+                    )
+                    core.receive(membership: incoming, now: moment)
+                }
+            }
+        }
+    }
+
+    /// Records whose members' audiences all know.
+    func registered() -> [UInt32] {
+        var records: [UInt32] = []
+        while let member = core.nextMembershipOutcome() { records.append(member.record) }
+        return records
+    }
+
+    func read() {
+        while nextOffset < log.count {
+            let record = log[nextOffset]
+            record.value.withUnsafeBytes { value in
+                core.receive(
+                    IncomingRecord(
+                        partition: place,
+                        offset: Int64(nextOffset),
+                        timestampMilliseconds: now,
+                        key: nil,
+                        value: value
+                    ),
+                    order: record.order,
+                    now: moment
+                )
+            }
+            nextOffset += 1
+        }
+    }
+
+    /// The next call, which the core has made; nil if there is none.
+    func nextCall() -> AudienceCall<[UInt8]>? {
+        guard let call = core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) else { return nil }
+        core.storeCallTaken()
+        return call
+    }
+
+    @discardableResult
+    func answer(_ call: AudienceCall<[UInt8]>) -> AudienceVerdict {
+        store.nowMilliseconds = now
+        let reply = store.perform(call)
+        reply.withBorrowedBytes { core.storeReplied(tag: call.tag, $0, now: moment) }
+        return reply.verdict
+    }
+
+    /// Answers calls and takes productions until there are none.
+    func settle() {
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            core.advance(now: moment)
+            while let call = nextCall() {
+                answer(call)
+                isBusy = true
+            }
+            while let production = core.nextProduction(now: moment) {
+                results.append(String(decoding: core.compose(production).value, as: UTF8.self))
+                core.productionTaken()
+                core.produced(production, .acknowledged, now: moment)
+                isBusy = true
+            }
+        }
+    }
+
+    func pass(milliseconds: Int64) {
+        now += milliseconds
+        settle()
+    }
+
+    /// Hands out as many pushes as there are, or fewer.
+    @discardableResult
+    func send(atMost count: Int = .max) -> [Sent] {
+        let pool = PoolIndex(application: 0, environment: .production)
+        var sent: [Sent] = []
+        while sent.count < count, let push = core.nextPush(pool, inFlightMax: 1_000, now: moment) {
+            let text = String(decoding: push.body, as: UTF8.self)
+            let token = String(decoding: push.token, as: UTF8.self)
+            let one = Sent(
+                member: names[token] ?? token,
+                content: SimulatedText.number(after: "\"c\":", in: text) ?? -1,
+                alert: SimulatedText.number(after: "alert-", in: text),
+                timestamp: SimulatedText.number(after: "\"timestamp\":", in: text) ?? -1,
+                priority: push.priority
+            )
+            underWay.append((push, one))
+            sent.append(one)
+        }
+        return sent
+    }
+
+    /// Every push that is under way gets the same answer.
+    func answerPushes(_ disposition: PushResult.Disposition = .accepted) {
+        let pushes = underWay
+        underWay.removeAll()
+        for (push, _) in pushes {
+            core.answered(
+                tag: push.tag,
+                PushResult(
+                    disposition: disposition,
+                    status: disposition == .accepted ? 200 : 503,
+                    reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                    invalidAtMilliseconds: -1,
+                    sentMilliseconds: now,
+                    answeredMilliseconds: now
+                ),
+                now: moment
+            )
+        }
+        settle()
+    }
+
+    /// Sends and accepts until there is nothing left.
+    func finish() -> [Sent] {
+        var all: [Sent] = []
+        var idleTurns = 0
+        // Asking for a push may make the core read a member again.
+        while idleTurns < 2 {
+            settle()
+            let sent = send()
+            idleTurns = sent.isEmpty ? idleTurns + 1 : 0
+            all += sent
+            answerPushes()
+        }
+        return all
+    }
+
+    var committableOffset: Int64? { core.committableOffset(place) }
+
+    /// Gives the partition back.
+    /// - Returns: whether nothing of it is left.
+    func revoke() -> Bool {
+        core.beginRevoking(place, now: moment)
+        settle()
+        return core.isDrained(place)
+    }
+
+    func result(of command: Int) -> String? {
+        results.last {
+            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
+                && SimulatedText.contains("\"segments\"", in: $0)
+        }
+    }
+}

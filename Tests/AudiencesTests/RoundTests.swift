@@ -1,0 +1,211 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+@Suite struct RoundTests {
+    private let names = Array(SimulatedNames.names[0].prefix(4))
+        .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
+
+    private func bench() -> RoundBench {
+        let bench = RoundBench()
+        for name in names { bench.join(name) }
+        return bench
+    }
+
+    private func members(of command: Int, in bench: RoundBench) -> String? {
+        bench.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
+    }
+
+    @Test func everyMemberIsReachedOnceAndCounted() {
+        let bench = bench()
+        bench.command(1)
+        #expect(bench.finish().map(\.member) == names)
+        bench.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: bench) == "{\"delivered\":4}")
+        #expect(bench.core.roundsHeld == 0 && bench.core.recordsHeld == 0)
+        #expect(bench.committableOffset == 1)
+    }
+
+    /// The newer version takes over where the older one stands, goes on to the end, and comes round to where it began.
+    @Test func aNewerVersionGoesOnWhereTheOlderOneStands() {
+        let bench = bench()
+        bench.command(1)
+        bench.settle()
+        #expect(bench.send(atMost: 2).map(\.content) == [1, 1])
+        bench.answerPushes()
+        bench.command(2)
+        let sent = bench.finish()
+        #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
+        #expect(sent.map(\.content) == [2, 2, 2, 2])
+        bench.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: bench) == "{\"delivered\":2,\"superseded\":2}")
+        #expect(members(of: 2, in: bench) == "{\"delivered\":4}")
+        #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: bench.result(of: 2) ?? ""))
+    }
+
+    @Test func aVersionUnderWhichNothingWasSentEndsAtOnce() {
+        let bench = bench()
+        bench.command(1)
+        bench.settle()
+        bench.command(2)
+        #expect(bench.finish().map(\.content) == [2, 2, 2, 2])
+        bench.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: bench) == "{}")
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
+        #expect(bench.core.recordsHeld == 0)
+    }
+
+    /// An alert is heard by exactly those that the older version has not reached, with the newer state.
+    @Test func anAlertRidesOnForWhoHasNotHeardIt() {
+        let bench = bench()
+        bench.command(1, hasAlert: true)
+        bench.settle()
+        #expect(bench.send(atMost: 1).map(\.alert) == [1])
+        bench.answerPushes()
+        bench.command(2)
+        bench.settle()
+        #expect(bench.send(atMost: 1).map(\.alert) == [1])
+        bench.answerPushes()
+        bench.command(3)
+        let sent = bench.finish()
+        #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
+        #expect(sent.map(\.content) == [3, 3, 3, 3])
+        #expect(sent.map(\.alert) == [1, 1, nil, nil])
+    }
+
+    /// A member whose push failed under an older version hears its alert with the newer state, and does not wait for a lap.
+    @Test func aParkedMemberHearsTheAlertThatRidesOn() {
+        let bench = bench()
+        bench.command(1, hasAlert: true)
+        bench.settle()
+        #expect(bench.send().count == 4)
+        bench.answerPushes(.retryLater)
+        bench.command(2)
+        bench.pass(milliseconds: 60_000)
+        bench.settle()
+        var heard: [String: Int] = [:]
+        for sent in bench.finish() where sent.alert == 1 { heard[sent.member, default: 0] += 1 }
+        #expect(heard == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
+    }
+
+    @Test func theOldestVersionClosesEarlyBeyondTheLimit() {
+        let bench = RoundBench()
+        let many = Array(SimulatedNames.names[0].prefix(60))
+        for name in many { bench.join(name) }
+        for number in 1...40 {
+            bench.command(number)
+            bench.settle()
+            #expect(bench.send(atMost: 1).map(\.content) == [number])
+            bench.answerPushes()
+            bench.pass(milliseconds: 600)
+        }
+        // The last one may finish as soon as its counts are recorded.
+        #expect(bench.core.recordsHeld <= Audiences.versionsPerRoundMax + 1)
+        #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
+        #expect(Set(bench.finish().map(\.content)) == [40])
+        bench.pass(milliseconds: 1_000)
+        #expect(members(of: 40, in: bench) == "{\"delivered\":60}")
+        #expect(bench.core.recordsHeld == 0)
+    }
+
+    // MARK: - Claims
+
+    /// Of two that claim a round the later one has it: the other tells nothing of it until it has claimed it again.
+    @Test func aLostRoundIsClaimedAgain() {
+        let first = bench()
+        first.command(1)
+        first.settle()
+        #expect(first.send().count == 4)
+        let second = RoundBench(store: first.store, seed: 2)
+        second.log = first.log
+        second.read()
+        second.settle()
+        #expect(second.send().count == 4)
+
+        first.store = second.store
+        first.answerPushes()
+        first.pass(milliseconds: 100)
+        #expect(first.core.counters.roundsLost == 1)
+        #expect(first.send().isEmpty)
+        #expect(first.result(of: 1) == nil)
+
+        second.answerPushes()
+        second.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: second) == "{\"delivered\":4}")
+        first.store = second.store
+        first.pass(milliseconds: 1_000)
+        #expect(first.send().isEmpty)
+        #expect(first.core.recordsHeld == 0 && first.core.roundsHeld == 0)
+    }
+
+    /// Whoever takes over goes on from the last checkpoint.
+    @Test func theNextOwnerGoesOnFromTheCheckpoint() {
+        let first = bench()
+        first.command(1)
+        first.settle()
+        #expect(first.send(atMost: 2).count == 2)
+        first.answerPushes()
+        #expect(first.revoke())
+
+        let second = RoundBench(store: first.store, seed: 2)
+        for name in names { second.join(name) }
+        second.log = first.log
+        second.read()
+        #expect(second.finish().map(\.member) == [names[2], names[3]])
+        second.pass(milliseconds: 1_000)
+        #expect(members(of: 1, in: second) == "{\"delivered\":4}")
+    }
+
+    // MARK: - Pages
+
+    /// A page is split between the reading of the one before it and its own.
+    @Test func aPageThatIsSplitWhileItIsReadLosesNobody() {
+        let bench = RoundBench()
+        let all = SimulatedNames.longNames[0]
+        for name in all.prefix(45) { bench.join(name) }
+        bench.command(1)
+        var reached: [String] = []
+        var joined = 45
+        for _ in 0..<400 {
+            guard let call = bench.nextCall() else {
+                reached += bench.send().map(\.member)
+                bench.answerPushes()
+                if bench.core.roundsHeld == 0 { break }
+                bench.now += 500
+                continue
+            }
+            if case .page = call.operation, joined < all.count {
+                // The page may be another one now.
+                for name in all[joined...].prefix(7) { bench.join(name) }
+                joined = min(all.count, joined + 7)
+            }
+            bench.answer(call)
+        }
+        #expect(Set(reached).isSuperset(of: all.prefix(45)))
+        #expect(Set(reached).count == reached.count)
+        #expect(bench.core.roundsHeld == 0)
+    }
+
+    /// Its first page is handed out whole, and there is no room yet for the one that follows it in the segment.
+    @Test func nobodyIsReadTwiceWhereANewerVersionTakesOver() {
+        let bench = RoundBench(pagesMax: 8)
+        let all = SimulatedNames.longNames[0]
+        for name in all { bench.join(name) }
+        bench.command(1, hasAlert: true)
+        bench.settle()
+        let first = bench.send()
+        #expect((1..<all.count).contains(first.count))
+        bench.command(2)
+        bench.settle()
+        bench.answerPushes()
+        let sent = bench.finish()
+        bench.pass(milliseconds: 1_000)
+        #expect(sent.count == all.count && Set(sent.map(\.member)) == Set(all))
+        #expect((first + sent).filter { $0.alert == 1 }.count == all.count)
+        #expect(members(of: 2, in: bench) == "{\"delivered\":80}")
+        #expect(bench.core.roundsHeld == 0)
+    }
+}

@@ -1,0 +1,103 @@
+import Audiences
+import Delivery
+import LiveActivity
+
+/// One worker with one lane: the real core, and in place of its shells queues of what is under way, each thing with a due time.
+final class SimulatedWorker {
+    struct Assigned {
+        var place: UInt32
+        var nextOffset: Int64
+        var isRevoking = false
+    }
+
+    enum PushFate {
+        case answered
+        case refused(PushResult.Disposition, status: UInt16)
+        case lostBefore, lostAfter
+    }
+
+    struct Push {
+        var dueMilliseconds: Int64
+        var push: AudiencePush
+        var token: String
+        var body: [UInt8]
+        var fate: PushFate
+        var environment: DeviceEnvironment
+    }
+
+    struct Produced {
+        var dueMilliseconds: Int64
+        var production: AudienceProduction
+        var isAcknowledged: Bool
+        /// What the log or the results get, if it arrives.
+        var effect: SimulatedRecord?
+    }
+
+    let number: Int
+    var core: Audiences
+    var assigned: [Int: Assigned] = [:]
+    var storeCalls: [(dueMilliseconds: Int64, call: AudienceCall<[UInt8]>)] = []
+    var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
+    var pushes: [Push] = []
+    var productions: [Produced] = []
+    /// By range: what the store told when the round was claimed.
+    var claimed: [SegmentRange: [UInt8]] = [:]
+
+    init(number: Int, swarm: Swarm, seed: UInt64) {
+        self.number = number
+        var policy = Policy(name: "default")
+        policy.expiration.alertSeconds = 43_200
+        policy.expiration.updateSeconds = 43_200
+        policy.expiration.endSeconds = 43_200
+        var configuration = AudiencesConfiguration(
+            applications: [
+                .init(bundleIdentifier: Array(Simulation.application.utf8), hasProduction: true, hasSandbox: true)
+            ],
+            policies: [policy],
+            seed: seed
+        )
+        configuration.ledgerWindowOffsets = 64
+        configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
+        core = Audiences(configuration: configuration)
+    }
+
+    var gauges: RoundGauges {
+        var gauges = [RoundGauges()]
+        core.addGauges(to: &gauges)
+        return gauges[0]
+    }
+
+    func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
+
+    /// - Parameter now: a pause of the core that is over says nothing while the store is away and none of its calls is taken.
+    func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
+        var due = core.nextDueMilliseconds ?? .max
+        if storeIsAway, due <= now { due = .max }
+        if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
+        for call in activityCalls { due = min(due, call.dueMilliseconds) }
+        for push in pushes { due = min(due, push.dueMilliseconds) }
+        for production in productions { due = min(due, production.dueMilliseconds) }
+        return due
+    }
+
+    var isIdle: Bool {
+        core.commandsHeld == 0 && core.recordsHeld == 0 && core.roundsHeld == 0 && core.membershipsHeld == 0
+            && storeCalls.isEmpty
+            && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+    }
+}
+
+/// What a production brings about.
+enum SimulatedRecord {
+    case fanout(partition: Int, SimulatedFanout)
+    case rangeResult(String)
+    case commandResult(String)
+    case invalidation
+    case start(String)
+    case memberResult(command: String)
+}
+
+struct SimulatedFanout {
+    var value: [UInt8]
+    var order: FanoutOrder
+}

@@ -1,0 +1,172 @@
+import Delivery
+import LiveActivity
+
+@testable import Audiences
+
+/// The laws of the rounds.
+extension Simulation {
+    func check() {
+        checkShown()
+        checkAlerts()
+        checkWork()
+        checkResults()
+        checkTotals()
+        checkStarts()
+    }
+
+    /// What the metrics show of rounds is so: while they show no round that has members to reach, the members show the newest state.
+    func checkGauges() {
+        var isReached = true
+        for worker in workers {
+            let gauges = worker.gauges
+            if gauges.rounds > worker.core.roundsHeld { violations.append("more rounds are shown than there are") }
+            for since in [gauges.oldestRoundMilliseconds, gauges.oldestVersionMilliseconds].compactMap({ $0 }) {
+                if gauges.rounds == 0 || since > now || since < (commands.first?.atMilliseconds ?? 0) {
+                    violations.append("the oldest round of \(gauges.rounds) is of \(since), at \(now)")
+                }
+            }
+            if gauges.oldestRoundMilliseconds != nil || worker.core.commandsHeld > 0 { isReached = false }
+        }
+        guard swarm.kind == .calm, isReached, taken.isEmpty, !hasUnread,
+            let last = commands.last(where: { $0.isSent && !$0.isStart })
+        else {
+            return
+        }
+        for phone in throughout where phone.shownContent != last.content {
+            violations.append(
+                "\(phone.identifier.suffix(12)) shows \(phone.shownContent), and no round has members to reach"
+            )
+        }
+    }
+
+    /// Each member that had its turn is in some command's result, and nobody is counted twice.
+    private func checkTotals() {
+        guard swarm.kind == .calm, let worker = workers.first else { return }
+        let counted = worker.core.membersCounted(of: 0)
+        for outcome in [MemberCounts.Outcome.delivered, .unregistered, .failed] {
+            let sum = commandResults.values.reduce(0) { $0 + (counts(in: $1)["\(outcome.name)"] ?? 0) }
+            if counted[Int(outcome.rawValue)] != UInt64(sum) {
+                violations.append("\(outcome.name): \(counted[Int(outcome.rawValue)]) in metrics, \(sum) in results")
+            }
+        }
+    }
+
+    /// Members at the end. Who joins is shown the newest state, unless that is given up after a minute, or forgotten in a crash.
+    private var members: [SimulatedPhone] {
+        let areServed =
+            (swarm.kind == .calm || swarm.kind == .faults) && swarm.limited == 0 && !commands.contains(where: \.isStart)
+        return order.compactMap { phones[$0] }
+            .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.isThroughout || areServed) }
+    }
+
+    /// Which phones are members, with a token that is alive, from before the first command to the end.
+    private var throughout: [SimulatedPhone] {
+        order.compactMap { phones[$0] }.filter { $0.isThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
+    }
+
+    /// Every member that is in the audience throughout ends with the newest state; nobody goes back in time.
+    private func checkShown() {
+        // The newest of all is superseded by none.
+        if commands.last?.isSent == false {
+            violations.append("the last command came to \(String(describing: commands.last?.ending))")
+        }
+        guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
+        for phone in members where phone.shownContent != last.content {
+            // A push that is refused for good is not sent again.
+            if swarm.rejected == 0 {
+                violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
+            }
+        }
+        guard !hadForced else { return }
+        for phone in phones.values where phone.timesBack > 0 && !phone.wasServed {
+            violations.append("\(phone.identifier.suffix(12)) went back in time")
+        }
+    }
+
+    /// Every member hears each alert at most once; it misses one only if it hears a newer one.
+    private func checkAlerts() {
+        guard !hadCrash, !hadForced else { return }
+        let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
+        for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
+            for (alert, count) in phone.heard where count > 1 {
+                violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
+            }
+            guard let newest = alerts.last else { continue }
+            if (phone.heard[newest] ?? 0) == 0, !(phone.heard.keys.contains { $0 > newest }) {
+                violations.append("\(phone.identifier.suffix(12)) did not hear the alert of \(newest): \(phone.heard)")
+            }
+        }
+    }
+
+    /// A member is sent a version by two workers only if it was not done at the last checkpoint.
+    func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
+        guard !hadForced, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
+            !others.contains(worker.number), let text = worker.claimed[range(of: phone)],
+            let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
+            let entry = checkpoint.entries.first(where: { $0.version == commands[content].version })
+        else { return }
+        let ordinals = range(of: phone).ordinals
+        let length = ordinals.upperBound - ordinals.lowerBound
+        var position = entry.start - entry.start % length + phone.place.ordinal - ordinals.lowerBound
+        if position < entry.start { position += length }
+        if position < checkpoint.watermark, !checkpoint.parked.contains(position) {
+            violations.append(
+                "\(phone.identifier.suffix(12)) is sent \(content) again, though done at \(checkpoint.watermark): \(position)"
+            )
+        }
+    }
+
+    /// Pushes ≤ members × laps, of which there are at most as many as versions.
+    private func checkWork() {
+        guard swarm.kind == .calm, !hadLeave else { return }
+        for phone in phones.values where phone.pushes > commands.count {
+            violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushes) states of \(commands.count)")
+        }
+        for (range, pushes) in pushesByRange {
+            let members = phones.values.count { self.range(of: $0) == range }
+            // Each version that was reached by none before its round was over has completed one.
+            let completed = commands.count {
+                SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
+            }
+            if pushes > members * (completed + 1) {
+                violations.append("\(pushes) pushes to \(members) members in \(completed) completed rounds")
+            }
+        }
+    }
+
+    /// The counts add up.
+    private func checkResults() {
+        for command in commands where command.isSent {
+            guard let total = commandResults[command.number] else {
+                violations.append("\(command.number) has no result")
+                continue
+            }
+            let ranges = rangeResults[command.number] ?? [:]
+            var sum: [String: Int] = [:]
+            for (range, text) in ranges {
+                let counts = counts(in: text)
+                for (outcome, count) in counts { sum[outcome, default: 0] += count }
+                let members = phones.values.count { self.range(of: $0) == range && $0.isDevice == command.isStart }
+                let counted = counts.values.reduce(0, +)
+                guard !hadLeave, !hadForced else { continue }
+                let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
+                if counted != members, !(isOvertaken && counted == 0) {
+                    violations.append("\(command.number) counts \(counted) of \(members): \(text)")
+                }
+            }
+            if sum != counts(in: total), !hadForced {
+                violations.append("\(command.number): \(sum) in ranges, \(total) in all")
+            }
+        }
+    }
+
+    private func counts(in text: String) -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for outcome in MemberCounts.Outcome.allCases {
+            if let count = SimulatedText.number(after: "\"\(outcome.name)\":", in: text) {
+                counts["\(outcome.name)"] = count
+            }
+        }
+        return counts
+    }
+}

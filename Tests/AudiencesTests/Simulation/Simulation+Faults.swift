@@ -1,0 +1,104 @@
+import Audiences
+import Delivery
+import LiveActivity
+
+/// What goes wrong.
+extension Simulation {
+    func injectFaults() {
+        if random.chance(swarm.crash) { crash(random.number(0...workers.count - 1)) }
+        if random.chance(swarm.rebalance) { move(random.number(0...swarm.partitions - 1)) }
+        if random.chance(swarm.outage) {
+            let until = now + Int64(random.number(100...swarm.outageMax))
+            switch random.number(0...2) {
+            case 0: awayUntil[0] = until
+            case 1: awayUntil[1] = until
+            default: storeAwayUntil = until
+            }
+        }
+    }
+
+    func assign(_ partition: Int, to owner: Int) {
+        owners[partition] = owner
+        let worker = workers[owner]
+        guard let place = worker.core.assign(number: Int32(partition)) else { return }
+        let commit = commits[partition]
+        let resumed = commit.metadata.withUnsafeBytes {
+            worker.core.resume(place, at: commit.committableOffset, metadata: $0, logEnd: Int64(log[partition].count))
+        }
+        if resumed == nil { violations.append("the metadata of \(partition) cannot be read") }
+        trace?(
+            "\(now % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
+        )
+        worker.assigned[partition] = .init(place: place, nextOffset: commit.committableOffset)
+    }
+
+    /// SIGKILL: of what was under way some arrives, and another process takes over from the committed offsets.
+    private func crash(_ number: Int) {
+        hadCrash = true
+        let worker = workers[number]
+        trace?("\(now % 1_000_000) crash of \(worker.number)")
+        for entry in worker.storeCalls where random.chance(500) {
+            // The network may hold a call back until others have come.
+            guard random.chance(300) else {
+                performStore(entry.call, worker)
+                continue
+            }
+            script.append((now + Int64(random.number(1...300)), { [unowned self] in performStore(entry.call, worker) }))
+        }
+        for push in worker.pushes where random.chance(500) { receive(push, worker) }
+        for production in worker.productions where random.chance(500) {
+            if let effect = production.effect { write(effect) }
+        }
+        let partitions = worker.assigned.keys.sorted()
+        workers[number] = makeWorker()
+        if commandOwner == number {
+            taken.removeAll()
+            for place in changes.indices { changes[place].isTaken = false }
+        }
+        for partition in partitions where owners[partition] == number { assign(partition, to: number) }
+    }
+
+    /// A partition moves to another worker: drained first, or not.
+    private func move(_ partition: Int) {
+        let worker = workers[owners[partition]]
+        guard let entry = worker.assigned[partition], !entry.isRevoking else { return }
+        worker.assigned[partition]?.isRevoking = true
+        worker.core.beginRevoking(entry.place, now: worker.moment(now))
+        let isForced = random.chance(swarm.forced)
+        trace?("\(now % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")")
+        if isForced {
+            let patience = Int64(random.number(0...500))
+            script.append(
+                (now + patience, { [unowned self] in release(partition, of: worker, entry.place, isForced: true) })
+            )
+        } else {
+            releaseWhenDrained(partition, of: worker, entry.place)
+        }
+    }
+
+    private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ place: UInt32) {
+        script.append(
+            (
+                now + 5,
+                { [unowned self] in
+                    guard workers.contains(where: { $0 === worker }) else { return }
+                    guard worker.core.isDrained(place) else { return releaseWhenDrained(partition, of: worker, place) }
+                    release(partition, of: worker, place, isForced: false)
+                }
+            )
+        )
+    }
+
+    private func release(_ partition: Int, of worker: SimulatedWorker, _ place: UInt32, isForced: Bool) {
+        guard workers.contains(where: { $0 === worker }) else { return }
+        if isForced { hadForced = true }
+        if let progress = worker.core.progress(place),
+            progress.committableOffset >= commits[partition].committableOffset
+        {
+            commits[partition] = progress
+        }
+        worker.core.release(partition: place, now: worker.moment(now))
+        worker.assigned[partition] = nil
+        assign(partition, to: random.number(0...workers.count - 1))
+    }
+}

@@ -1,0 +1,176 @@
+import ActivityStore
+import LiveActivity
+
+@testable import Audiences
+@testable import Delivery
+
+/// A member joins, leaves, or has another token: what the core of single activities hands over, until it has it back.
+struct SimulatedChange {
+    let member: ChangingMember
+    let name: String
+    let token: String
+    let isLeaving: Bool
+    let atMilliseconds: Int64
+    /// Also of another audience, which has nothing to show.
+    let namesOther: Bool
+    var isTaken = false
+    /// What the store had admitted when it was handed over.
+    var admittedContent = -1
+}
+
+extension Simulation {
+    /// Members of the first hour are in their segments from the beginning.
+    func addMember(_ name: String) {
+        var phone = newPhone(name)
+        phone.isDevice = random.chance(swarm.devices)
+        phone.registeredAt = now - 10_000
+        phones[name] = phone
+        let entry = MemberEntry<[UInt8]>(
+            place: phone.place,
+            isLeaving: false,
+            kind: phone.isDevice ? .device : .activity,
+            environment: phone.environment,
+            frequentUpdates: phone.frequentUpdates,
+            atMilliseconds: phone.registeredAt,
+            identifier: Array(name.utf8),
+            token: Array(phone.token.utf8)
+        )
+        _ = store.perform(call(.append(entry)))
+    }
+
+    private func newPhone(_ name: String) -> SimulatedPhone {
+        order.append(name)
+        return SimulatedPhone(
+            identifier: name,
+            place: SimulatedNames.place(of: name),
+            environment: random.chance(swarm.sandbox) ? .sandbox : .production,
+            frequentUpdates: random.chance(300),
+            token: newToken(of: name),
+            registeredAt: now
+        )
+    }
+
+    private func newToken(of name: String) -> String {
+        nextToken += 1
+        let digits = String(nextToken, radix: 16)
+        let token = String(repeating: "0", count: 64 - digits.count) + digits
+        phoneOf[token] = name
+        return token
+    }
+
+    func changeMember() {
+        let known = order[random.number(0...order.count - 1)]
+        guard phones[known]?.isDevice == false else { return }
+        // No two changes of a member have the same time.
+        guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == now }) else { return }
+        hadLeave = true
+        switch random.number(0...2) {
+        case 0:
+            phones[known]?.hasLeft = true
+            phones[known]?.leftAcknowledgedMilliseconds = .max
+        case 1:
+            // The old token dies with the new one's registration; some pushes to it are lost.
+            guard var phone = phones[known] else { return }
+            phoneOf[phone.token] = nil
+            phone.token = newToken(of: known)
+            phone.registeredAt = now
+            (phone.hasLeft, phone.isDead) = (false, false)
+            phones[known] = phone
+        default:
+            let names = swarm.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+            let segment = random.number(0...swarm.segments - 1)
+            let other = names[segment][random.number(SimulatedNames.perSegment - 10...SimulatedNames.perSegment - 1)]
+            guard phones[other] == nil else { return }
+            phones[other] = newPhone(other)
+            return change(other)
+        }
+        change(known)
+    }
+
+    private func change(_ name: String) {
+        guard let phone = phones[name] else { return }
+        phones[name]?.isThroughout = false
+        changesMade += 1
+        changes.append(
+            SimulatedChange(
+                member: ChangingMember(record: changesMade, application: 0, kind: .activity),
+                name: name,
+                token: phone.token,
+                isLeaving: phone.hasLeft,
+                atMilliseconds: now,
+                namesOther: random.chance(300)
+            )
+        )
+    }
+
+    func feedChanges(_ worker: SimulatedWorker) {
+        for place in changes.indices where !changes[place].isTaken && worker.core.canReceiveMembership {
+            changes[place].isTaken = true
+            changes[place].admittedContent = admittedContent
+            give(changes[place], to: worker)
+        }
+    }
+
+    private func give(_ change: SimulatedChange, to worker: SimulatedWorker) {
+        trace?("\(now % 1_000_000) \(worker.number) change \(change)")
+        let other = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        let audiences = change.namesOther ? [other, Self.audienceDigest] : [Self.audienceDigest]
+        let digests = audiences.map(\.value.littleEndian)
+        guard let phone = phones[change.name] else { return }
+        digests.withUnsafeBytes { digests in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            var (name, token) = (change.name, change.token)
+            name.withUTF8 { name in
+                token.withUTF8 { token in
+                    worker.core.receive(
+                        membership: IncomingMembership(
+                            member: change.member,
+                            identifier: UnsafeRawBufferPointer(name),
+                            joins: AudienceList(change.isLeaving ? none : digests),
+                            leaves: AudienceList(change.isLeaving ? digests : none),
+                            leftAtMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
+                            token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
+                            environment: phone.environment,
+                            registeredAtMilliseconds: change.atMilliseconds,
+                            frequentUpdates: phone.frequentUpdates,
+                            shows: nil
+                        ),
+                        now: worker.moment(now)
+                    )
+                }
+            }
+        }
+    }
+
+    func takeMembershipOutcomes(_ worker: SimulatedWorker) {
+        while let member = worker.core.nextMembershipOutcome() {
+            guard workers[commandOwner] === worker, let place = changes.firstIndex(where: { $0.member == member })
+            else { continue }
+            let change = changes.remove(at: place)
+            trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
+            guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
+                continue
+            }
+            if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
+            // A member that joins is shown the newest state before its registration is over, where there are streams enough.
+            if swarm.kind == .calm, swarm.starts == 0, swarm.streams >= 10, !phone.hasLeft, phone.token == change.token,
+                !phone.isDead,
+                phone.shownContent < change.admittedContent
+            {
+                violations.append(
+                    "\(change.name.suffix(12)) shows \(phone.shownContent), not \(change.admittedContent), when it has joined"
+                )
+            }
+        }
+    }
+
+    /// A member that has left is sent nothing more, but for what is on its way and what was read within the last second.
+    func checkHasNotLeft(_ token: String) {
+        guard let name = phoneOf[token], let phone = phones[name], phone.hasLeft,
+            phone.leftAcknowledgedMilliseconds < now - 1_000
+        else { return }
+        violations.append(
+            "\(name.suffix(12)) is sent to at \(now), and has left at \(phone.leftAcknowledgedMilliseconds)"
+        )
+    }
+}

@@ -1,0 +1,299 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+
+@testable import Audiences
+
+/// What the shells do.
+extension Simulation {
+    func perform(_ worker: SimulatedWorker) {
+        let moment = worker.moment(now)
+        while now >= storeAwayUntil, let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) {
+            worker.core.storeCallTaken()
+            let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
+            worker.storeCalls.append((max(earliest, now + Int64(random.number(0...swarm.latencyMax))), call))
+        }
+        while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
+            worker.core.activityCallTaken()
+            worker.activityCalls.append((now + Int64(random.number(0...swarm.latencyMax)), tag))
+        }
+        performPushes(worker)
+        while let production = worker.core.nextProduction(now: moment) {
+            let effect = effect(of: production, worker)
+            worker.core.productionTaken()
+            let fails = now < faultsUntil && random.chance(swarm.productionFailure)
+            worker.productions.append(
+                .init(
+                    dueMilliseconds: now + Int64(random.number(0...swarm.latencyMax)),
+                    production: production,
+                    isAcknowledged: !fails,
+                    effect: !fails || random.chance(500) ? effect : nil
+                )
+            )
+        }
+    }
+
+    private func performPushes(_ worker: SimulatedWorker) {
+        var found = true
+        while found {
+            found = false
+            for environment in DeviceEnvironment.allCases where now >= awayUntil[Int(environment.rawValue)] {
+                let pool = PoolIndex(application: 0, environment: environment)
+                while let push = worker.core.nextPush(
+                    pool,
+                    permitsRetry: true,
+                    inFlightMax: swarm.streams,
+                    now: worker.moment(now)
+                ) {
+                    if random.chance(30) {
+                        worker.core.pushReturned(push)
+                        break
+                    }
+                    found = true
+                    let token = String(decoding: push.token, as: UTF8.self)
+                    checkHasNotLeft(token)
+                    worker.pushes.append(
+                        .init(
+                            dueMilliseconds: now + Int64(random.number(0...swarm.latencyMax)),
+                            push: push,
+                            token: token,
+                            body: Array(push.body),
+                            fate: fate(of: token),
+                            environment: environment
+                        )
+                    )
+                }
+            }
+        }
+    }
+
+    private func fate(of token: String) -> SimulatedWorker.PushFate {
+        guard now < faultsUntil else { return .answered }
+        if random.chance(swarm.pushFailure) {
+            return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
+        }
+        if random.chance(swarm.limited) { return .refused(.limited, status: 429) }
+        if random.chance(swarm.rejected) { return .refused(.rejected, status: 400) }
+        if random.chance(swarm.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
+        if random.chance(swarm.deadToken), let name = phoneOf[token] {
+            phones[name]?.isDead = true
+            phones[name]?.isThroughout = false
+            hadLeave = true
+        }
+        return .answered
+    }
+
+    private func effect(of production: AudienceProduction, _ worker: SimulatedWorker) -> SimulatedRecord {
+        let record = worker.core.compose(production)
+        let value = Array(record.value)
+        switch production.kind {
+        case .fanout:
+            guard let order = record.order else { preconditionFailure("a fan-out record has an order") }
+            let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
+            return .fanout(partition: key % swarm.partitions, SimulatedFanout(value: value, order: order))
+        case .rangeResult: return .rangeResult(String(decoding: value, as: UTF8.self))
+        case .commandResult: return .commandResult(String(decoding: value, as: UTF8.self))
+        case .invalidation: return .invalidation
+        case .start:
+            return .start(
+                value.isEmpty
+                    ? "" : String(decoding: record.key, as: UTF8.self) + String(decoding: value, as: UTF8.self)
+            )
+        case .memberResult: return .memberResult(command: String(decoding: value, as: UTF8.self))
+        }
+    }
+
+    // MARK: - Replies
+
+    func deliverReplies(_ worker: SimulatedWorker) {
+        while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
+            if now < storeAwayUntil || (now < faultsUntil && random.chance(swarm.storeLoss)) {
+                loseStore(of: worker)
+                break
+            }
+            worker.storeCalls.removeFirst()
+            let reply = performStore(first.call, worker)
+            reply.withBorrowedBytes { worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(now)) }
+        }
+        let due = worker.activityCalls.filter { $0.dueMilliseconds <= now }
+        worker.activityCalls.removeAll { $0.dueMilliseconds <= now }
+        for call in due {
+            if now < faultsUntil, random.chance(swarm.storeLoss) {
+                worker.core.activityFailed(tag: call.tag, .unanswered, now: worker.moment(now))
+            } else {
+                worker.core.activityReplied(tag: call.tag, now: worker.moment(now))
+            }
+        }
+    }
+
+    /// The store performs a call, whether or not its reply arrives.
+    @discardableResult
+    func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
+        var call = call
+        if case .admit(var admission) = call.operation {
+            admission.rangeCount = swarm.rangeCount
+            call.operation = .admit(admission)
+        }
+        let reply = store.perform(call)
+        if case .admit(let admission) = call.operation, reply.verdict == .send {
+            // After a start nobody who joins is shown an older state.
+            admittedContent =
+                admission.isStart
+                ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
+        }
+        if case .claim(let range, _) = call.operation { worker.claimed[range] = reply.bytes ?? [] }
+        if let trace {
+            switch call.operation {
+            case .page, .directory: break
+            case .checkpoint(let range, _, let text):
+                let checkpoint = text.withUnsafeBytes { Checkpoint($0) }
+                trace(
+                    "\(now % 1_000_000) \(worker.number) checkpoint \(range.index) \(String(describing: checkpoint)) → \(reply.verdict)"
+                )
+            default:
+                trace(
+                    "\(now % 1_000_000) \(worker.number) \(call.operation) → \(reply.verdict) \(String(describing: reply.newest))"
+                )
+            }
+        }
+        return reply
+    }
+
+    private func loseStore(of worker: SimulatedWorker) {
+        let lost = worker.storeCalls
+        worker.storeCalls.removeAll()
+        let performed = random.number(0...lost.count)
+        for (position, entry) in lost.enumerated() where position < performed { performStore(entry.call, worker) }
+        for entry in lost {
+            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
+            worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
+        }
+    }
+
+    func deliverAnswers(_ worker: SimulatedWorker) {
+        let due = worker.pushes.filter { $0.dueMilliseconds <= now }
+        worker.pushes.removeAll { $0.dueMilliseconds <= now }
+        for push in due {
+            switch push.fate {
+            case .answered:
+                let isAlive = receive(push, worker)
+                answer(push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
+            case .refused(let disposition, let status):
+                if disposition == .limited, let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
+                answer(push, disposition, status: status, worker)
+            case .lostBefore: answer(push, .ambiguous, status: 0, worker)
+            case .lostAfter:
+                receive(push, worker)
+                if let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
+                answer(push, .ambiguous, status: 0, worker)
+            }
+        }
+    }
+
+    private func answer(
+        _ push: SimulatedWorker.Push,
+        _ disposition: PushResult.Disposition,
+        status: UInt16,
+        _ worker: SimulatedWorker
+    ) {
+        trace?("\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
+        worker.core.answered(
+            tag: push.push.tag,
+            PushResult(
+                disposition: disposition,
+                status: status,
+                reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                invalidAtMilliseconds: disposition == .tokenDead ? now : -1,
+                sentMilliseconds: now,
+                answeredMilliseconds: now
+            ),
+            now: worker.moment(now)
+        )
+    }
+
+    /// - Returns: whether the token is alive.
+    @discardableResult
+    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker) -> Bool {
+        guard let name = phoneOf[push.token], var phone = phones[name], !phone.isDead else { return false }
+        let text = String(decoding: push.body, as: UTF8.self)
+        guard let timestamp = SimulatedText.number(after: "\"timestamp\":", in: text),
+            let content = SimulatedText.number(after: "\"c\":", in: text)
+        else {
+            violations.append("a push without a timestamp: \(text)")
+            return true
+        }
+        if phone.environment != push.environment { violations.append("\(name) was sent to in the wrong environment") }
+        if phone.isDevice { violations.append("\(name.suffix(12)) is a device, and was sent \(content)") }
+        let alert = SimulatedText.number(after: "alert-", in: text)
+        if PushTag(value: push.push.tag).isJoiner { phone.wasServed = true }
+        phone.receive(timestamp: Int64(timestamp), content: content, alert: alert)
+        checkRepeated(phone, content, worker)
+        phone.sentBy[content, default: []].insert(worker.number)
+        phones[name] = phone
+        pushesByRange[range(of: phone), default: 0] += 1
+        trace?(
+            "\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) shows \(content) alert \(String(describing: alert))"
+        )
+        return true
+    }
+
+    func range(of phone: SimulatedPhone) -> SegmentRange {
+        let count = Int(swarm.rangeCount)
+        let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
+        return SegmentRange(index: index, count: count) ?? SegmentRange(index: 0, count: 1).unsafelyUnwrapped
+    }
+
+    func deliverReports(_ worker: SimulatedWorker) {
+        let due = worker.productions.filter { $0.dueMilliseconds <= now }
+        worker.productions.removeAll { $0.dueMilliseconds <= now }
+        for production in due {
+            if let effect = production.effect { write(effect) }
+            worker.core.produced(
+                production.production,
+                production.isAcknowledged ? .acknowledged : .failed,
+                now: worker.moment(now)
+            )
+        }
+    }
+
+    func write(_ effect: SimulatedRecord) {
+        switch effect {
+        case .fanout(let partition, let record):
+            // A range without members is nobody's work here: it only counts.
+            guard hasMembers(record.order.range) else { return finishEmpty(record) }
+            log[partition].append(record)
+        case .rangeResult(let text):
+            trace?("\(now % 1_000_000) \(text)")
+            guard let command = SimulatedText.number(after: "\"command\":\"", in: text),
+                let first = SimulatedText.number(after: "\"segments\":[", in: text)
+            else {
+                return violations.append("a range result names no command: \(text)")
+            }
+            let index = first * Int(swarm.rangeCount) / MemberPlace.segmentCount
+            guard let range = SegmentRange(index: index, count: Int(swarm.rangeCount)) else { return }
+            rangeResults[command, default: [:]][range] = text
+        case .commandResult(let text):
+            trace?("\(now % 1_000_000) \(text)")
+            guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
+                return violations.append("a result names no command: \(text)")
+            }
+            commandResults[command] = text
+        case .invalidation: invalidations += 1
+        case .start(let text): noteStart(text)
+        case .memberResult: memberResults += 1
+        }
+    }
+
+    private func hasMembers(_ range: SegmentRange) -> Bool { range.firstSegment < SimulatedNames.segments }
+
+    private func finishEmpty(_ record: SimulatedFanout) {
+        let text = String(decoding: record.value, as: UTF8.self)
+        guard let command = SimulatedText.number(after: "\"id\":\"", in: text) else { return }
+        let reply = store.perform(
+            call(.finish(record.order.range, version: commands[command].version, MemberCounts(), RoundTimes()))
+        )
+        guard let totals = reply.totals else { return }
+        let counts = MemberCounts.Outcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }
+        commandResults[command] = "\"members\":{\(counts.joined(separator: ","))}"
+    }
+}

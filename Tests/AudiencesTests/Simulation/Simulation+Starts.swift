@@ -1,0 +1,41 @@
+import LiveActivity
+
+/// Starts to the audience's devices, as they arrive in the commands topic.
+extension Simulation {
+    func noteStart(_ text: String) {
+        trace?("\(now % 1_000_000) start \(text)")
+        guard let number = SimulatedText.number(after: "\"id\":\"", in: text), commands[number].isStart else {
+            return violations.append("a start names no command: \(text)")
+        }
+        let devices = phones.values.filter {
+            $0.isDevice && SimulatedText.contains("\"device\":\"\($0.identifier)\"", in: text)
+        }
+        guard let device = devices.first, devices.count == 1 else {
+            return violations.append("a start names no device: \(text)")
+        }
+        let activity = "match-\(device.identifier)"
+        // The key stands before the value.
+        if !text.hasPrefix("\(activity){") || !SimulatedText.contains("\"activity\":\"\(activity)\"", in: text) {
+            violations.append("a start of another activity than \(activity): \(text)")
+        }
+        guard SimulatedText.contains("\"event\":\"start\"", in: text),
+            SimulatedText.number(after: "\"sequence\":", in: text) == Int(commands[number].version.sequence)
+        else { return violations.append("a start is not what was commanded: \(text)") }
+        phones[device.identifier]?.starts[number, default: 0] += 1
+    }
+
+    /// Every device is begun by the newest start, and by each at most once unless a worker died or a record was produced twice.
+    func checkStarts() {
+        let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
+        guard let newest = starts.last else { return }
+        let mayRepeat = hadCrash || hadForced || swarm.productionFailure > 0
+        for phone in phones.values where phone.isDevice {
+            if phone.starts[newest] == nil {
+                violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")
+            }
+            for (start, count) in phone.starts where count > 1 && !mayRepeat {
+                violations.append("\(phone.identifier.suffix(12)) was begun by \(start) \(count) times")
+            }
+        }
+    }
+}

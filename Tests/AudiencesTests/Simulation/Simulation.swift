@@ -1,0 +1,343 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+
+@testable import Audiences
+
+/// Two workers, one audience, virtual time: the real core with a log, the store's model and phones around it. One seed, one run.
+final class Simulation {
+    static let application = "com.example.match"
+    static let audience = "match-1"
+    static let quietLimitMilliseconds: Int64 = 6 * 3_600_000
+
+    struct Command {
+        var number: Int
+        var atMilliseconds: Int64
+        var version: Version
+        var content: Int
+        var hasAlert: Bool
+        var isEnd: Bool
+        var isStart: Bool
+        var ending: HandoverEnding?
+
+        /// No two commands have the same version: a duplicate was sent before a crash.
+        var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
+    }
+
+    let seed: UInt64
+    var random: SimulationRandom
+    let swarm: Swarm
+    var now: Int64 = 1_790_000_000_000
+    var faultsUntil: Int64 = 0
+    var store: AudienceStoreModel
+    var log: [[SimulatedFanout]]
+    var commits: [PartitionProgress]
+    var workers: [SimulatedWorker] = []
+    var owners: [Int] = []
+    /// Which worker reads the commands.
+    var commandOwner = 0
+    var commands: [Command] = []
+    /// Commands that their owner has taken and not handed back.
+    var taken: Set<Int> = []
+    var phones: [String: SimulatedPhone] = [:]
+    /// By token.
+    var phoneOf: [String: String] = [:]
+    var order: [String] = []
+    var script: [(at: Int64, action: () -> Void)] = []
+    var awayUntil: [Int64] = [.min, .min]
+    var storeAwayUntil = Int64.min
+    var violations: [String] = []
+    var trace: ((String) -> Void)?
+    var workersMade = 0
+    var nextToken = 0
+    /// By command and range: the counts of its last result.
+    var rangeResults: [Int: [SegmentRange: String]] = [:]
+    var commandResults: [Int: String] = [:]
+    /// Changes of members that are not acknowledged.
+    var changes: [SimulatedChange] = []
+    var changesMade: UInt32 = 0
+    /// The newest state that the store has admitted.
+    var admittedContent = -1
+    var memberResults = 0
+    var invalidations = 0
+    /// By the range: pushes that phones have received.
+    var pushesByRange: [SegmentRange: Int] = [:]
+    /// Whether something happened that allows pushes twice, or to go back.
+    var hadCrash = false
+    var hadForced = false
+    var hadLeave = false
+
+    init(seed: UInt64, kind: Swarm.Kind) {
+        self.seed = seed
+        random = SimulationRandom(seed: seed)
+        swarm = Swarm(&random, kind: kind)
+        store = AudienceStoreModel(nowMilliseconds: now)
+        log = Array(repeating: [], count: swarm.partitions)
+        commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: swarm.partitions)
+        for _ in 0..<swarm.workers { workers.append(makeWorker()) }
+        for _ in 0..<swarm.partitions { owners.append(random.number(0...swarm.workers - 1)) }
+        for partition in 0..<swarm.partitions { assign(partition, to: owners[partition]) }
+        makeScenario()
+    }
+
+    func makeWorker() -> SimulatedWorker {
+        workersMade += 1
+        return SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
+    }
+
+    // MARK: - The scenario
+
+    private func makeScenario() {
+        let names = swarm.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+        for number in 0..<swarm.members {
+            let name = names[number % swarm.segments][number / swarm.segments]
+            addMember(name)
+        }
+        var at = now
+        for number in 0..<swarm.commands {
+            at += Int64(random.number(1...swarm.commandGap))
+            commands.append(
+                Command(
+                    number: number,
+                    atMilliseconds: at,
+                    version: Version(
+                        timestamp: 1_790_000_000 + Int64(number) * [0, 1, 30][random.number(0...2)] / 30,
+                        sequence: UInt64(number + 1)
+                    ),
+                    content: number,
+                    hasAlert: random.chance(swarm.alerts),
+                    isEnd: number == swarm.commands - 1 && random.chance(200),
+                    isStart: random.chance(swarm.starts),
+                    ending: nil
+                )
+            )
+            script.append((at, {}))
+        }
+        for position in commands.indices.dropFirst() {
+            commands[position].version.timestamp = max(
+                commands[position].version.timestamp,
+                commands[position - 1].version.timestamp
+            )
+        }
+        faultsUntil = at + 2_000
+        for _ in 0..<swarm.changes {
+            script.append((now + Int64(random.number(0...Int(at - now))), { [unowned self] in changeMember() }))
+        }
+    }
+
+    func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+        AudienceCall(
+            tag: 0,
+            app: Array(Self.application.utf8),
+            audience: Self.audienceDigest,
+            operation: operation
+        )
+    }
+
+    static let audienceDigest: AudienceDigest = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+
+    // MARK: - Running
+
+    /// - Returns: what was violated; empty for a good run.
+    func run() -> [String] {
+        var nextFault = now
+        let limit = faultsUntil + Self.quietLimitMilliseconds
+        while now < limit, violations.isEmpty {
+            step()
+            checkGauges()
+            if now >= nextFault, now < faultsUntil {
+                injectFaults()
+                nextFault = now + 100
+            }
+            if now >= faultsUntil, isQuiet { break }
+            advance(nextFault: nextFault)
+        }
+        if violations.isEmpty {
+            if !isQuiet { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(stuck)") }
+            check()
+        }
+        return violations
+    }
+
+    private var stuck: String {
+        workers.map { worker in
+            "worker \(worker.number): \(worker.core.commandsHeld) commands, \(worker.core.recordsHeld) records, "
+                + "\(worker.core.roundsHeld) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
+                + "\(worker.storeCalls.count) calls, \(worker.productions.count) productions"
+        }
+        .joined(separator: "; ")
+    }
+
+    private func advance(nextFault: Int64) {
+        var due = now < faultsUntil ? min(nextFault, faultsUntil) : Int64.max
+        for event in script { due = min(due, event.at) }
+        for end in awayUntil + [storeAwayUntil] where end > now { due = min(due, end) }
+        for worker in workers {
+            due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
+        }
+        if hasUnread { due = min(due, now + 1) }
+        now = max(now + 1, min(due, now + 60_000))
+        store.nowMilliseconds = now
+    }
+
+    var hasUnread: Bool {
+        owners.indices.contains { partition in
+            workers[owners[partition]].assigned[partition]
+                .map { !$0.isRevoking && $0.nextOffset < log[partition].count } ?? true
+        }
+    }
+
+    private var isQuiet: Bool {
+        script.isEmpty && !hasUnread && changes.isEmpty && commands.allSatisfy { $0.ending != nil }
+            && workers.allSatisfy(\.isIdle)
+    }
+
+    private func step() {
+        let due = script.filter { $0.at <= now }
+        script.removeAll { $0.at <= now }
+        for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
+        for worker in workers {
+            feed(worker)
+            deliverReplies(worker)
+            deliverAnswers(worker)
+            deliverReports(worker)
+            worker.core.advance(now: worker.moment(now))
+            perform(worker)
+            takeHandedBack(worker)
+            takeMembershipOutcomes(worker)
+            commit(worker)
+        }
+    }
+
+    private func feed(_ worker: SimulatedWorker) {
+        if workers[commandOwner] === worker { feedChanges(worker) }
+        if workers[commandOwner] === worker {
+            for position in commands.indices
+            where commands[position].atMilliseconds <= now && commands[position].ending == nil
+                && !taken.contains(position) && worker.core.canTakeCommand
+            {
+                taken.insert(position)
+                take(commands[position], by: worker)
+            }
+        }
+        for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
+            var next = entry.nextOffset
+            while next < log[partition].count, worker.core.canReceive,
+                worker.core.hasRoom(for: next, partition: entry.place)
+            {
+                let record = log[partition][Int(next)]
+                record.value.withUnsafeBytes { value in
+                    worker.core.receive(
+                        IncomingRecord(
+                            partition: entry.place,
+                            offset: next,
+                            timestampMilliseconds: now,
+                            key: nil,
+                            value: value
+                        ),
+                        order: record.order,
+                        now: worker.moment(now)
+                    )
+                }
+                next += 1
+            }
+            worker.assigned[partition]?.nextOffset = next
+        }
+    }
+
+    func aps(_ command: Command) -> String {
+        let state = "\"timestamp\":\(command.version.timestamp),\"content-state\":{\"c\":\(command.content)}"
+        guard !command.isStart else {
+            return "{\"event\":\"start\",\"attributes-type\":\"Match\",\"attributes\":{},"
+                + "\"alert\":{\"title\":\"begins\",\"body\":\"b\"},\(state)}"
+        }
+        let alert = command.hasAlert ? "\"alert\":{\"title\":\"alert-\(command.number)\",\"body\":\"b\"}," : ""
+        return "{\(alert)\"event\":\"\(command.isEnd ? "end" : "update")\",\(state)}"
+    }
+
+    /// The id of each activity that a start begins.
+    static let activityTemplate = "match-{device}"
+
+    private func template(_ command: Command) -> String {
+        command.isStart ? "\"activity\":\"\(Self.activityTemplate)\"," : ""
+    }
+
+    private func take(_ command: Command, by worker: SimulatedWorker) {
+        let text = Array(
+            "{\"app\":\"\(Self.application)\",\"audience\":\"\(Self.audience)\",\(template(command))\"id\":\"\(command.number)\",\"sequence\":\(command.version.sequence),\"priority\":10,\"aps\":\(aps(command))}"
+                .utf8
+        )
+        text.withUnsafeBytes { text in
+            guard let decoded = try? LiveActivity.Command.decode(text) else {
+                return violations.append("a command does not decode")
+            }
+            var body = [UInt8](repeating: 0, count: decoded.bodyCount)
+            let layout = body.withUnsafeMutableBytes { Body.write(decoded, from: text, into: $0) }
+            let templateText = Array((command.isStart ? Self.activityTemplate : "").utf8)
+            templateText.withUnsafeBytes { template in
+                hand(command, decoded, body, layout, template, to: worker)
+            }
+        }
+    }
+
+    private func hand(
+        _ command: Command,
+        _ decoded: LiveActivity.Command,
+        _ body: [UInt8],
+        _ layout: Body.Layout,
+        _ template: UnsafeRawBufferPointer,
+        to worker: SimulatedWorker
+    ) {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        let (audience, identifier) = (Array(Self.audience.utf8), Array("\(command.number)".utf8))
+        body.withUnsafeBytes { body in
+            audience.withUnsafeBytes { audience in
+                identifier.withUnsafeBytes { identifier in
+                    let incoming = IncomingCommand(
+                        record: UInt32(command.number),
+                        application: 0,
+                        audience: audience,
+                        event: decoded.event,
+                        activityTemplate: template,
+                        version: decoded.version,
+                        priority: 10,
+                        policy: 0,
+                        policyName: none,
+                        // A start always has one, by its age.
+                        expiration: command.isStart ? command.version.timestamp + 43_200 : -1,
+                        staleDate: -1,
+                        alertVersion: nil,
+                        identifier: identifier,
+                        body: body,
+                        layout: layout,
+                        partition: 0,
+                        offset: Int64(command.number),
+                        recordMilliseconds: command.atMilliseconds,
+                        receivedMilliseconds: now,
+                        trace: none
+                    )
+                    worker.core.take(incoming, now: worker.moment(now))
+                }
+            }
+        }
+    }
+
+    private func takeHandedBack(_ worker: SimulatedWorker) {
+        while let back = worker.core.nextHandedBack() {
+            let number = Int(back.record)
+            guard workers[commandOwner] === worker else { continue }
+            taken.remove(number)
+            trace?("\(now % 1_000_000) command \(number): \(back.ending)")
+            if back.ending != .withdrawn { commands[number].ending = back.ending }
+        }
+    }
+
+    private func commit(_ worker: SimulatedWorker) {
+        for (partition, entry) in worker.assigned {
+            guard let progress = worker.core.progress(entry.place),
+                progress.committableOffset >= commits[partition].committableOffset
+            else { continue }
+            commits[partition] = progress
+        }
+    }
+}

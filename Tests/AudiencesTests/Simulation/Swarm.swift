@@ -1,0 +1,81 @@
+/// What one run is like: drawn from its seed.
+struct Swarm {
+    enum Kind: String, CaseIterable, Sendable {
+        /// No faults: every number is exact.
+        case calm
+        /// Pushes fail, and so do calls and productions.
+        case faults
+        /// Workers die, and partitions move.
+        case crashes
+        /// The host or the store is away for long.
+        case outages
+    }
+
+    var kind: Kind
+    var members: Int
+    var segments: Int
+    var rangeCount: UInt16
+    var idBytes: Int
+    var partitions: Int
+    var workers: Int
+    var commands: Int
+    var commandGap: Int
+    var streams: Int
+    var latencyMax: Int
+    var alerts: Int
+    var sandbox: Int
+    var changes: Int
+    // Of a thousand: members that are devices, and commands that are starts.
+    var devices: Int
+    var starts: Int
+    // Of a thousand.
+    var pushFailure = 0
+    var pushLoss = 0
+    var limited = 0
+    var rejected = 0
+    var deadToken = 0
+    var storeLoss = 0
+    var productionFailure = 0
+    var crash = 0
+    var rebalance = 0
+    var forced = 0
+    var outage = 0
+    var outageMax = 0
+
+    init(_ random: inout SimulationRandom, kind: Kind) {
+        self.kind = kind
+        members = random.number(1...[6, 24, 60][random.number(0...2)])
+        rangeCount = [256, 256, 128, 64][random.number(0...3)]
+        segments = random.number(1...4)
+        idBytes = [0, 0, 200][random.number(0...2)]
+        partitions = random.number(1...3)
+        workers = kind == .calm ? 1 : random.number(1...2)
+        commands = random.number(1...[2, 6, 12][random.number(0...2)])
+        commandGap = [40, 300, 1_200, 4_000][random.number(0...3)]
+        streams = [1, 3, 10, 100][random.number(0...3)]
+        latencyMax = [2, 20, 200][random.number(0...2)]
+        alerts = [0, 300, 1_000][random.number(0...2)]
+        sandbox = [0, 0, 300][random.number(0...2)]
+        changes = [0, 0, 20, 80][random.number(0...3)]
+        devices = [0, 0, 500][random.number(0...2)]
+        starts = devices > 0 ? 400 : 0
+        guard kind != .calm else { return }
+        func draw(_ most: Int) -> Int { random.chance(500) ? random.number(0...most) : 0 }
+        pushFailure = draw(300)
+        pushLoss = draw(200)
+        limited = draw(100)
+        rejected = draw(60)
+        deadToken = draw(60)
+        storeLoss = draw(60)
+        productionFailure = draw(300)
+        if kind == .crashes {
+            crash = draw(60)
+            rebalance = draw(100)
+            forced = random.chance(500) ? 500 : 0
+        }
+        if kind == .outages {
+            outage = random.number(20...100)
+            outageMax = [2_000, 20_000, 3_600_000][random.number(0...2)]
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import Testbed
+import Testing
+
+/// The core of audiences with the store's model, a log and phones around it, over many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS` says how
+/// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on.
+@Suite(.ownThread) struct SimulationTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 200
+    private static let firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
+    static let seedsPerChunk = 50
+    /// Seeds that found something once.
+    static let regressions: [(Swarm.Kind, [UInt64])] = [
+        (.calm, [305, 362, 587, 1574, 20_551]), (.faults, [7, 153, 168]),
+        (.crashes, [2, 6, 37, 113, 135, 196, 488, 632]),
+        (.outages, [2, 19, 33, 133, 196, 1803, 5961]),
+    ]
+
+    @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
+    func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
+        let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
+        for seed in first..<first + UInt64(Self.seedsPerChunk) {
+            let violations = Simulation(seed: seed, kind: kind).run()
+            guard violations.isEmpty else {
+                Issue.record("\(kind) \(seed): \(violations.prefix(3).joined(separator: "; "))")
+                return
+            }
+        }
+    }
+
+    @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
+        for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
+    }
+
+    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
+    @Test(.enabled(if: seedToTrace != nil)) func trace() throws {
+        let simulation = Simulation(seed: try #require(Self.seedToTrace), kind: Self.kindToTrace)
+        print(simulation.swarm)
+        simulation.trace = { print($0) }
+        #expect(simulation.run() == [])
+    }
+
+    static let seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
+    static let kindToTrace = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) } ?? .calm
+}

@@ -1,0 +1,68 @@
+import Testing
+
+@testable import CausewayWorker
+
+struct AudiencePlanTests {
+    @Test func aMillionMembersFourTimesAMinute() throws {
+        let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
+        // 4,000,000 a minute, in half of it.
+        #expect(plan.pushesPerSecond == 133_334)
+        // 4,000,000 x 3 µs in 60 s, and 3 workers that are woken.
+        #expect(plan.pods == 3 && plan.lanes == 12 && plan.coresHundredths == 20 + 3 * 10)
+        #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
+        // 1,000,000 x 135 B x 1.5 and 1,000,000 x 330 B x 1.5.
+        #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodes == 1)
+        #expect(plan.connectionsPerPool == 2 && plan.connections == 24)
+        // 22 of 256 ranges on one lane: 85,938 members, x 3 µs, beside 60 ms for each 2,000 on their way: 2,579 ms.
+        #expect(plan.roundMilliseconds == 2_579 + 60 + 250)
+    }
+
+    /// Each round is over in its share of the time to the next command, while there are lanes and streams for it.
+    @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
+    func roundsFitBetweenCommands(members: Int64, updates: Int64) throws {
+        let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))
+        let own = plan.costs.roundTripMilliseconds + plan.costs.fanoutMilliseconds
+        #expect((plan.roundMilliseconds - own) * updates <= 60_000)
+        #expect(plan.text.contains("CausewayRoundsSlow") == (plan.roundMilliseconds * updates > 60_000))
+    }
+
+    @Test func moreMembersNeverTakeLess() throws {
+        var last: AudiencePlan?
+        for members in stride(from: Int64(1), through: 40_000_000, by: 777_777) {
+            let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: 6))
+            if let last {
+                #expect(
+                    plan.pods >= last.pods && plan.redisMebibytes >= last.redisMebibytes && plan.ranges >= last.ranges
+                )
+                #expect(plan.coresHundredths >= last.coresHundredths)
+            }
+            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.pods * plan.costs.wakingHundredths)
+            #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
+            last = plan
+        }
+    }
+
+    @Test func whatIsMoreThanOnceASecondIsNotSent() throws {
+        let often = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 6_000))
+        let each = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 60))
+        #expect(often.coresHundredths == each.coresHundredths && often.text.contains("newer states replace what waits"))
+    }
+
+    @Test func theGreatestNumbersStandTheArithmetic() throws {
+        var demand = AudienceDemand(members: 1_000_000_000, updatesPerMinute: 6_000)
+        demand.activities = 10_000_000_000
+        demand.pools = 510
+        demand.busyPercent = 10
+        #expect(try AudiencePlan(demand: demand).text.contains("Redis Cluster"))
+    }
+
+    @Test func aNumberOutOfItsRangeIsNamed() {
+        var demand = AudienceDemand(members: 0, updatesPerMinute: 1)
+        let members = #expect(throws: CapacityError.self) { try AudiencePlan(demand: demand) }
+        #expect(members?.reason == "audience-members: is 0, must be 1 to 1000000000")
+        demand = AudienceDemand(members: 10, updatesPerMinute: 1)
+        demand.activities = 9
+        let activities = #expect(throws: CapacityError.self) { try AudiencePlan(demand: demand) }
+        #expect(activities?.reason == "activities: is 9, must be 10 to 10000000000")
+    }
+}

@@ -1,0 +1,75 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayWorker
+
+@Suite struct FanoutHeadersTests {
+    private static func order(range: (index: Int, count: Int)) throws -> FanoutOrder {
+        FanoutOrder(
+            range: try #require(SegmentRange(index: range.index, count: range.count)),
+            grant: AudienceGrant(
+                timestamp: 1_790_000_001,
+                priority: 5,
+                frequentPriority: 10,
+                isDemoted: true,
+                rangeCount: UInt16(range.count)
+            ),
+            partition: 7,
+            offset: 1 << 40,
+            recordMilliseconds: 1_790_000_000_001,
+            receivedMilliseconds: 1_790_000_000_002,
+            admittedMilliseconds: 1_790_000_000_003,
+            alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
+            isAlertExpired: true
+        )
+    }
+
+    private static func plain() throws -> FanoutOrder {
+        var order = try order(range: (0, 1))
+        order.grant.isDemoted = false
+        (order.recordMilliseconds, order.alertVersion, order.isAlertExpired) = (-1, nil, false)
+        return order
+    }
+
+    @Test func whatTheReaderOfTheRangeNeedsComesBack() throws {
+        for order in [try Self.order(range: (255, 256)), try Self.order(range: (0, 2)), try Self.plain()] {
+            #expect(FanoutHeaders.order(FanoutHeaders.state(of: order)) == order)
+        }
+    }
+
+    @Test func whatNoLaneHasWrittenIsRefused() throws {
+        var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
+        #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)
+        #expect(FanoutHeaders.order(numbers.dropLast().joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.order((numbers + ["0"]).joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.order("") == nil)
+        #expect(FanoutHeaders.order(String(repeating: " ", count: 100_000)) == nil)
+        for position in numbers.indices {
+            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
+                let right = numbers[position]
+                numbers[position] = wrong
+                #expect(FanoutHeaders.order(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
+                numbers[position] = right
+            }
+        }
+        // Numbers that are some, but not together, or not there.
+        for (position, wrong) in [
+            (0, "16"), (1, "3"), (1, "0"), (1, "15"), (1, "512"), (2, "0"), (2, "999999999"), (2, "10000000000"),
+            (3, "0"), (3, "7"), (4, "9"), (5, "2"), (6, "2147483648"), (7, "4611686018427387905"),
+            (8, "9007199254740993"), (10, "9223372036854775807"), (11, "10000000000"), (13, "2"), (14, "2"),
+        ] {
+            let right = numbers[position]
+            numbers[position] = wrong
+            #expect(FanoutHeaders.order(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
+            numbers[position] = right
+        }
+    }
+
+    @Test func aRangeHasOneKeyWhateverTheirNumber() throws {
+        let audience = AudienceDigest(value: 0x0123_4567_89AB_CDEF)
+        for count in [16, 256] {
+            let range = try #require(SegmentRange(index: 12, count: count))
+            #expect(FanoutKey.bytes(audience, range) == Array("0123456789abcdef/12".utf8))
+        }
+    }
+}

@@ -1,0 +1,216 @@
+import CausewayConfiguration
+import Foundation
+import LiveActivity
+import Redis
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Audiences
+@testable import causeway
+
+/// An audience as lanes have written it: 1,000 members, one version behind, one on its way.
+private final class AudienceStage {
+    static let app = "com.example.match"
+    static let audience = "final-2026"
+    static let older = Version(timestamp: 1_790_000_000, sequence: 0)
+    static let newer = Version(timestamp: 1_790_000_001, sequence: 7)
+
+    let directory: TemporaryDirectory
+    let port: UInt16
+    private let server: RunningProgram
+    private let writer: AudienceWriter
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        (server, port) = try RunningProgram.redis(directory: directory)
+        try directory.write(
+            """
+            kafka: {bootstrapServers: "127.0.0.1:1"}
+            redis: {url: "redis://127.0.0.1:\(port)"}
+            apps:
+              match:
+                bundleId: \(Self.app)
+                teamId: ABCDE12345
+                keyId: ABCDE12345
+                keyFile: /nowhere/key.p8
+            """,
+            to: "causeway.yaml"
+        )
+        writer = try AudienceWriter(port: port, app: Self.app, audience: Self.audience)
+        try join()
+        try finish()
+        try begin()
+    }
+
+    private func join() throws {
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let entries = (0..<1_000)
+            .map { number in
+                let identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + number)".utf8)
+                return MemberEntry(
+                    place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+                    isLeaving: false,
+                    kind: number < 100 ? .device : .activity,
+                    environment: number % 4 == 0 ? .sandbox : .production,
+                    frequentUpdates: number % 2 == 0,
+                    atMilliseconds: now,
+                    identifier: identifier,
+                    token: Array("\(10_000_000 + number)".utf8)
+                )
+            }
+        _ = try writer.perform(entries.map { .append($0) })
+        // Some leave, and one registers once more.
+        var changed = Array(entries[990...])
+        for index in changed.indices.dropLast() { (changed[index].isLeaving, changed[index].token) = (true, []) }
+        _ = try writer.perform(changed.map { .append($0) })
+    }
+
+    private func admit(_ version: Version, ranges: UInt16) throws {
+        let bucket = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
+        let admission = AudienceAdmission<[UInt8]>(
+            version: version,
+            digest: UInt64(version.timestamp),
+            pace: Policy.Pace(
+                spacingMilliseconds: 1,
+                throttledSpacingMaxMilliseconds: 1,
+                throttleRecoveryMilliseconds: 1,
+                budget: bucket,
+                frequentBudget: bucket
+            ),
+            isEnd: false,
+            isStart: false,
+            asksForHighPriority: true,
+            mayUseReserve: false,
+            rangeCount: ranges,
+            body: [],
+            expiration: version.timestamp + 900_000_000
+        )
+        while try writer.perform(.admit(admission)).verdict == .wait {}
+        _ = try writer.perform(.settle(version: version))
+    }
+
+    private static func counts(delivered: UInt32, superseded: UInt32 = 0) -> MemberCounts {
+        var counts = MemberCounts()
+        counts[.delivered] = delivered
+        counts[.superseded] = superseded
+        return counts
+    }
+
+    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 4)) }
+
+    private func finish() throws {
+        try admit(Self.older, ranges: 4)
+        for index in 0..<4 {
+            let times = RoundTimes(firstAnswerMilliseconds: 5_000, lastAnswerMilliseconds: 8_000)
+            let counts = Self.counts(delivered: 240, superseded: UInt32(index))
+            _ = try writer.perform(.finish(range(index), version: Self.older, counts, times))
+        }
+    }
+
+    /// Range 0 is finished, though its last checkpoint does not know of it; range 1 is at a quarter; the others have not begun.
+    private func begin() throws {
+        try admit(Self.newer, ranges: 4)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let times = RoundTimes(firstAnswerMilliseconds: now - 2_000, lastAnswerMilliseconds: now)
+        for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
+            let range = try range(index)
+            let lap = range.ordinals.upperBound - range.ordinals.lowerBound
+            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettled: Self.older)
+            let counts = Self.counts(delivered: delivered)
+            checkpoint.entries = [.init(version: Self.newer, start: lap, counts: counts, times: times)]
+            checkpoint.parked = [5, 6]
+            _ = try writer.perform(.claim(range, claim: 1))
+            _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.text())))
+        }
+        _ = try writer.perform(.finish(range(0), version: Self.newer, Self.counts(delivered: 248), times))
+    }
+
+    func inspect(_ arguments: String...) throws -> ProgramRun {
+        try RedisCommandLine(port: port)
+            .ask(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*", "+get", "+hgetall", "+time"])
+        let environment = ["CAUSEWAY_REDIS_URL": "redis://viewer:secret@127.0.0.1:\(port)"]
+        return try ProgramRun.run(
+            ProgramRun.process(
+                ["inspect", "--config", directory.path("causeway.yaml")] + arguments,
+                environment: environment
+            )
+        )
+    }
+}
+
+@Suite("causeway inspect --audience, against what lanes write", .serialized, .ownThread)
+struct InspectAudienceTests {
+    @Test("In words: members, the newest command, rounds and their counts")
+    func words() throws {
+        let stage = try AudienceStage()
+        let run = try stage.inspect("--audience", AudienceStage.audience)
+        #expect(run.exitCode == 0, "\(run.errors)")
+        let lines = run.outputLines
+        func following(_ label: String) throws -> [String] {
+            let first = try #require(lines.firstIndex { $0.hasPrefix(label + " ") }, "\(lines)")
+            let rest = lines[(first + 1)...].prefix { $0.hasPrefix(" ") }
+            return [lines[first]] + rest
+        }
+        #expect(try following("audience")[0].hasSuffix("final-2026 of com.example.match"))
+        let members = try following("members")
+        #expect(members[0].hasSuffix("991, 10 % devices, 25 % sandbox, 50 % allow frequent updates"))
+        #expect(members[1].contains(/on 2\d\d pages; \d to \d+ a segment/))
+        #expect(try following("newest")[0].contains(/1790000001, .*, sequence 7: settled/))
+        #expect(try following("sent")[0].contains("an update") && following("sent")[0].contains("as 1790000001"))
+        let round = try following("round")
+        #expect(round[0].contains("31 % of the way, 1 of 4 ranges finished, 2 members are tried again"))
+        #expect(round[1].contains(/310 members, \d+ a second/))
+        #expect(round[2].hasSuffix("1 under way; furthest behind: 1 at 25 %"))
+        let row = try #require(lines.last)
+        #expect(row.contains(/1790000000  3 s +960 +6 +0 +0 +0 +0/), "\(row)")
+        #expect(lines.contains { $0.hasPrefix("last rounds") && $0.contains("delivered") })
+    }
+
+    @Test("For machines; only as many rounds as are asked for")
+    func machines() throws {
+        let stage = try AudienceStage()
+        let run = try stage.inspect("--json", "--audience", AudienceStage.audience, "--results", "0")
+        #expect(run.outputLines.count == 1)
+        let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
+        let members = try #require(report["members"] as? [String: Any])
+        #expect(members["count"] as? Int == 991 && members["isExact"] as? Bool == true)
+        #expect((members["bySegment"] as? [Int])?.reduce(0, +) == 991)
+        let round = try #require((report["underWay"] as? [[String: Any]])?.first)
+        #expect(round["share"] as? Double == 0.3125 && round["rangesFinished"] as? Int == 1)
+        #expect((round["members"] as? [String: Any])?["delivered"] as? Int == 310)
+        #expect(((report["budget"] as? [String: Any])?["left"] as? Int) != nil)
+        #expect((report["finished"] as? [Any])?.isEmpty == true)
+    }
+
+    @Test("More pages than are read at once: an estimate; and what lanes did not write")
+    func estimate() throws {
+        let stage = try AudienceStage()
+        let queries = try RedisQueries(
+            configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(stage.port)"))
+        )
+        defer { queries.close() }
+        let segments = try #require(InspectedSegments(app: AudienceStage.app, audience: AudienceStage.audience))
+        let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
+        #expect(!part.isComplete && part.pagesRead == 100 && part.members < 991)
+        #expect((700...1_300).contains(part.estimate), "\(part.estimate)")
+        #expect(part.membersBySegment.count { $0 > 0 } > 80)
+        let all = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        #expect(all.members == 991 && all.unreadable == 0)
+        let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
+        try RedisCommandLine(port: stage.port).ask("SET", directory, "other")
+        let rest = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        #expect(rest.unreadable == 1 && rest.members == 991 - all.membersBySegment[7])
+    }
+
+    @Test("What is not known, and words that do not go together")
+    func unknown() throws {
+        let stage = try AudienceStage()
+        let run = try stage.inspect("--audience", "nobody")
+        #expect(run.exitCode == 1)
+        #expect(run.errorLines == ["causeway inspect: Redis knows no audience nobody of com.example.match"])
+        #expect(try stage.inspect("--audience", AudienceStage.audience, "activity").exitCode == 64)
+        #expect(try stage.inspect("--all-members").exitCode == 64)
+        #expect(try stage.inspect("--audience", "").exitCode == 64)
+    }
+}

@@ -1,0 +1,150 @@
+import LiveActivity
+import Testing
+
+@testable import Delivery
+
+/// Commands to audiences: read here, decided elsewhere.
+@Suite struct AudienceCommandTests {
+    private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
+
+    @Test func itIsHandedOverAndHasAResultWhenItComesBack() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.alert(1)))
+        #expect(core.waiting.isEmpty)
+        let record = try #require(core.takeHandover())
+        #expect(core.takeHandover() == nil)
+        let view = core.delivery.view(record)
+        #expect(String(decoding: view.audience, as: UTF8.self) == "m")
+        #expect(view.activity.isEmpty)
+        #expect(view.version == Version(timestamp: CoreHarness.startSeconds + 1, sequence: 0))
+        #expect(view.hasAlert && view.priority == 10 && view.statePriority == 5)
+        #expect(view.event == .update)
+        #expect(core.committableOffset == 0)
+        core.handBack(record, .outcome(.failed), reason: "redisFull", admittedMilliseconds: 5)
+        #expect(core.committableOffset == 0)
+        core.acknowledgeAll()
+        let result = try #require(core.results.first)
+        #expect((result.command, result.audience, result.activity) == ("u1", "m", ""))
+        #expect((result.outcome, result.reason, result.times[2]) == ("failed", "redisFull", 5))
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
+    func eachOutcomeIsAResult(_ outcome: Outcome) throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.end(1)))
+        core.handBack(try #require(core.takeHandover()), .outcome(outcome))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["e1 \(outcome.name)"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func whatIsFannedOutIsSettledWithoutAResult() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
+        let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
+        core.handBack(second, .fannedOut)
+        #expect(core.committableOffset == 0)
+        core.handBack(first, .fannedOut)
+        #expect(core.results.isEmpty)
+        #expect(core.committableOffset == 2)
+        #expect(core.counters.fannedOut == 2)
+    }
+
+    /// An activity and an audience of the same name are two things.
+    @Test func itIsNotMergedWithAnActivityOfItsName() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))
+        #expect(core.waiting == ["admit m.u2"])
+        #expect(core.takeHandover() != nil)
+    }
+
+    @Test func aStartHasATemplateAndIsWrittenAsItCame() throws {
+        let core = CoreHarness()
+        core.receive(CommandText.startOfAudience(1))
+        let record = try #require(core.takeHandover())
+        let view = core.delivery.view(record)
+        #expect(String(decoding: view.activityTemplate, as: UTF8.self) == "m/{device}")
+        #expect(view.device.isEmpty)
+        #expect(view.ownExpiration == CoreHarness.startSeconds + 601)
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        let again = try Command.decode(writer.bytes)
+        #expect(again.event == .start && again.version == view.version)
+        #expect(again.audience.range.bytes(in: writer.bytes).elementsEqual("m".utf8))
+        #expect(again.activity.range.bytes(in: writer.bytes).elementsEqual("m/{device}".utf8))
+        #expect(again.bodyCount == view.body.count)
+    }
+
+    @Test func withoutAnIdItIsNamedByItsPlace() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
+        let view = core.delivery.view(try #require(core.takeHandover()))
+        #expect(String(decoding: view.commandIdentifier, as: UTF8.self) == "causeway.commands/0/0")
+    }
+
+    // MARK: - Revocation
+
+    @Test func whatNobodyHasTakenIsLeftToTheNextOwner() {
+        let core = CoreHarness()
+        let other = core.assign(.commands, number: 1)
+        core.receive(Self.toAudience(.update(1)))
+        core.receive(Self.toAudience(.update(2)), partition: other)
+        core.beginRevoking(core.commands)
+        #expect(core.isDrained(core.commands))
+        #expect(core.delivery.view(core.takeHandover() ?? .max).version.timestamp == CoreHarness.startSeconds + 2)
+        #expect(core.takeHandover() == nil)
+    }
+
+    @Test func whatWasTakenComesBackOrIsWithdrawn() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
+        let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
+        core.beginRevoking(core.commands)
+        var handedOver: [UInt32] = []
+        core.delivery.forEachHandedOver(of: core.commands) { handedOver.append($0) }
+        #expect(handedOver.sorted() == [first, second].sorted())
+        core.handBack(second, .withdrawn)
+        #expect(!core.isDrained(core.commands))
+        core.handBack(first, .outcome(.unchanged))
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commands))
+        #expect(core.committableOffset == 1)
+        #expect(core.outcomes == ["u1 unchanged"])
+    }
+
+    @Test func whatComesBackAfterItsPartitionIsGoneIsNotCounted() throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)))
+        let record = try #require(core.takeHandover())
+        core.release(core.commands)
+        _ = core.assign(.commands)
+        core.handBack(record, .fannedOut)
+        #expect(core.recordsHeld == 0)
+        #expect(core.committableOffset == nil)
+    }
+
+    // MARK: - After a loss of Redis
+
+    @Test func readAgainItRingsNoAlertAndStartsNothing() throws {
+        let core = CoreHarness()
+        core.readAgain(below: 2)
+        core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
+        let record = try #require(core.takeHandover())
+        #expect(!core.delivery.view(record).hasAlert)
+        #expect(core.delivery.view(record).isReadAgain)
+        #expect(core.takeHandover() == nil)
+        core.handBack(record, .outcome(.unchanged))
+        core.acknowledgeAll()
+        #expect(core.results.isEmpty)
+        #expect(core.committableOffset == 2)
+    }
+
+    @Test func ofAnUnknownPolicyOrAppItIsInvalid() {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1, beside: #""policy":"none","#)))
+        #expect(core.takeHandover() == nil)
+        #expect(core.outcomes == ["u1 invalid"])
+    }
+}

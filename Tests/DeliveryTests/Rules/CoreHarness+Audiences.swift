@@ -1,0 +1,64 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// The test as the core of audiences.
+extension CoreHarness {
+    /// What a member's audiences are to be told.
+    struct SeenChange: Equatable {
+        var member: String
+        var kind: StoreSubjectKind
+        var joins: [AudienceDigest]
+        var leaves: [AudienceDigest]
+        var leftAtMilliseconds: Int64
+    }
+
+    /// Takes the next command to an audience.
+    func takeHandover() -> UInt32? {
+        guard let record = delivery.nextHandover else { return nil }
+        delivery.handoverTaken()
+        return record
+    }
+
+    func handBack(_ record: UInt32, _ ending: HandoverEnding, reason: String = "", admittedMilliseconds: Int64 = -1) {
+        Array(reason.utf8)
+            .withUnsafeBytes {
+                delivery.handedBack(record, ending, reason: $0, admittedMilliseconds: admittedMilliseconds, now: now)
+            }
+        endBatch()
+    }
+
+    func takeChange() -> (ChangingMember, SeenChange)? {
+        guard let change = delivery.nextMembershipChange else { return nil }
+        delivery.membershipChangeTaken()
+        let member = delivery.view(change.member.record).member(change.member.kind)
+        let seen = SeenChange(
+            member: String(decoding: member, as: UTF8.self),
+            kind: change.member.kind,
+            joins: Array(change.joins),
+            leaves: Array(change.leaves),
+            leftAtMilliseconds: change.leftAtMilliseconds
+        )
+        return (change.member, seen)
+    }
+
+    /// All audiences of the next change are told.
+    /// - Returns: what they were told; nil: there is no change.
+    @discardableResult
+    func tellAudiences() -> SeenChange? {
+        guard let (member, change) = takeChange() else { return nil }
+        delivery.membershipChanged(member, now: now)
+        endBatch()
+        return change
+    }
+
+    /// A reply's audiences that were left.
+    static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
+        let time = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
+        return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }
+    }
+
+    static func digest(_ audience: String) -> AudienceDigest {
+        Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+    }
+}

@@ -1,0 +1,41 @@
+import Delivery
+import LiveActivity
+import Testing
+
+extension CoreHarness {
+    /// All results so far, as `u1 accepted`.
+    var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
+
+    /// What waits for a reply, settlements aside, as `admit u1`.
+    var waiting: [String] {
+        calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
+    }
+
+    var committableOffset: Int64? { committableOffset(commands) }
+
+    // Of the core itself: a macro cannot look into what cannot be copied.
+    var canReceive: Bool { delivery.canReceive }
+    var recordsHeld: Int { delivery.recordsHeld }
+    var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
+    var counters: DeliveryCounters { delivery.counters }
+    var recordsFinished: Int { delivery.recordsFinished }
+    var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
+    func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
+    func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
+    func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(place) }
+    func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
+    func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
+    func isDrained(_ place: UInt32) -> Bool { delivery.isDrained(place) }
+    func outstanding(_ place: UInt32) -> Int { delivery.outstanding(place) }
+    func committableOffset(_ place: UInt32) -> Int64? { delivery.committableOffset(place) }
+
+    /// The oldest call.
+    var called: StoreCall<[UInt8]> {
+        get throws { try #require(calls.first) }
+    }
+
+    /// The record of the oldest call.
+    var calledView: RecordView {
+        get throws { delivery.view(try #require(calls.first).ticket.record) }
+    }
+}

@@ -1,0 +1,87 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A command is in the deferred topic while Redis loses everything: it is read once more in the commands topic, and comes back as well.
+@Suite struct DeferredAfterLossTests {
+    private static let patience: Int64 = 11_200
+    private static let delay: Int64 = 30_000
+
+    /// The lane that deferred it knows that it comes back: its alert rings once, in one push.
+    @Test func theLaneThatDeferredItWaitsForItsAlert() throws {
+        let core = Self.core()
+        let deferred = try deferAlert(core)
+        core.readAgain(below: 1)
+        core.receive(.alert(1))
+        #expect(core.waiting.isEmpty)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        let bodies = Self.carryAll(core)
+        #expect(bodies.count == 1)
+        #expect(bodies.allSatisfy { $0.contains("alert") })
+        #expect(core.outcomes.count { $0 == "u1 accepted" } == 1)
+    }
+
+    /// Another worker does not. The phone shows the state, and its alert does not ring: Design.md says why it is left so.
+    @Test func anotherWorkerSendsItWithoutItsAlert() throws {
+        let deferred = try deferAlert(Self.core())
+        let core = Self.core()
+        core.readAgain(below: 1)
+        core.receive(.alert(1))
+        let bodies = Self.carryAll(core)
+        #expect(bodies.count == 1)
+        #expect(!bodies.contains { $0.contains("alert") })
+        core.pass(2_000)
+        core.receive(deferred)
+        core.reply(.duplicate)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted", "u1 duplicate"])
+        #expect(core.committableOffset(core.deferred) == 1)
+    }
+
+    /// Its copy came back before the partition was read once more: it has rung.
+    @Test func whatCameBackBeforeRingsNoSecondTime() throws {
+        let core = Self.core()
+        let deferred = try deferAlert(core)
+        core.pass(Self.delay)
+        core.receive(deferred)
+        #expect(Self.carryAll(core).map { $0.contains("alert") } == [true])
+        core.readAgain(below: 1)
+        core.receive(.alert(1))
+        #expect(!Self.carryAll(core).contains { $0.contains("alert") })
+    }
+
+    private static func core() -> CoreHarness {
+        CoreHarness {
+            $0.deferAfterMilliseconds = patience - 1_200
+            $0.deferredDelayMilliseconds = delay
+        }
+    }
+
+    /// Its pool takes nothing while it waits, and is well again afterwards.
+    private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
+        core.receive(.alert(1))
+        core.reply(.send)
+        core.pass(Self.patience)
+        core.acknowledgeAll()
+        let deferred = try #require(core.deferrals.first)
+        core.receive(.update(1, of: "b"))
+        core.carry()
+        core.acknowledgeAll()
+        core.pass(600)
+        return deferred
+    }
+
+    /// - Returns: the bodies of all pushes.
+    private static func carryAll(_ core: CoreHarness) -> [String] {
+        var bodies: [String] = []
+        while core.waiting.contains(where: { $0.hasPrefix("admit") }) {
+            core.reply(.send)
+            guard let push = core.push() else { break }
+            bodies.append(push.body)
+            core.answer(.accepted)
+            core.acknowledgeAll()
+        }
+        return bodies
+    }
+}

@@ -1,0 +1,267 @@
+import LiveActivity
+import Testing
+
+@testable import Delivery
+
+/// Joining and leaving audiences: the store decides, the audiences are told, the store hears that they know; then the record is settled.
+@Suite struct MembershipTests {
+    private typealias Change = CoreHarness.SeenChange
+
+    private static let atMilliseconds = CoreHarness.startSeconds * 1_000
+    private static func digest(_ name: String) -> AudienceDigest { CoreHarness.digest(name) }
+    private static func leaves(_ audience: String = "m") -> [UInt8] { CoreHarness.leaves(audience, at: atMilliseconds) }
+
+    private func joins(_ audiences: String...) -> Change {
+        Change(member: "a", kind: .activity, joins: audiences.map(Self.digest), leaves: [], leftAtMilliseconds: 0)
+    }
+
+    private func leaves(_ audience: String = "m", of member: String = "a", _ kind: StoreSubjectKind = .activity)
+        -> Change
+    {
+        Change(
+            member: member,
+            kind: kind,
+            joins: [],
+            leaves: [Self.digest(audience)],
+            leftAtMilliseconds: Self.atMilliseconds
+        )
+    }
+
+    // MARK: - Registrations
+
+    @Test func aRegistrationIsSettledWhenItsAudiencesKnow() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["m", "n", "m"]))
+        let named = try #require(try core.called.namedAudiences)
+        #expect(named.withUnsafeBytes { Array(AudienceList($0)) } == [Self.digest("m"), Self.digest("n")])
+        core.reply(.registered)
+        let (member, change) = try #require(core.takeChange())
+        #expect(change == joins("m", "n"))
+        let view = core.delivery.view(member.record)
+        #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
+        #expect(view.frequentUpdates == false && view.registeredAtMilliseconds == Self.atMilliseconds)
+        #expect(core.committableOffset(core.registrations) == 0)
+        core.delivery.membershipChanged(member, now: core.now)
+        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.recordsHeld == 0 && core.waiting.isEmpty)
+    }
+
+    @Test func withoutAudiencesNobodyIsTold() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        #expect(try core.called.namedAudiences == [])
+        core.reply(.registered)
+        #expect(core.tellAudiences() == nil)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aHeldCommandGoesOnWhenTheAudiencesKnow() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["m"]))
+        core.reply(.registered, held: .update(1))
+        #expect(core.waiting.isEmpty)
+        #expect(core.tellAudiences() == joins("m"))
+        #expect(core.waiting == ["register a"])
+        #expect(try core.called.namedAudiences == nil)
+        core.reply(.registered, held: .update(1))
+        #expect(core.tellAudiences() == nil)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func audiencesThatItNamesNoMoreAreLeftAndThatIsConfirmed() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["n"]))
+        core.reply(.registered, leaves: Self.leaves())
+        var change = leaves()
+        change.joins = [Self.digest("n")]
+        #expect(core.tellAudiences() == change)
+        #expect(core.settlements == ["a left at \(Self.atMilliseconds)"])
+        #expect(core.committableOffset(core.registrations) == 0)
+        core.acknowledgeSettlement()
+        core.reply(.registered)
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func aStaleRegistrationJoinsNothing() {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["n"]))
+        core.reply(.stale, leaves: Self.leaves())
+        #expect(core.tellAudiences() == leaves())
+        core.acknowledgeSettlement()
+        #expect(core.recordsHeld == 0 && core.waiting.isEmpty)
+        core.register(CommandText.registration(in: ["n"]))
+        core.reply(.stale)
+        #expect(core.tellAudiences() == nil)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aConfirmationWithoutAReplyIsRepeated() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered, leaves: Self.leaves())
+        core.tellAudiences()
+        core.loseRedis()
+        #expect(core.settlements.count == 2)
+        core.acknowledgeSettlement()
+        core.reply(.registered)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aRegistrationWaitsWhileTooManyHaveYetToKnow() {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["m"]))
+        core.reply(.full)
+        #expect(core.waiting.isEmpty)
+        core.elapse(1_000)
+        core.reply(.registered)
+        #expect(core.tellAudiences() == joins("m"))
+        #expect(core.recordsHeld == 0 && core.recordsAwaitingStore == 0)
+    }
+
+    @Test func aTokenThatCameWithACommandSaysNothingOfAudiences() throws {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))
+        core.reply(.superseded)
+        core.acknowledgeProductions()
+        #expect(core.waiting == ["register a"])
+        #expect(try core.called.namedAudiences == nil)
+    }
+
+    @Test func aRevokedRegistrationIsDroppedWithWhatItReleases() {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["m"]))
+        core.reply(.registered, held: .update(1))
+        core.beginRevoking(core.registrations)
+        core.tellAudiences()
+        core.reply(.registered, held: .update(1))
+        #expect(core.isDrained(core.registrations))
+        #expect(core.committableOffset(core.registrations) == 0)
+    }
+
+    // MARK: - Devices
+
+    @Test func aDeviceJoinsAndItsHeldStartFollows() throws {
+        let core = CoreHarness()
+        core.register(CommandText.deviceRegistration(in: ["m"]))
+        #expect(try core.called.namedAudiences?.count == 8)
+        core.reply(.registered, held: .start(1))
+        #expect(core.tellAudiences()?.kind == .device)
+        core.reply(.registered, held: .start(1))
+        core.reply(.address, number: 7)
+        core.carry()
+        core.acknowledgeProductions()
+        core.acknowledgeSettlements()
+        // The same token may release another start. The registration's audiences are not left by that.
+        #expect(core.waiting.map { $0.hasPrefix("register") } == [true])
+        #expect(try core.called.namedAudiences == nil)
+        core.reply(.registered)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aDeadPushToStartTokenLeaves() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.address, number: 7)
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.acknowledgeProductions()
+        // The settlement of the activity, and the device's.
+        core.acknowledgeSettlement()
+        core.acknowledgeSettlement(leaves: Self.leaves())
+        #expect(core.tellAudiences() == leaves(of: "d", .device))
+        core.acknowledgeSettlement()
+        #expect(core.recordsHeld == 0)
+    }
+
+    // MARK: - Tombstones
+
+    @Test func aTombstoneIsSettledWhenAllKnow() {
+        let core = CoreHarness()
+        core.unregister(key: "a")
+        core.reply(.unregistered, leaves: Self.leaves())
+        core.reply(.unregistered, leaves: Self.leaves("n"))
+        #expect(core.tellAudiences() == leaves())
+        core.acknowledgeSettlement()
+        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.tellAudiences() == leaves("n", of: "a", .device))
+        core.acknowledgeSettlement()
+        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    // MARK: - Commands
+
+    @Test func anAcceptedEndLeaves() {
+        let core = CoreHarness()
+        core.receive(.end(1))
+        core.carry()
+        core.acknowledgeSettlement(leaves: Self.leaves())
+        core.acknowledgeProductions()
+        #expect(core.outcomes == ["e1 accepted"])
+        #expect(core.committableOffset == 0)
+        #expect(core.tellAudiences() == leaves())
+        #expect(core.committableOffset == 0)
+        core.acknowledgeSettlement()
+        #expect(core.committableOffset == 1)
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aDeadTokenLeavesBeforeTheCommandIsHeld() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410)
+        core.acknowledgeProductions()
+        core.acknowledgeSettlement(leaves: Self.leaves())
+        #expect(core.waiting.isEmpty)
+        #expect(core.tellAudiences() == leaves())
+        core.acknowledgeSettlement()
+        #expect(core.waiting == ["hold u1"])
+        core.reply(.held)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 held"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    /// Whoever retired the token or accepted the end died before the audiences knew.
+    @Test func anAdmissionWaitsForAudiencesThatDoNotKnow() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.leaves, leaves: Self.leaves())
+        #expect(core.waiting.isEmpty)
+        #expect(core.tellAudiences() == leaves())
+        #expect(core.waiting.isEmpty)
+        core.acknowledgeSettlement()
+        #expect(core.waiting == ["admit u1"])
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.recordsHeld == 0)
+    }
+
+    @Test func aNewerStateTakesThePlaceOfOneThatWaitsForAudiences() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.leaves, leaves: Self.leaves())
+        core.receive(.update(2))
+        core.tellAudiences()
+        core.acknowledgeSettlement()
+        #expect(core.waiting == ["admit u2"])
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
+    }
+
+    @Test func leavesThatAreNoneAreAnUnexpectedReply() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.leaves, leaves: [1, 2])
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 failed"])
+    }
+}

@@ -1,0 +1,149 @@
+import ActivityStore
+import LiveActivity
+
+@testable import Delivery
+
+/// What audiences were told of their members.
+struct SimulatedAudiences {
+    struct Entry {
+        var atMilliseconds: Int64
+        var isLeaving: Bool
+    }
+
+    /// By audience and member, in the order in which they came.
+    var entries: [AudienceDigest: [String: [Entry]]] = [:]
+    /// By activity: what its last registration names.
+    var named: [String: [AudienceDigest]] = [:]
+
+    /// The latest entry counts, of equal ones the last.
+    func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
+        guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
+        return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
+    }
+}
+
+/// A change on its way to the audiences.
+struct SimulatedChange {
+    var dueMilliseconds: Int64
+    var member: ChangingMember
+    var identifier: String
+    var entries: [(audience: AudienceDigest, entry: SimulatedAudiences.Entry)]
+}
+
+extension Simulation {
+    private static func digest(_ name: String) -> AudienceDigest {
+        Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+    }
+
+    /// The member of a registration that names audiences; nothing in a run without any.
+    func namedAudiences(of activity: String) -> String {
+        guard swarm.audiences > 0 else { return "" }
+        let names = (0..<swarm.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
+        audiences.named[activity] = names.map(Self.digest)
+        return names.isEmpty && random.chance(500) ? "" : "\"audiences\":\(names),"
+    }
+
+    func makeAudienceCommands() {
+        for number in 1...10 {
+            let (at, audience) = (now + Int64(random.number(0...4_000)), "m\(random.number(0...swarm.audiences - 1))")
+            let value = """
+                {"app":"\(Simulation.application)","audience":"\(audience)","id":"\(audience)#\(number)",\
+                "aps":{"event":"update","timestamp":\(at / 1_000),"content-state":{"content":\(number)}}}
+                """
+            script.append((at, { [self] in _ = log.append(topic: 0, key: audience, value: value, at: at) }))
+        }
+    }
+
+    // MARK: - In place of the core of audiences
+
+    func performAudiences(_ worker: SimulatedWorker) {
+        while let record = worker.delivery.nextHandover {
+            worker.delivery.handoverTaken()
+            worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
+        }
+        while let change = worker.delivery.nextMembershipChange {
+            // In their order: of entries of one time the last counts.
+            let earliest = worker.changes.last?.dueMilliseconds ?? now
+            let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
+            worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
+            worker.delivery.membershipChangeTaken()
+        }
+        handBack(worker)
+        let due = worker.changes.filter { $0.dueMilliseconds <= now }
+        worker.changes.removeAll { $0.dueMilliseconds <= now }
+        for change in due {
+            for entry in change.entries { tell(entry.audience, change.identifier, entry.entry) }
+            worker.delivery.membershipChanged(change.member, now: worker.moment(now))
+        }
+    }
+
+    private func simulated(_ change: MembershipChange, _ view: RecordView, due: Int64) -> SimulatedChange {
+        let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
+        let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
+        return SimulatedChange(
+            dueMilliseconds: due,
+            member: change.member,
+            identifier: String(decoding: view.member(change.member.kind), as: UTF8.self),
+            entries: change.leaves.map { ($0, leaving) } + change.joins.map { ($0, joining) }
+        )
+    }
+
+    private func tell(_ audience: AudienceDigest, _ member: String, _ entry: SimulatedAudiences.Entry) {
+        audiences.entries[audience, default: [:]][member, default: []].append(entry)
+    }
+
+    private func handBack(_ worker: SimulatedWorker) {
+        let due = worker.handedOver.filter { $0.dueMilliseconds <= now }
+        worker.handedOver.removeAll { $0.dueMilliseconds <= now }
+        for (_, record) in due {
+            let view = worker.delivery.view(record)
+            let ending: HandoverEnding
+            if worker.delivery.isRevoked(record), random.chance(500) {
+                ending = .withdrawn
+            } else if random.chance(500) {
+                let place = SimulatedLog.Place(topic: 0, partition: Int(view.partition))
+                acknowledged[place, default: []].insert(view.offset)
+                ending = .fannedOut
+            } else {
+                ending = .outcome(random.chance(500) ? .superseded : .unchanged)
+            }
+            worker.delivery.handedBack(record, ending, now: worker.moment(now))
+        }
+    }
+
+    /// Its worker dies: some audiences of a change know, others do not.
+    func loseAudiences(of worker: SimulatedWorker) {
+        for change in worker.changes {
+            for entry in change.entries where random.chance(500) {
+                tell(entry.audience, change.identifier, entry.entry)
+            }
+        }
+    }
+
+    // MARK: - The law
+
+    /// When all is quiet each audience knows who is in it, and each activity is in what its last registration names.
+    func checkAudiences() {
+        guard swarm.audiences > 0, !wasWiped else { return }
+        let all = (0..<swarm.audiences).map { Self.digest("m\($0)") }
+        for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
+            let key = StoreModel.key(
+                StoreSubject(app: Array(Self.application.utf8), kind: .activity, identifier: Array(activity.utf8))
+            )
+            guard let state = store.activities[key] else { continue }
+            if !state.audiences.left.isEmpty {
+                violations.append("\(activity): audiences that it left were never told")
+            }
+            let known = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))
+            if known != Set(state.audiences.current) {
+                violations.append("\(activity): \(known) have it, it is in \(state.audiences.current)")
+            }
+            guard let token = state.token, token.token == phone.token.map({ Array($0.utf8) }), !phone.hasEnded,
+                let named = audiences.named[activity], token.registeredAtMilliseconds == phone.registeredAt
+            else { continue }
+            if Set(named.map(\.value)) != known {
+                violations.append("\(activity): \(known) have it, its registration names \(named)")
+            }
+        }
+    }
+}

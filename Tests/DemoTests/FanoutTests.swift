@@ -1,0 +1,115 @@
+import Foundation
+import Testing
+
+@testable import CausewayLab
+
+@Suite("A fan-out's figures")
+struct FanoutTests {
+    private static let good = FanoutFigures(
+        members: 1_000_000,
+        workers: 1,
+        overtakenAtPercent: 50,
+        joinSeconds: 12.5,
+        redisMicrosecondsPerJoin: 9.25,
+        redisBytesPerMember: 150.5,
+        seconds: 8.25,
+        pushes: 1_500_000,
+        workerMicrosecondsPerMember: 1.75,
+        redisMicrosecondsPerMember: 0.12,
+        h2loadMicrosecondsPerPush: 3.5,
+        workerPeakMemoryBytes: 96 << 20,
+        resultRecords: 514,
+        outcomes: ["superseded", "delivered"],
+        resultsAddUp: true,
+        wrong: 0,
+        reversed: 0,
+        alertedTwice: 0,
+        unalerted: 0
+    )
+
+    @Test func oneFaultIsEnough() {
+        #expect(Self.good.isGood)
+        for change in [
+            { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
+            { $0.resultsAddUp = false }, { $0.resultRecords = 515 },
+        ] as [(inout FanoutFigures) -> Void] {
+            var figures = Self.good
+            change(&figures)
+            #expect(!figures.isGood)
+        }
+    }
+
+    @Test func theJSONHasTheKeysThatOthersRead() throws {
+        let json = try JSONEncoder().encode(Self.good)
+        let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
+        for key in [
+            "members", "seconds", "pushes", "workerMicrosecondsPerMember", "h2loadMicrosecondsPerPush",
+            "redisMicrosecondsPerMember", "redisBytesPerMember", "workerPeakMemoryBytes", "resultRecords", "wrong",
+            "reversed", "alertedTwice",
+        ] {
+            #expect(object[key] is NSNumber, "\(key)")
+        }
+    }
+
+    @Test func theTextSaysAll() {
+        let lines = Self.good.text.split(separator: "\n").map(String.init)
+        #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
+        #expect(lines.contains("1,500,000 pushes; 514 records of results"))
+        #expect(
+            lines.last
+                == "1,000,000 of 1,000,000 phones show the newest state; 0 went back in time, 0 heard an alert twice, 0 heard none"
+        )
+    }
+
+    @Test func resultsAddUpOrNot() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        func take(_ json: String) { results.take(Array(json.utf8)) }
+        take(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
+        take(
+            #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
+        )
+        #expect(!results.addUp("a", members: 6), "without the command's own")
+        take(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
+        #expect(results.addUp("a", members: 6) && !results.addUp("a", members: 7) && !results.addUp("b", members: 0))
+        take(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
+        #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
+        take(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
+        take("no JSON")
+        #expect(results.records == 6 && results.outcomes.count == 2 && results.ranges.count == 1)
+    }
+
+    @Test func theCommandsAreWhatTheWorkerTakes() throws {
+        let (first, second) = (FanoutContent(number: 1, timestamp: 7), FanoutContent(number: 2, timestamp: 7))
+        for content in [first, second] {
+            let record = try #require(
+                try JSONSerialization.jsonObject(with: Data(try content.record())) as? [String: Any]
+            )
+            #expect(record["audience"] as? String == "final" && record["activity"] == nil)
+            let aps = try #require(record["aps"] as? [String: Any])
+            #expect((aps["alert"] == nil) == (content.number == 2))
+            let body = try #require(try JSONSerialization.jsonObject(with: Data(try content.body())) as? [String: Any])
+            #expect(NSDictionary(dictionary: body) == ["aps": aps])
+        }
+        #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))
+    }
+
+    @Test func timesOfThreadsAndProcesses() throws {
+        #expect(ProcessTime.nanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
+        #expect(ProcessTime.nanoseconds(schedstat: "") == nil)
+        #expect(try #require(ProcessTime.microseconds(of: getpid())) > 0)
+        let before = ProcessTime.microsecondsOfEndedChildren
+        let child = Process()
+        child.executableURL = URL(fileURLWithPath: "/bin/sh")
+        child.arguments = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
+        try child.run()
+        child.waitUntilExit()
+        #expect(ProcessTime.microsecondsOfEndedChildren > before)
+    }
+
+    @Test func theBarGoesFromEmptyToFull() {
+        #expect(FanoutProgress.line("x", done: 0, of: 0) == "  waiting for x")
+        #expect(FanoutProgress.line("x", done: 0, of: 8).filter { $0 == "░" }.count == 40)
+        #expect(FanoutProgress.line("x", done: 1_500, of: 1_000).filter { $0 == "█" }.count == 40)
+    }
+}

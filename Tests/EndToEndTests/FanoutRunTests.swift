@@ -1,0 +1,29 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("causeway-lab fanout", .timeLimit(.minutes(10)))
+struct FanoutRunTests {
+    /// One command, and another that overtakes it in the middle of its round.
+    @Test(arguments: [[], ["--overtake-at", "50"]]) func everyPhoneShowsTheNewestState(options: [String]) async throws {
+        try await onOwnThread {
+            let directory = try WorkDirectory()
+            defer { directory.remove(keeping: false) }
+            let file = "\(directory.path)/fanout.json"
+            let run = try outputOf(
+                try ExampleRun.programs.lab,
+                ["fanout", "--members", "2000", "--h2load-pushes", "0", "--json", file] + options
+            )
+            #expect(run.code == 0, "\(run.text)")
+            let json = try JSONSerialization.jsonObject(with: Data(TextFile.read(file))) as? JSONObject
+            let figures = try #require(json)
+            for figure in ["wrong", "reversed", "alertedTwice", "unalerted"] {
+                #expect(figures[figure] as? Int == 0, "\(figure): \(run.text)")
+            }
+            #expect(figures["resultsAddUp"] as? Bool == true)
+            #expect(try #require(figures["pushes"] as? Int) <= 2_000 * (options.isEmpty ? 1 : 2))
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+import Testing
+
+@testable import CausewayLab
+
+/// The example of a match: three phones that follow it. Their registrations have joined the audience.
+final class MatchScene {
+    let run: ExampleRun
+    let files = ExampleFiles("match")
+    let app: String
+    let followers: [String]
+    private var registrations: Int
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let phones = try files.object("phones.json")
+        let starts = try files.object("app-starts.json")
+        try run.post("/phones", phones)
+        try run.post("/activities", starts)
+        app = try #require(phones["app"] as? String)
+        followers = try #require(starts["activities"] as? [JSONObject]).compactMap { $0["activity"] as? String }
+        registrations = try #require(phones["devices"] as? [String]).count + followers.count
+        try awaitRegistrations()
+    }
+
+    /// The system gives an activity's app another token, which it registers.
+    func rotate(_ activity: String) throws {
+        registrations += 1
+        try run.post("/rotate", ["app": app, "activity": activity])
+        try awaitRegistrations()
+    }
+
+    /// They are settled when the audience has its members.
+    private func awaitRegistrations() throws {
+        try run.relay(until: registrations)
+        try run.awaitMetrics("\(registrations) registrations that are settled") {
+            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(registrations)
+                && $0.sum("causeway_records_held") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+        }
+    }
+
+    /// Waits for the result of a command to the audience, which its last range writes.
+    func awaitDelivered(_ command: String) throws {
+        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
+        while !(run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) {
+            guard Date() < deadline else {
+                throw Timeout(what: "the result of \(command): \(run.results.results[command] ?? [])")
+            }
+            try run.turn(milliseconds: 20)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import Glibc
+import Kafka
+import Testing
+
+@Suite struct EmbeddedBrokerTests {
+    /// Else any connection of the machine may get it, and the broker never comes back.
+    @Test func aBrokerThatIsDownKeepsItsPort() throws {
+        let broker = try EmbeddedBroker()
+        let port = try #require(broker.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) })
+        try broker.takeDown()
+        #expect(bindError(port) == EADDRINUSE)
+        try broker.bringUp()
+        #expect(bindError(port) == EADDRINUSE, "its listener has it")
+    }
+
+    private func bindError(_ port: UInt16) -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 ? 0 : errno
+            }
+        }
+    }
+}

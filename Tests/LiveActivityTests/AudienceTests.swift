@@ -1,0 +1,80 @@
+import LiveActivity
+import Testing
+
+@Suite("Commands to audiences")
+struct AudienceTests {
+    @Test("have an audience and no activity")
+    func update() throws {
+        let record = Record(RecordText.toAudience.text)
+        let command = try record.command()
+        #expect(record.string(command.audience) == "m1")
+        #expect(command.activity.isAbsent && command.device.isAbsent && command.token.isAbsent)
+        #expect(try Record(RecordText.update.text).command().audience.isAbsent)
+    }
+
+    @Test("may start an activity on each device", arguments: ["m1:{device}", "{device}", "{{device}", "{de{device}-x"])
+    func start(_ template: String) throws {
+        let record = Record(RecordText.startOfAudience.with("activity", "\"\(template)\"").text)
+        let command = try record.command()
+        #expect(record.string(command.audience) == "m1")
+        #expect(record.string(command.activity) == template)
+    }
+
+    @Test("may write the placeholder with escapes")
+    func escapedPlaceholder() throws {
+        let record = Record(RecordText.startOfAudience.with("activity", #""m1:\u007bdevice}""#).text)
+        #expect(record.string(try record.command().activity) == "m1:{device}")
+    }
+
+    @Test("come out as they went in")
+    func written() throws {
+        for text in [RecordText.toAudience.text, RecordText.startOfAudience.text] {
+            let record = Record(text)
+            let command = try record.command()
+            var written = CommandRecord(
+                app: command.app.range.bytes(in: record.bytes),
+                audience: command.audience.range.bytes(in: record.bytes),
+                aps: command.aps.bytes(in: record.bytes)
+            )
+            if command.event == .start { written.activity = command.activity.range.bytes(in: record.bytes) }
+            var writer = JSONWriter()
+            written.write(to: &writer)
+            let again = Record(writer.bytes)
+            let read = try again.command()
+            #expect(again.string(read.audience) == "m1")
+            #expect(again.string(read.activity) == record.string(command.activity))
+        }
+    }
+
+    private static func expanded(_ template: String, _ device: String) -> String? {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.identifierBytes, alignment: 1)
+        defer { room.deallocate() }
+        return Array(template.utf8)
+            .withUnsafeBytes { template in
+                Array(device.utf8).withUnsafeBytes { DeviceTemplate.expand(template, device: $0, into: room) }
+            }
+            .map { String(decoding: room[..<$0], as: UTF8.self) }
+    }
+
+    @Test("put the device's id in the placeholder's place")
+    func template() {
+        #expect(Self.expanded("m1:{device}", "7f") == "m1:7f")
+        #expect(Self.expanded("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
+        #expect(Self.expanded("{device}", "{device}") == "{device}")
+        let longest = String(repeating: "d", count: Limits.identifierBytes)
+        #expect(Self.expanded("{device}", longest) == longest)
+        #expect(Self.expanded("{device}x", longest) == nil)
+    }
+
+    @Test("read what the store says of audiences that were left")
+    func leaves() throws {
+        #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceLeaves($0) == nil })
+        #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceLeaves($0) == nil })
+        let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]
+        try bytes.withUnsafeBytes {
+            let leaves = try #require(AudienceLeaves($0))
+            #expect(leaves.atMilliseconds == 258)
+            #expect(Array(leaves.audiences) == [AudienceDigest(value: 0x0100_0000_0000_0007)])
+        }
+    }
+}

@@ -1,0 +1,336 @@
+import Glibc
+import LiveActivity
+import Testbed
+import Testing
+
+@Suite("Pages of members")
+struct MemberPageTests {
+    @Test("every form of id and token comes back as it was")
+    func forms() throws {
+        let identifiers = [
+            "0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111",
+            "01234567-0123-0123-0123-012345678901", "0c6ef1f2-8F5E-4d0d-9e0c-0b1ff6b2a111", "a", "sixteen letters!",
+            String(repeating: "é", count: 128),
+        ]
+        var entries: [MemberEntry<[UInt8]>] = []
+        for (index, identifier) in identifiers.enumerated() {
+            var entry = MemberEntry.joining(identifier, token: String(repeating: "a7", count: 4 + index * 16))
+            entry.kind = index % 2 == 0 ? .activity : .device
+            entry.environment = index % 3 == 0 ? .sandbox : .production
+            entry.frequentUpdates = index % 4 == 0
+            entry.atMilliseconds = Int64(index) << 45
+            entries.append(entry)
+        }
+        let page = PageBytes(entries)
+        let members = try page.members()
+        #expect(members.count == entries.count)
+        for entry in entries {
+            let member = try #require(members.first { $0.identifier == entry.identifier })
+            #expect(member == ReadMember(entry))
+        }
+        #expect(members.map(\.position) == members.map(\.position).sorted())
+    }
+
+    @Test("upper-case digits of a token come back in lower case")
+    func digits() throws {
+        let page = PageBytes([MemberEntry.joining("a", token: "0123456789ABCDEFabcdef00")])
+        #expect(try page.members().first?.token == Array("0123456789abcdefabcdef00".utf8))
+    }
+
+    @Test("the entry with the latest time counts, of equal ones the last")
+    func resolution() throws {
+        func tokens(_ entries: MemberEntry<[UInt8]>...) throws -> [String] {
+            try PageBytes(entries).members().map { String(decoding: $0.token, as: UTF8.self) }
+        }
+        func join(_ token: String, at: Int64) -> MemberEntry<[UInt8]> { .joining("m", token: token, at: at) }
+        func leave(at: Int64) -> MemberEntry<[UInt8]> { .leaving("m", at: at) }
+        #expect(try tokens(join("aaaaaaaa", at: 1), join("bbbbbbbb", at: 2)) == ["bbbbbbbb"])
+        #expect(try tokens(join("bbbbbbbb", at: 2), join("aaaaaaaa", at: 1)) == ["bbbbbbbb"])
+        #expect(try tokens(join("aaaaaaaa", at: 1), join("bbbbbbbb", at: 1)) == ["bbbbbbbb"])
+        #expect(try tokens(join("aaaaaaaa", at: 1), leave(at: 1)) == [])
+        #expect(try tokens(join("aaaaaaaa", at: 1), leave(at: 5), join("bbbbbbbb", at: 4)) == [])
+        #expect(try tokens(leave(at: 5), join("bbbbbbbb", at: 6)) == ["bbbbbbbb"])
+        #expect(try tokens(join("bbbbbbbb", at: 6), leave(at: 5)) == ["bbbbbbbb"])
+        #expect(try tokens(leave(at: 5)) == [])
+    }
+
+    @Test("an activity and a device of one id, and ids that meet in a position, are different members")
+    func identities() throws {
+        var device = MemberEntry.joining("m", token: "bbbbbbbb")
+        device.kind = .device
+        var other = MemberEntry.joining("n", token: "cccccccc")
+        other.place.position = device.place.position
+        var leaving = MemberEntry.leaving("o", at: 9)
+        leaving.place.position = device.place.position
+        let page = PageBytes([.joining("m", token: "aaaaaaaa"), device, other, leaving])
+        #expect(try page.members().map { $0.token.first } == Array("abc".utf8))
+    }
+
+    @Test("members outside the bounds are left out")
+    func bounds() throws {
+        var entries: [MemberEntry<[UInt8]>] = []
+        for position in [9, 10, 11, 19, 20, 21] as [UInt32] {
+            var entry = MemberEntry.joining("m\(position)", token: "aaaaaaaa")
+            entry.place.position = position
+            entries.append(entry)
+        }
+        #expect(
+            try PageBytes(entries, lowerBound: 10, nextBound: 20).members(isWhole: false).map(\.position) == [
+                10, 11, 19,
+            ]
+        )
+        #expect(try PageBytes(entries, lowerBound: 10).members(isWhole: false).map(\.position) == [10, 11, 19, 20, 21])
+        #expect(try PageBytes(entries).members().count == 6)
+    }
+
+    @Test("what does not begin with a header is no page")
+    func headers() {
+        let header = PageBytes([]).bytes
+        #expect(header.count == MemberPage.Header.bytes)
+        let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytes)
+        for bytes in [
+            [], Array(header.dropLast()), [2] + header.dropFirst(), PageBytes([], lowerBound: 5, nextBound: 5).bytes,
+            long,
+        ] {
+            bytes.withUnsafeBytes { #expect(MemberPage($0) == nil) }
+        }
+        header.withUnsafeBytes { #expect(MemberPage($0) != nil) }
+    }
+
+    @Test("an id or a token that cannot be stored is refused")
+    func refusals() {
+        func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.stored != nil }
+        #expect(isWritten(.joining("m", token: "aaaaaaaa")))
+        #expect(!isWritten(.joining("", token: "aaaaaaaa")))
+        #expect(!isWritten(.joining(String(repeating: "m", count: 257), token: "aaaaaaaa")))
+        #expect(!isWritten(.joining("m", token: "")))
+        #expect(!isWritten(.joining("m", token: "aaaaaaag")))
+        #expect(!isWritten(.joining("m", token: String(repeating: "a", count: 202))))
+        var leaving = MemberEntry.leaving("m", at: 1)
+        #expect(isWritten(leaving))
+        leaving.token = Array("aaaaaaaa".utf8)
+        #expect(!isWritten(leaving))
+    }
+
+    @Test("random pages have the members that a dictionary says")
+    func oracle() throws {
+        var random = SplitMix(state: 16)
+        for _ in 0..<300 {
+            let identifiers = (0..<random.below(40) + 1).map { _ in random.identifier() }
+            let entries = (0..<random.below(100))
+                .map { _ -> MemberEntry<[UInt8]> in
+                    let at = Int64(random.below(6))
+                    let identifier = random.pick(identifiers)
+                    guard random.below(4) > 0 else { return .leaving(identifier, at: at) }
+                    return .joining(identifier, token: random.token(), at: at)
+                }
+            var newest: [[UInt8]: MemberEntry<[UInt8]>] = [:]
+            for entry in entries where (newest[entry.identifier]?.atMilliseconds ?? -1) <= entry.atMilliseconds {
+                newest[entry.identifier] = entry
+            }
+            let expected = newest.values.filter { !$0.isLeaving }.map { ReadMember($0) }
+            let page = PageBytes(entries)
+            #expect(try page.members() == expected.sorted { $0.position < $1.position })
+        }
+    }
+
+    /// Each page ends at memory that nobody may read.
+    @Test("any bytes make some members or none")
+    func hostile() throws {
+        var random = SplitMix(state: 61)
+        let scene = try HostileScene()
+        for round in 0..<4_000 {
+            var bytes: [UInt8]
+            if round % 4 == 0 {
+                bytes = (0..<random.below(600)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+                if bytes.count > 16 && round % 8 == 0 {
+                    bytes.replaceSubrange(0..<16, with: PageBytes([]).bytes)
+                }
+            } else {
+                bytes =
+                    PageBytes((0..<random.below(12)).map { _ in .joining(random.identifier(), token: random.token()) })
+                    .bytes
+                for _ in 0..<random.below(6) where !bytes.isEmpty {
+                    let place = random.below(bytes.count)
+                    switch random.below(4) {
+                    case 0: bytes[place] = UInt8(truncatingIfNeeded: random.next())
+                    case 1: bytes.remove(at: place)
+                    case 2: bytes.removeLast(bytes.count - place)
+                    default: bytes.insert(contentsOf: bytes[place...].prefix(random.below(40)), at: place)
+                    }
+                }
+            }
+            scene.read(bytes)
+        }
+        // One position for all, in as many entries as a page can have.
+        let crowd = (0..<MemberPage.membersMax)
+            .map { index -> MemberEntry<[UInt8]> in
+                var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)
+                entry.place.position = 7
+                return entry
+            }
+        scene.read(PageBytes(crowd).bytes)
+        #expect(scene.members > 1_000)
+    }
+}
+
+/// Reads pages whose last byte is followed by memory that nobody may read.
+private final class HostileScene {
+    private let memory: UnsafeMutableRawBufferPointer
+    private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+    private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
+    private let readable = AudienceLimits.pageBytes * 2
+    private(set) var members = 0
+
+    init() throws {
+        let size = readable + Int(getpagesize())
+        let pages = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+        memory = UnsafeMutableRawBufferPointer(start: pages, count: size)
+        try #require(mprotect(pages + readable, size - readable, PROT_NONE) == 0)
+    }
+
+    deinit {
+        munmap(memory.baseAddress, memory.count)
+        scratch.deallocate()
+        text.deallocate()
+    }
+
+    func read(_ bytes: [UInt8]) {
+        let place = UnsafeMutableRawBufferPointer(rebasing: memory[(readable - bytes.count)..<readable])
+        place.copyBytes(from: bytes)
+        guard let page = MemberPage(UnsafeRawBufferPointer(place)) else { return }
+        let (count, _) = page.members(into: scratch)
+        for reference in scratch[..<count] {
+            guard let member = page[reference] else {
+                Issue.record("a member that is there")
+                continue
+            }
+            members += 1
+            #expect(page.contains(member.position) && !member.isLeaving && member.atMilliseconds >= 0)
+            #expect(member.writeToken(to: text) == member.token.count * 2)
+            #expect((1...Limits.identifierBytes).contains(member.writeIdentifier(to: text)))
+        }
+        // A reference outlives the bytes it was found in.
+        place.initializeMemory(as: UInt8.self, repeating: 0xFF)
+        for reference in scratch[..<count] { #expect(page[reference] == nil) }
+    }
+}
+
+extension SplitMix {
+    fileprivate mutating func identifier() -> String {
+        switch below(3) {
+        case 0: "m\(below(1_000))"
+        case 1: "0c6ef1f2-8f5e-4d0d-9e0c-\(String(below(1_000) + 0xA000_0000_0000, radix: 16))"
+        default: "0C6EF1F2-8F5E-4D0D-9E0C-\(String(below(1_000) + 0xA000_0000_0000, radix: 16, uppercase: true))"
+        }
+    }
+
+    fileprivate mutating func token() -> String {
+        let digits = (0..<(4 + below(97)) * 2).map { _ in Array("0123456789abcdef")[below(16)] }
+        return String(digits)
+    }
+}
+
+extension MemberEntry<[UInt8]> {
+    fileprivate static func joining(_ identifier: String, token: String, at: Int64 = 1) -> Self {
+        let bytes = Array(identifier.utf8)
+        return MemberEntry(
+            place: bytes.withUnsafeBytes { MemberPlace(of: $0) },
+            isLeaving: false,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: false,
+            atMilliseconds: at,
+            identifier: bytes,
+            token: Array(token.utf8)
+        )
+    }
+
+    fileprivate static func leaving(_ identifier: String, at: Int64) -> Self {
+        var entry = joining(identifier, token: "", at: at)
+        entry.isLeaving = true
+        return entry
+    }
+
+    /// Nil if it cannot be.
+    fileprivate var stored: [UInt8]? {
+        var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            identifier.withUnsafeBytes { identifier in
+                token.withUnsafeBytes { token in
+                    let entry = MemberEntry<UnsafeRawBufferPointer>(
+                        place: place,
+                        isLeaving: isLeaving,
+                        kind: kind,
+                        environment: environment,
+                        frequentUpdates: frequentUpdates,
+                        atMilliseconds: atMilliseconds,
+                        identifier: identifier,
+                        token: token
+                    )
+                    return StoredMember.write(entry, to: memory)
+                }
+            }
+        }
+        return count.map { Array(memory[..<$0]) }
+    }
+}
+
+private struct PageBytes {
+    let bytes: [UInt8]
+
+    init(_ entries: [MemberEntry<[UInt8]>], lowerBound: UInt32 = 0, nextBound: UInt32 = 0) {
+        func number(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
+        bytes =
+            [MemberPage.Header.format, 0, 0, 0] + number(lowerBound) + number(nextBound) + number(0)
+            + entries.flatMap { $0.stored ?? [] }
+    }
+
+    func members(isWhole: Bool = true) throws -> [ReadMember] {
+        let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+        defer { scratch.deallocate() }
+        return try bytes.withUnsafeBytes { bytes in
+            let page = try #require(MemberPage(bytes))
+            let found = page.members(into: scratch)
+            #expect(found.isWhole == isWhole)
+            return try scratch[..<found.count].map { ReadMember(try #require(page[$0])) }
+        }
+    }
+}
+
+/// A member with bytes of its own.
+private struct ReadMember: Equatable {
+    var position: UInt32
+    var kind: StoreSubjectKind
+    var environment: DeviceEnvironment
+    var frequentUpdates: Bool
+    var atMilliseconds: Int64
+    var identifier: [UInt8]
+    var token: [UInt8]
+
+    init(_ member: PageMember) {
+        position = member.position
+        kind = member.kind
+        environment = member.environment
+        frequentUpdates = member.frequentUpdates
+        atMilliseconds = member.atMilliseconds
+        identifier = Self.written(Limits.identifierBytes) { member.writeIdentifier(to: $0) }
+        token = Self.written(Limits.tokenDigitsMost) { member.writeToken(to: $0) }
+    }
+
+    init(_ entry: MemberEntry<[UInt8]>) {
+        position = entry.place.position
+        kind = entry.kind
+        environment = entry.environment
+        frequentUpdates = entry.frequentUpdates
+        atMilliseconds = min(entry.atMilliseconds, StoredMember.millisecondsMax)
+        identifier = entry.identifier
+        token = entry.token
+    }
+
+    private static func written(_ bytesMax: Int, _ write: (UnsafeMutableRawBufferPointer) -> Int) -> [UInt8] {
+        var memory = [UInt8](repeating: 0, count: bytesMax)
+        let count = memory.withUnsafeMutableBytes { write($0) }
+        return Array(memory[..<count])
+    }
+}

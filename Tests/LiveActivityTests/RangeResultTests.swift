@@ -1,0 +1,119 @@
+import Foundation
+import LiveActivity
+import Testing
+
+@Suite("Results of a command to an audience")
+struct RangeResultTests {
+    private static func counts(_ counts: [MemberCounts.Outcome: UInt32]) -> MemberCounts {
+        var members = MemberCounts()
+        for (outcome, count) in counts { members[outcome] = count }
+        return members
+    }
+
+    private static func withName<Result>(
+        identifier: String?,
+        _ body: (AudienceCommandName) throws -> Result
+    ) throws -> Result {
+        try withTexts([identifier, "com.example.match", "final \"A\"", "causeway.commands"]) { texts in
+            try body(
+                AudienceCommandName(
+                    identifier: texts[0],
+                    app: try #require(texts[1]),
+                    audience: try #require(texts[2]),
+                    sourceTopic: try #require(texts[3]),
+                    sourcePartition: 3,
+                    sourceOffset: 17
+                )
+            )
+        }
+    }
+
+    @Test("a range's has its segments, a count of each outcome that there is, and the first and the last answer")
+    func range() throws {
+        let range = try #require(SegmentRange(index: 3, count: 16))
+        let object = try Self.withName(identifier: "goal-17") { name in
+            try written { writer in
+                RangeResultRecord(
+                    command: name,
+                    range: range,
+                    members: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
+                    times: RoundTimes(
+                        firstAnswerMilliseconds: 1_790_000_000_001,
+                        lastAnswerMilliseconds: 1_790_000_000_900
+                    )
+                )
+                .write(to: &writer)
+            }
+        }
+        #expect(
+            NSDictionary(dictionary: object)
+                == [
+                    "command": "goal-17", "app": "com.example.match", "audience": "final \"A\"", "segments": [48, 63],
+                    "outcome": "superseded",
+                    "members": ["delivered": 4_000_000_000, "superseded": 2, "unregistered": 1],
+                    "source": ["topic": "causeway.commands", "partition": 3, "offset": 17],
+                    "times": ["first": 1_790_000_000_001, "last": 1_790_000_000_900],
+                ]
+        )
+    }
+
+    @Test("one that nothing was sent under has no times, and is named by its place if its command has no id")
+    func nothingSent() throws {
+        let range = try #require(SegmentRange(index: 0, count: 1))
+        let object = try Self.withName(identifier: nil) { name in
+            try written { writer in
+                RangeResultRecord(command: name, range: range, members: MemberCounts(), times: RoundTimes())
+                    .write(to: &writer)
+            }
+        }
+        #expect(object["command"] as? String == "causeway.commands/3/17")
+        #expect(object["segments"] as? [Int] == [0, 255])
+        #expect(object["outcome"] as? String == "delivered")
+        #expect(
+            (object["members"] as? [String: Int])?.isEmpty == true
+                && (object["times"] as? [String: Int])?.isEmpty == true
+        )
+    }
+
+    @Test("the command's has the totals, how it was sent, and the times from its record to the last phone")
+    func command() throws {
+        let object = try Self.withName(identifier: "goal-17") { name in
+            var result = AudienceResultRecord(
+                command: name,
+                members: Self.counts([.delivered: 999_990, .failed: 10]),
+                times: RoundTimes(
+                    firstAnswerMilliseconds: 1_790_000_000_101,
+                    lastAnswerMilliseconds: 1_790_000_008_000
+                ),
+                timestamp: 1_790_000_000,
+                rangeCount: 256
+            )
+            result.recordMilliseconds = 1_790_000_000_001
+            result.admittedMilliseconds = 1_790_000_000_005
+            (result.isDemoted, result.isAlertExpired) = (true, true)
+            return try written { result.write(to: &$0) }
+        }
+        #expect(
+            NSDictionary(dictionary: object)
+                == [
+                    "command": "goal-17", "app": "com.example.match", "audience": "final \"A\"", "outcome": "delivered",
+                    "members": ["delivered": 999_990, "failed": 10], "ranges": 256, "reason": "alertExpired",
+                    "demoted": true, "timestamp": 1_790_000_000,
+                    "source": ["topic": "causeway.commands", "partition": 3, "offset": 17],
+                    "times": [
+                        "record": 1_790_000_000_001, "admitted": 1_790_000_000_005, "first": 1_790_000_000_101,
+                        "last": 1_790_000_008_000,
+                    ],
+                ]
+        )
+    }
+
+    @Test("one word for all members: who was reached by a newer version counts first, then whose time was over")
+    func outcomes() {
+        #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
+        #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
+        #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)
+        #expect(Self.counts([.failed: 3, .unregistered: 2]).outcome == .delivered)
+        #expect(Set(RoundOutcome.allCases.map { "\($0.name)" }).count == RoundOutcome.allCases.count)
+    }
+}

@@ -1,0 +1,96 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayLab
+
+@Suite("An hour without one app's host")
+struct OutageHourTests {
+    private static let plan = OutageHourPlan(calmMinutes: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
+
+    /// Away from the second to the fifth.
+    private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
+        (1...6)
+            .map { number in
+                var minute = OutageMinute(number: number, isAway: (2...5).contains(number))
+                for milliseconds in 1...100 { minute.freshness.add(milliseconds: Int64(milliseconds)) }
+                minute.commitMilliseconds = 8_000
+                minute.residentBytes = 100 << 20
+                change(&minute)
+                return minute
+            }
+    }
+
+    private func broken(
+        _ minutes: [OutageMinute] = minutes(),
+        pushes: [String: [Bool]] = ["a": [true], "b": [true]],
+        wrongScreens: Int = 0,
+        failed: Int = 0
+    ) -> [String] {
+        OutageHourJudge(
+            plan: Self.plan,
+            minutes: minutes,
+            pushesAfterReturn: pushes,
+            wrongScreens: wrongScreens,
+            failedCommands: failed
+        )
+        .broken
+    }
+
+    @Test func nothingIsBrokenWhereAllIsKept() {
+        #expect(broken() == [])
+    }
+
+    @Test func eachPromiseIsHeld() {
+        let late = Self.minutes { minute in
+            guard minute.number == 3 else { return }
+            for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
+        }
+        #expect(broken(late) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
+        #expect(broken(Self.minutes { if $0.number == 4 { $0.freshness = Histogram() } }).count == 1, "none came")
+        let uncommitted = Self.minutes { if $0.number == 5 { $0.commitMilliseconds = 60_001 } }
+        #expect(broken(uncommitted) == ["a record waited 60001 ms for its commit"])
+        let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
+        #expect(broken(growing) == ["resident memory grew from 109 to 115 MiB"])
+        #expect(broken(wrongScreens: 2) == ["2 phones do not show the newest state"])
+        #expect(broken(failed: 1) == ["1 commands came to failed"])
+    }
+
+    @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
+    func eachActivityGetsOnePushTheNewest(pushes: [String: [Bool]]) {
+        #expect(broken(pushes: pushes) == ["1 afflicted activities did not get exactly one push, the newest"])
+    }
+
+    @Test func aMinuteIsALine() {
+        var minute = Self.minutes()[1]
+        minute.residentBytes = 151 << 19
+        #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
+        #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
+    }
+
+    @Test func theAfflictedAppFallsSilentBeforeItsHostReturns() {
+        let outage = Self.plan.outage
+        #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
+        #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])
+    }
+
+    @Test func aPushIsRecognizedByItsState() {
+        var recent = RecentCommands()
+        for number in 1...100 { recent.append(command(UInt64(number))) }
+        let newest = OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", state: "state 100")
+        #expect(recent.command(of: newest)?.version.sequence == 100)
+        #expect(recent.newest(of: "a")?.version.sequence == 100)
+        let forgotten = OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", state: "state 1")
+        #expect(recent.command(of: forgotten) == nil)
+    }
+
+    private func command(_ number: UInt64) -> OutageHistory.Command {
+        OutageHistory.Command(
+            app: "match",
+            activity: "a",
+            event: .update,
+            version: Version(timestamp: 1_790_000_000, sequence: number),
+            state: "state \(number)",
+            producedMilliseconds: 0
+        )
+    }
+}

@@ -1,0 +1,288 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Members in real clusters.
+@Suite(.serialized, .ownThread) struct AudienceClusterTests {
+    @Test func `The keys of a segment are in one slot, and segments are spread, whatever the digest`() {
+        let app = Array("com.example.match".utf8)
+        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        // Among them digests whose bytes would end a hash tag or begin one.
+        for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
+            var slots: Set<Int> = []
+            for segment in 0..<MemberPlace.segmentCount {
+                let count = app.withUnsafeBytes { app in
+                    memory.withUnsafeMutableBytes {
+                        AudienceKey.write(app: app, AudienceDigest(value: digest), segment: UInt8(segment), to: $0)
+                    }
+                }
+                let tag = Array(memory[..<(count ?? 0)])
+                let bounds: [UInt32] = [0, 1, 0x7B7D_7B7D, .max]
+                let keys =
+                    [tag + [AudienceKey.directory]]
+                    + bounds.map { bound in
+                        let suffix = AudienceKey.pageSuffix(bound)
+                        return tag + suffix.indices.map { suffix[$0] }
+                    }
+                let slot = Set(keys.map { $0.withUnsafeBytes { KeyPlace.slot(of: $0) } })
+                #expect(slot.count == 1)
+                slots.formUnion(slot)
+            }
+            // A few meet by chance.
+            #expect(slots.count > 200)
+        }
+    }
+
+    @Test func `Members join while every slot moves, and none is lost`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        let crowd = try Crowd(configuration)
+        #expect(crowd.turn { crowd.store.isReady })
+        crowd.joinMore(2_000)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+
+        var resharding = try Resharding(cluster)
+        while resharding.step() {
+            if crowd.waitingCount < 500 { crowd.joinMore(100) }
+            crowd.step(waitMilliseconds: 0)
+        }
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        #expect(crowd.joined.count > 6_000)
+        #expect(crowd.repeated[.moved] ?? 0 > 0 && crowd.repeated[.ask] ?? 0 > 0)
+        #expect(Set(crowd.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]), "\(crowd.repeated)")
+        #expect(try crowd.members() == crowd.joined)
+    }
+
+    @Test func `A failover loses the last writes: members join once more, and a range is claimed once more`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        let crowd = try Crowd(configuration)
+        let range = try #require(SegmentRange(index: 0, count: 1))
+        #expect(crowd.turn { crowd.store.isReady })
+        crowd.joinMore(1_500)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        #expect(try crowd.ask(.claim(range, claim: 1)).verdict == .progress)
+        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
+        cluster.finishReplication()
+
+        let index = try #require(
+            (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(Crowd.slot(ofSegment: nil)) }
+        )
+        // What follows does not reach the replica.
+        cluster.replicas[index].suspend()
+        cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
+        crowd.joinMore(1_500)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
+        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
+        let joined = try crowd.members()
+        #expect(joined == crowd.joined)
+        cluster.primaries[index].kill()
+        cluster.replicas[index].resume()
+
+        let left = try crowd.members()
+        let lost = joined.subtracting(left)
+        #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
+        #expect(lost.allSatisfy { ClusterProcesses.slots(of: index, among: 3).contains(Crowd.slot(ofMember: $0)) })
+        // Nobody else has the range: its former owner's claim is back.
+        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .foreign)
+        #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
+        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
+        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .foreign)
+        // Their registrations are read once more.
+        crowd.join(lost)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        #expect(try crowd.members() == joined)
+    }
+
+    @Test func `Every slot moves between two calls: pages, claims and counts are where they were`() throws {
+        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.responseDeadlineMilliseconds = 20_000
+        let crowd = try Crowd(configuration)
+        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
+        let version = Version(timestamp: 1_790_000_000, sequence: 0)
+        var counts = MemberCounts()
+        counts[.delivered] = 7
+        #expect(crowd.turn { crowd.store.isReady })
+        crowd.joinMore(2_000)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        _ = try crowd.ask(.claim(ranges[0], claim: 1))
+        #expect(try crowd.ask(.finish(ranges[1], version: version, counts, RoundTimes())).rangesLeft == 1)
+        let directory = try crowd.ask(.directory(segment: 3)).bytes
+        let page = try crowd.ask(.page(segment: 3, lowerBound: 0)).bytes
+        #expect(page?.isEmpty == false)
+
+        var resharding = try Resharding(cluster)
+        while resharding.step() {}
+        #expect(try crowd.ask(.page(segment: 3, lowerBound: 0)).bytes == page)
+        #expect(try crowd.ask(.directory(segment: 3)).bytes == directory)
+        #expect(try crowd.ask(.checkpoint(ranges[0], claim: 1, text: [5])).verdict == .settled)
+        #expect(try crowd.ask(.claim(ranges[0], claim: 2)).bytes == [5])
+        let finished = try crowd.ask(.finish(ranges[0], version: version, counts, RoundTimes()))
+        #expect(finished.totals?[.delivered] == 14)
+        #expect(crowd.repeated[.moved] ?? 0 > 0)
+        crowd.joinMore(500)
+        #expect(crowd.turn { crowd.waitingCount == 0 })
+        #expect(try crowd.members() == crowd.joined)
+    }
+}
+
+/// A lane that has members join one audience, and issues again what failed in passing.
+private final class Crowd: AudienceStoreHandler {
+    private static let app = Array("com.example.match".utf8)
+    private static let audience = AudienceDigest(value: 0x7D00_0102_0304_0506)
+
+    let loop: EventLoop
+    private let configuration: RedisConfiguration
+    private(set) lazy var store = AudienceStore(loop: loop, configuration: configuration, handler: self)
+    private(set) var joined: Set<[UInt8]> = []
+    private(set) var repeated: [RedisError.Code: Int] = [:]
+    private var waiting: [AudienceCall<[UInt8]>] = []
+    private var underWay: [UInt64: AudienceCall<[UInt8]>] = [:]
+    private var lastReply: (tag: UInt64, reply: AudienceReply<[UInt8]>)?
+    private var nextTag: UInt64 = 0
+
+    init(_ configuration: RedisConfiguration) throws {
+        loop = try EventLoop()
+        self.configuration = configuration
+        store.connect()
+    }
+
+    deinit {
+        store.close()
+    }
+
+    var waitingCount: Int { waiting.count + underWay.count }
+
+    func joinMore(_ count: Int) {
+        for _ in 0..<count { enqueue(.append(Self.entry(Array("member-\(nextTag)".utf8), now: loop.wallMilliseconds))) }
+    }
+
+    func join(_ members: Set<[UInt8]>) {
+        for member in members { enqueue(.append(Self.entry(member, now: loop.wallMilliseconds))) }
+    }
+
+    private func enqueue(_ operation: AudienceCall<[UInt8]>.Operation) {
+        waiting.append(AudienceCall(tag: nextTag, app: Self.app, audience: Self.audience, operation: operation))
+        nextTag += 1
+    }
+
+    func step(waitMilliseconds: Int32 = 20) {
+        loop.refreshClock()
+        let calls = waiting
+        waiting = []
+        for call in calls {
+            if call.withBorrowedBytes({ store.issue($0) }) == .issued {
+                underWay[call.tag] = call
+            } else {
+                waiting.append(call)
+            }
+        }
+        loop.turn(waitMilliseconds: waitMilliseconds)
+    }
+
+    func turn(until condition: () -> Bool) -> Bool {
+        loop.refreshClock()
+        let end = loop.nowMilliseconds + 300_000
+        while !condition() {
+            if loop.nowMilliseconds >= end { return false }
+            step()
+        }
+        return true
+    }
+
+    /// The ids on all pages.
+    func members() throws -> Set<[UInt8]> {
+        let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+        defer { scratch.deallocate() }
+        var members: Set<[UInt8]> = []
+        var memory = [UInt8](repeating: 0, count: Limits.identifierBytes)
+        for segment in 0..<MemberPlace.segmentCount {
+            let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
+            for offset in stride(from: 0, to: directory.count, by: AudienceKey.boundBytes) {
+                let bound = UInt32(LittleEndian.read(directory[offset..<(offset + AudienceKey.boundBytes)]))
+                let bytes = try ask(.page(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
+                try bytes.withUnsafeBytes { bytes in
+                    let page = try #require(MemberPage(bytes))
+                    for reference in scratch[..<page.members(into: scratch).count] {
+                        let member = try #require(page[reference])
+                        let count = memory.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
+                        members.insert(Array(memory[..<count]))
+                    }
+                }
+            }
+        }
+        return members
+    }
+
+    /// Makes a call until it is answered.
+    func ask(_ operation: AudienceCall<[UInt8]>.Operation) throws -> AudienceReply<[UInt8]> {
+        enqueue(operation)
+        let tag = nextTag - 1
+        _ = turn { lastReply?.tag == tag }
+        return try #require(lastReply).reply
+    }
+
+    // MARK: - Slots
+
+    static func slot(ofMember member: [UInt8]) -> Int {
+        slot(ofSegment: member.withUnsafeBytes { MemberPlace(of: $0) }.segment)
+    }
+
+    /// - Parameter segment: nil: the audience's record.
+    static func slot(ofSegment segment: UInt8?) -> Int {
+        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: segment, to: memory) }
+        }
+        return memory[..<(count ?? 0)].withUnsafeBytes { KeyPlace.slot(of: $0) }
+    }
+
+    // MARK: - From the store
+
+    private static func entry(_ identifier: [UInt8], now: Int64) -> MemberEntry<[UInt8]> {
+        MemberEntry(
+            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+            isLeaving: false,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: false,
+            atMilliseconds: now,
+            identifier: identifier,
+            token: [UInt8](repeating: UInt8(ascii: "a"), count: 160)
+        )
+    }
+
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        guard let call = underWay.removeValue(forKey: tag) else {
+            preconditionFailure("a call that was answered twice")
+        }
+        if case .append(let entry) = call.operation {
+            joined.insert(entry.identifier)
+        } else {
+            lastReply = (tag, reply.map { Array($0) })
+        }
+    }
+
+    func audienceFailed(tag: UInt64, error: RedisError) {
+        guard let call = underWay.removeValue(forKey: tag) else {
+            preconditionFailure("a call that was answered twice")
+        }
+        if error.isRetriable {
+            repeated[error.code, default: 0] += 1
+            waiting.append(call)
+        } else {
+            Issue.record("\(error)")
+        }
+    }
+
+    func audienceStoreReady() {}
+    func audienceStoreLost(_ reason: RedisError) {}
+}
