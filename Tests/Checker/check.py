@@ -50,10 +50,6 @@ def options(arguments):
     parser.add_argument(
         "--wipes", type=int, default=0, help="how often Redis lost all that it knew; each time buckets are full again (0)"
     )
-    parser.add_argument(
-        "--outdated", type=int, default=0,
-        help="pushes that phones may drop as older: what Redis had raised a timestamp to is lost with it (0)",
-    )
     return parser.parse_args(arguments)
 
 

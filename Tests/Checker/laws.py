@@ -178,14 +178,11 @@ def spacing(evidence, options):
 def timestamps(evidence, options):
     """Of one token the timestamps never fall, and no phone dropped a push."""
     law = Law("per token the timestamps never fall")
-    last, effects, outdated = {}, {}, 0
+    last, effects = {}, {}
     for push in evidence.pushes:
         if not push.reached:
             continue
         effects[push.effect] = effects.get(push.effect, 0) + 1
-        if push.effect == "ignoredOld" and outdated < options.outdated:
-            outdated += 1
-            continue
         if push.effect not in ("shown", "ended", "started"):
             law.breaks(f"line {push.line} ({push.activity}): the phone made of it: {push.effect}")
         before = last.get(push.token)

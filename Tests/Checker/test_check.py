@@ -244,13 +244,6 @@ class Doctored(unittest.TestCase):
         self.own()[5]["effect"] = "ignoredOld"
         self.breaks("per token the timestamps never fall")
 
-    def test_a_push_that_the_phone_dropped_after_a_loss(self):
-        self.own()[5]["effect"] = "ignoredOld"
-        code, broken, report = judge(self.run_.written(), "--outdated", "1")
-        self.assertEqual((code, broken), (0, []), report)
-        self.own()[7]["effect"] = "ignoredOld"
-        self.breaks("per token the timestamps never fall", "--outdated", "1")
-
     def test_an_update_after_the_end(self):
         late = dict(self.own(event="update")[-1])
         late.update(time=self.own(event="end")[0]["time"] + 5_000, apnsId="late", status=410, effect=None)

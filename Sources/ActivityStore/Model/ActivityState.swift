@@ -241,7 +241,6 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 return (StoreReply(.stale), .unchanged)
             }
         }
-        let isFirstToken = token == nil
         var reply = StoreReply<[UInt8]>(.stale)
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
             if list != nil { reply.leaves = leaves }
@@ -249,7 +248,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = takes(registration)
-        if source == .readAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
+        if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }
         bear(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered

@@ -764,8 +764,8 @@ if operation == 's' or ARGV[2] == '' then
     if lifeEnd == 0 or source == '@READ_ONCE_MORE@' then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
-      -- Nothing was sent since the server lost what it knew. What was sent before may have had timestamps above the commands' own.
-      if source == '@READ_ONCE_MORE@' and form == 0 and seconds > last then
+      -- What was sent before the server lost what it knew may have had timestamps above the commands' own.
+      if source == '@READ_ONCE_MORE@' and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end

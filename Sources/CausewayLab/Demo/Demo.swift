@@ -69,7 +69,7 @@ final class Demo {
 
         try rehearse(phones, reader, wire)
         let began = Clock.milliseconds
-        try play(reader, wire, phones, began: began)
+        try play(reader, wire, began: began)
         let ended = Clock.milliseconds
         display.clear()
         display.note("Every command has its result. What do the phones show?")
@@ -180,12 +180,7 @@ final class Demo {
 
     // MARK: - The season
 
-    private func play(
-        _ reader: ResultsReader,
-        _ wire: CommandWire,
-        _ phones: SimulatedPhones,
-        began: Int64
-    ) throws(LabError) {
+    private func play(_ reader: ResultsReader, _ wire: CommandWire, began: Int64) throws(LabError) {
         var rates = Rates(milliseconds: began)
         var lastProgress = (commands: 0, milliseconds: began)
         reader.countsFreshness = true
@@ -194,7 +189,7 @@ final class Demo {
             try look()
             while let next = disturbances.first, now - began >= next.afterMilliseconds {
                 disturbances.removeFirst()
-                try disturb(next.kind, phones, wire)
+                try disturb(next.kind)
             }
             let hasRoom = try feed.advance(
                 to: now - began,
@@ -219,11 +214,7 @@ final class Demo {
         }
     }
 
-    private func disturb(
-        _ kind: Disturbance.Kind,
-        _ phones: SimulatedPhones,
-        _ wire: CommandWire
-    ) throws(LabError) {
+    private func disturb(_ kind: Disturbance.Kind) throws(LabError) {
         switch kind {
         case .workerCrashes:
             if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
@@ -238,15 +229,8 @@ final class Demo {
             display.note("Giving Redis back.")
             try stage.giveRedisBack()
         case .redisIsWiped:
-            display.note("Wiping Redis (FLUSHALL); the app's server registers all its tokens again.")
+            display.note("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
             try stage.wipeRedis()
-            var registrations = RegistrationRelay(phones: phones)
-            try registrations.carry(
-                until: 2 * feed.phones,
-                to: wire,
-                withinMilliseconds: Self.stallMilliseconds,
-                look: look
-            )
         }
     }
 

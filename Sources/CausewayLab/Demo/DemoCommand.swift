@@ -56,7 +56,7 @@ struct DemoCommand: StagedRun {
 
     @Option(
         help: ArgumentHelp(
-            "Wipe Redis this many seconds after the first ball; the tokens are registered again.",
+            "Wipe Redis this many seconds after the first ball; the worker reads again what it knew.",
             valueName: "seconds"
         )
     )

@@ -175,8 +175,8 @@ extension Intake {
         publishStandings()
     }
 
-    /// All that is drained, or has had its time, is read from where it is to begin. None before the others: what a lane reads ahead of one
-    /// partition it begins when it gives up the next.
+    /// All that is drained, or has had its time, is read from where it is to begin. None before the others: a lane that waits for one of them
+    /// would take the next partition's records for all that there are, and send what is old in them.
     private func readDrained() {
         let draining = rereading.draining.filter { assignments[$0.request.place]?.number == $0.request.assignment }
         rereading.draining = draining

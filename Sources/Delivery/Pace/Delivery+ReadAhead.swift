@@ -42,7 +42,7 @@ extension Delivery {
     private static var readingRecheckMilliseconds: Int64 { 50 }
 
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        follow(readAhead.partitionLeaves(&partition.pointee.lag), now: now)
+        follow(readAhead.partitionLeaves(&partition.pointee.lag, now: now), now: now)
     }
 
     mutating func advanceReadAhead(now: Moment) {

@@ -8,7 +8,7 @@ struct ReadAhead {
         case off
         /// Activities that could be begun are parked, and newer states replace what they wait with. → `off`, when the lane has caught
         /// up, or has been behind by less than half of the limit for `nearMilliseconds`; `emptying`, when it holds as much or has waited
-        /// as long as it may, or a partition is revoked. Both begin the parked activities.
+        /// as long as it may. Both begin the parked activities.
         case reading
         /// What was parked is worked off. → `reading`, when there is room and the lane is still behind by more than the limit; `off`,
         /// when it is not.
@@ -91,12 +91,13 @@ struct ReadAhead {
         return .goOn
     }
 
-    /// A revoked partition's lag no longer counts. What is parked is begun, since it may be of a partition that has little time left.
-    mutating func partitionLeaves(_ lag: inout Lag) -> Decision {
+    /// A revoked partition's lag no longer counts. While the others are behind, reading goes on as if nothing had happened: what is parked
+    /// would be sent although newer states stand behind it, and after a loss of the store nothing else knows that they are newer.
+    mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
-        guard phase == .reading else { return .goOn }
-        phase = .emptying
-        return .beginParked
+        noteNearness(now: now)
+        guard phase == .reading, recordsBehind <= 0 else { return .goOn }
+        return end()
     }
 
     /// Once a turn: time, and what the lane holds.

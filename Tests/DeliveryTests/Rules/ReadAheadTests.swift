@@ -164,6 +164,34 @@ import Testing
         #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
+    /// All partitions of a lane are given up one behind the other when they are to be read once more: what was read of the next must not be
+    /// begun between, since far newer states stand behind it.
+    @Test func aPartitionThatGoesBeginsNothingOfThoseThatAreFarBehind() {
+        let core = Self.core()
+        let second = core.assign(.commands, number: 1)
+        core.lag(1_000)
+        core.lag(1_000, of: second)
+        core.receive(.update(1))
+        core.receive(.update(1, of: "b"), partition: second)
+        core.beginRevoking(core.commands)
+        #expect(core.waiting == [])
+        core.beginRevoking(second)
+        #expect(core.waiting == [] && core.isDrained(second))
+    }
+
+    @Test func aPartitionThatGoesDoesNotLengthenTheReading() {
+        let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
+        let second = core.assign(.commands, number: 1)
+        core.lag(1_000)
+        core.lag(1_000, of: second)
+        core.receive(.update(1, of: "b"), partition: second)
+        core.elapse(4_999)
+        core.beginRevoking(core.commands)
+        #expect(core.waiting == [])
+        core.elapse(1)
+        #expect(core.waiting == ["admit b.u1"])
+    }
+
     @Test func alertsRideOnWhileTheLaneReadsAhead() throws {
         let core = Self.core()
         core.lag(1_000)
