@@ -73,6 +73,22 @@ struct OutageHourTests {
         #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])
     }
 
+    @Test func whatTheHostReadsFromItsSocketsDoesNotCount() {
+        var pushes = PushesAfterReturn()
+        func push(_ timestamp: Int64) -> OutageHistory.Push {
+            OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
+        }
+        pushes.note(push(1_000), isNewest: true)
+        pushes.hostLeaves(atSeconds: 1_001)
+        pushes.note(push(1_001), isNewest: true)
+        pushes.hostReturns()
+        pushes.note(push(1_001), isNewest: false)
+        #expect(pushes.areNewest == [:])
+        pushes.note(push(1_002), isNewest: false)
+        pushes.note(push(1_300), isNewest: true)
+        #expect(pushes.areNewest == ["a": [false, true]])
+    }
+
     @Test func aPushIsRecognizedByItsState() {
         var recent = RecentCommands()
         for number in 1...100 { recent.append(command(UInt64(number))) }

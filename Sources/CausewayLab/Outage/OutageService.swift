@@ -122,6 +122,7 @@ final class OutageService {
             milliseconds: milliseconds,
             status: line["status"] as? Int ?? 0,
             activity: activity,
+            timestamp: line["timestamp"] as? Int64 ?? 0,
             alert: line["alert"] as? String,
             state: line["state"] as? String,
             effect: (line["effect"] as? String).map(effect)

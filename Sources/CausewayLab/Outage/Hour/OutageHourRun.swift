@@ -26,8 +26,7 @@ final class OutageHourRun {
     private var minutes: [OutageMinute] = []
     private var minute: OutageMinute
     private var cpuMilliseconds: Int64 = 0
-    private var isBack = false
-    private var pushesAfterReturn: [String: [Bool]] = [:]
+    private var pushesAfterReturn = PushesAfterReturn()
 
     /// - Parameter stage: started, without its workers.
     init(_ plan: OutageHourPlan, on stage: OutageStage, interruption: Interruption, tableFile: String?)
@@ -55,7 +54,7 @@ final class OutageHourRun {
         let judge = OutageHourJudge(
             plan: plan,
             minutes: minutes,
-            pushesAfterReturn: pushesAfterReturn,
+            pushesAfterReturn: pushesAfterReturn.areNewest,
             wrongScreens: try wrongScreens(),
             failedCommands: outcomes.counts[.failed] ?? 0
         )
@@ -103,7 +102,11 @@ final class OutageHourRun {
             if let trouble = troubles.first, elapsed >= trouble.milliseconds {
                 troubles.removeFirst()
                 try stage.bring(about: trouble.kind)
-                if case .thaw = trouble.kind { isBack = true }
+                switch trouble.kind {
+                case .freeze: pushesAfterReturn.hostLeaves(atSeconds: Clock.wallMilliseconds / 1_000)
+                case .thaw: pushesAfterReturn.hostReturns()
+                default: break
+                }
             }
             try turn()
             try takePushes()
@@ -131,9 +134,8 @@ final class OutageHourRun {
             return minute.freshness.add(milliseconds: age)
         }
         minute.afflictedPushes += 1
-        guard isBack else { return }
         let isNewest = command != nil && command == recent.newest(of: push.activity)
-        pushesAfterReturn[push.activity, default: []].append(isNewest)
+        pushesAfterReturn.note(push, isNewest: isNewest)
     }
 
     /// A broker that does not answer in time is looked at again later.

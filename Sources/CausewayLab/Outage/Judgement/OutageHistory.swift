@@ -32,6 +32,8 @@ struct OutageHistory: Equatable {
         /// 0: it was not answered.
         var status: Int
         var activity: String
+        /// Its `aps.timestamp`.
+        var timestamp: Int64 = 0
         var alert: String?
         var state: String?
         /// What the phone made of it; nil: it reached no phone.
