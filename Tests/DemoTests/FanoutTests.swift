@@ -18,6 +18,8 @@ struct FanoutTests {
         redisMicrosecondsPerMember: 0.12,
         h2loadMicrosecondsPerPush: 3.5,
         workerPeakMemoryBytes: 96 << 20,
+        singleBefore: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
+        singleDuring: .init(commands: 4_100, p50Milliseconds: 7, p99Milliseconds: 31),
         resultRecords: 514,
         outcomes: ["superseded", "delivered"],
         resultsAddUp: true,
@@ -55,6 +57,8 @@ struct FanoutTests {
         let lines = Self.good.text.split(separator: "\n").map(String.init)
         #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
         #expect(lines.contains("1,500,000 pushes; 514 records of results"))
+        let single = "single commands: half within 5 ms, 99 of 100 within 20 ms; beside the round 7 and 31 ms "
+        #expect(lines.contains(single + "(4,100 commands)"))
         #expect(
             lines.last
                 == "1,000,000 of 1,000,000 phones show the newest state; 0 went back in time, 0 heard an alert twice, 0 heard none"
@@ -76,7 +80,27 @@ struct FanoutTests {
         #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
         take(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
         take("no JSON")
-        #expect(results.records == 6 && results.outcomes.count == 2 && results.ranges.count == 1)
+        #expect(results.records == 5 && results.outcomes.count == 2 && results.ranges.count == 1)
+    }
+
+    @Test func singleCommandsAreCountedByTheirPhase() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        results.neighbours = FanoutNeighbours(commandsPerSecond: 10, client: ControlClient(port: 1))
+        func take(_ command: String, _ outcome: String, after milliseconds: Int) {
+            let json =
+                #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
+                + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
+            results.take(Array(json.utf8))
+        }
+        take("beside-before-0", "accepted", after: 3)
+        take("beside-during-1", "accepted", after: 40)
+        take("beside-during-2", "superseded", after: 900)
+        take("fanout-1", "accepted", after: 900)
+        let neighbours = try #require(results.neighbours)
+        #expect(neighbours.results == 3 && results.records == 0)
+        #expect(neighbours.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
+        #expect(neighbours.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }
 
     @Test func theCommandsAreWhatTheWorkerTakes() throws {

@@ -14,7 +14,7 @@ struct FanoutRunTests {
             let file = "\(directory.path)/fanout.json"
             let run = try outputOf(
                 try ExampleRun.programs.lab,
-                ["fanout", "--members", "2000", "--h2load-pushes", "0", "--json", file] + options
+                ["fanout", "--members", "2000", "--h2load-pushes", "0", "--beside", "20", "--json", file] + options
             )
             #expect(run.code == 0, "\(run.text)")
             let json = try JSONSerialization.jsonObject(with: Data(TextFile.read(file))) as? JSONObject
@@ -23,6 +23,8 @@ struct FanoutRunTests {
                 #expect(figures[figure] as? Int == 0, "\(figure): \(run.text)")
             }
             #expect(figures["resultsAddUp"] as? Bool == true)
+            let single = try #require(figures["singleBefore"] as? JSONObject)
+            #expect(try #require(single["commands"] as? Int) > 0)
             #expect(try #require(figures["pushes"] as? Int) <= 2_000 * (options.isEmpty ? 1 : 2))
         }
     }

@@ -45,6 +45,15 @@ final class CommandWire {
         }
     }
 
+    func command(key: String, value: [UInt8]) -> ProduceOutcome {
+        var key = key
+        return value.withUnsafeBytes { value in
+            key.withUTF8 { key in
+                producer.produce(topic: commands, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+            }
+        }
+    }
+
     func takeReports() {
         producer.pollReports { _, error, _ in
             if error != 0 { failed += 1 }

@@ -14,12 +14,14 @@ struct FanoutCommand: ParsableCommand {
 
             The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
             time of the worker and of redis-server for a push, of h2load for one of its own; memory of a member in Redis; the worker's peak \
-            of resident memory from the command on; records of results; phones that show something else (wrong), went back in time \
+            of resident memory from the command on; records of results; with --beside how fresh single commands to other phones were, \
+            from the record to APNs' answer, before the round and beside it; phones that show something else (wrong), went back in time \
             (reversed), heard an alert twice.
 
             Examples:
               causeway-lab fanout --members 1000000
               causeway-lab fanout --members 1000000 --overtake-at 50 --json fanout.json
+              causeway-lab fanout --members 1000000 --beside 500
 
             Exit codes: 0 every phone shows the newest state, none went back or heard an alert twice, and the results add up; 1 not so, or a \
             part failed; 64 the command line is wrong.
@@ -45,6 +47,9 @@ struct FanoutCommand: ParsableCommand {
 
     @Option(help: "Pushes that h2load sends before the command, and as many after it; 0: none.")
     var h2loadPushes = 100_000
+
+    @Option(help: "Single commands a second to other phones, before the round and beside it; 0: none.")
+    var beside = 0
 
     @Option(
         help: ArgumentHelp(
@@ -73,6 +78,9 @@ struct FanoutCommand: ParsableCommand {
             throw ValidationError("--workers \(workers) needs --broker: the embedded broker's groups have one member")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
+        guard (0...FanoutNeighbours.rateMax).contains(beside) else {
+            throw ValidationError("--beside must be 0 to \(FanoutNeighbours.rateMax)")
+        }
         guard (0...10_000_000).contains(h2loadPushes) else {
             throw ValidationError("--h2load-pushes must be 0 to 10000000")
         }
@@ -107,6 +115,7 @@ struct FanoutCommand: ParsableCommand {
             members: members,
             overtakeAtPercent: overtakeAt,
             h2loadPushes: h2loadPushes,
+            besidePerSecond: beside,
             on: stage,
             interruption: interruption
         )

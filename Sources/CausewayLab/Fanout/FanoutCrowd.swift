@@ -25,9 +25,15 @@ struct FanoutCrowd {
     let crowd: LightCrowd
     private let client: ControlClient
 
-    init(members: Int, name: String, shownSince timestamp: Int64, client: ControlClient) {
+    init(
+        members: Int,
+        name: String,
+        shownSince timestamp: Int64,
+        audiences: [String] = [audience],
+        client: ControlClient
+    ) {
         var crowd = LightCrowd(app: FanoutStage.app, name: name, count: members)
-        crowd.audiences = [Self.audience]
+        crowd.audiences = audiences
         crowd.environment = .sandbox
         crowd.frequentEvery = Self.frequentEvery
         crowd.identifiers = .uuid

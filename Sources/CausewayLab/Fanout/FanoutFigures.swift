@@ -21,6 +21,10 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var h2loadMicrosecondsPerPush: Double?
     /// Of resident memory from the command on, of the worker that had most.
     var workerPeakMemoryBytes: Int64
+    /// Single commands to other phones; nil: none were written.
+    var singleBefore: FanoutNeighbours.Freshness?
+    /// The same, while the round was under way.
+    var singleDuring: FanoutNeighbours.Freshness?
     /// From the first command on.
     var resultRecords: Int
     /// What the commands came to, the first of them first.
@@ -52,9 +56,18 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) records of results\(resultsAddUp ? "" : ", which do not add up")
             CPU time of the worker \(number(workerMicrosecondsPerMember)) µs a push\(h2load), redis-server \(number(redisMicrosecondsPerMember)) µs
             memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(number(redisBytesPerMember)) bytes
-            joined in \(number(joinSeconds)) s, \(number(redisMicrosecondsPerJoin)) µs of redis-server each
+            \(single)joined in \(number(joinSeconds)) s, \(number(redisMicrosecondsPerJoin)) µs of redis-server each
             \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \(Numeral.grouped(reversed)) went back \
             in time, \(Numeral.grouped(alertedTwice)) heard an alert twice, \(Numeral.grouped(unalerted)) heard none
+            """
+    }
+
+    private var single: String {
+        guard let singleBefore, let singleDuring else { return "" }
+        return """
+            single commands: half within \(singleBefore.p50Milliseconds) ms, 99 of 100 within \(singleBefore.p99Milliseconds) ms; beside the \
+            round \(singleDuring.p50Milliseconds) and \(singleDuring.p99Milliseconds) ms (\(Numeral.grouped(singleDuring.commands)) commands)
+
             """
     }
 

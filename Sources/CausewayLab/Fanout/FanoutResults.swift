@@ -11,7 +11,10 @@ final class FanoutResults: ConsumerHandler {
         var members: [String: Int]
     }
 
+    /// Of the audience's commands.
     private(set) var records = 0
+    /// Single commands beside the round; nil: there are none.
+    var neighbours: FanoutNeighbours?
     /// By the command's id.
     private(set) var outcomes: [String: Outcome] = [:]
     /// Sums over the ranges' results, by the command's id and what became of the members.
@@ -50,11 +53,17 @@ final class FanoutResults: ConsumerHandler {
     }
 
     func take(_ json: [UInt8]) {
-        records += 1
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
-            result["audience"] != nil, let command = result["command"] as? String,
-            let outcome = result["outcome"] as? String
-        else { return }
+            let command = result["command"] as? String, let outcome = result["outcome"] as? String
+        else {
+            records += 1
+            return
+        }
+        guard result["audience"] != nil else {
+            neighbours?.take(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
+            return
+        }
+        records += 1
         let members = result["members"] as? [String: Int] ?? [:]
         guard result["segments"] == nil else {
             ranges[command, default: [:]].merge(members, uniquingKeysWith: +)

@@ -31,6 +31,7 @@ final class FanoutRun {
         members: Int,
         overtakeAtPercent: Int?,
         h2loadPushes: Int,
+        besidePerSecond: Int,
         on stage: FanoutStage,
         interruption: Interruption
     ) throws(LabError) {
@@ -49,6 +50,9 @@ final class FanoutRun {
         )
         wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: stage.base.bootstrapServers)
+        if besidePerSecond > 0 {
+            results.neighbours = FanoutNeighbours(commandsPerSecond: besidePerSecond, client: client)
+        }
     }
 
     func close() {
@@ -62,6 +66,7 @@ final class FanoutRun {
         try crowd.gather()
         let joining = try join()
         let bytes = try stage.audienceBytes()
+        try single()
         let load = try h2load()
         var loads: [Double] = []
         if let load { loads.append(try load.run(look)) }
@@ -83,6 +88,8 @@ final class FanoutRun {
             redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, answer.pushes)),
             h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
+            singleBefore: results.neighbours?.freshness(.before),
+            singleDuring: results.neighbours?.freshness(.during),
             resultRecords: results.records - round.recordsBefore,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: round.commands.allSatisfy { results.addUp($0.identifier, members: members) },
@@ -159,6 +166,35 @@ final class FanoutRun {
         )
     }
 
+    // MARK: - Single commands
+
+    /// The calm phase. Its phones register after the members: only the latter's joining is measured.
+    private func single() throws(LabError) {
+        guard let neighbours = results.neighbours else { return }
+        try neighbours.crowd.gather()
+        let now = Clock.wallMilliseconds
+        for number in 0..<neighbours.crowd.crowd.count {
+            let record = neighbours.crowd.record(number, registeredAtMilliseconds: now)
+            while try !wire.register(key: record.key, value: record.value) { wire.takeReports() }
+        }
+        let registered = members + neighbours.crowd.crowd.count
+        try wait("other phones to register") { () throws(LabError) in
+            try settledRegistrations(written: registered) == registered
+        }
+        let end = Clock.milliseconds + FanoutNeighbours.calmMilliseconds
+        results.neighbours?.begin(.before, atMilliseconds: Clock.milliseconds)
+        try wait("single commands alone") { () throws(LabError) in Clock.milliseconds >= end }
+        try endSingle()
+    }
+
+    /// No more are written, and all have their results.
+    private func endSingle() throws(LabError) {
+        results.neighbours?.begin(nil, atMilliseconds: Clock.milliseconds)
+        try wait("the single commands' results") { () throws(LabError) in
+            results.neighbours.map { $0.results >= $0.written } ?? true
+        }
+    }
+
     // MARK: - The round
 
     private struct Round {
@@ -175,6 +211,7 @@ final class FanoutRun {
 
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
+        results.neighbours?.begin(.during, atMilliseconds: Clock.milliseconds)
         let accepted = try phones.pushesAccepted()
         for worker in stage.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
@@ -200,6 +237,7 @@ final class FanoutRun {
         try wait("every phone to show the newest state") { () throws(LabError) in
             try crowd.ask(about: round.last.contentState).showing == members
         }
+        try endSingle()
         try wait("the commands' results") { () throws(LabError) in
             round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
         }
@@ -269,6 +307,8 @@ final class FanoutRun {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try stage.check()
         wire.takeReports()
+        try results.neighbours?
+            .write(to: wire, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {
             guard let outcome = results.outcomes[command], !Self.fannedOut.contains(outcome.outcome) else { continue }

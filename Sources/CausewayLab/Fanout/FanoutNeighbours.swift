@@ -1,0 +1,98 @@
+import APNsSimulator
+import Foundation
+import Kafka
+
+/// Single commands at a steady rate, before the round and beside it: whether a round delays those who are not in the audience.
+struct FanoutNeighbours {
+    enum Phase: String, CaseIterable {
+        /// Nothing else is under way.
+        case before
+        /// From the command to the audience until every member shows it.
+        case during
+    }
+
+    /// How fresh single commands were, from the record to APNs' answer.
+    struct Freshness: Codable, Equatable {
+        /// That APNs accepted.
+        var commands: Int
+        var p50Milliseconds: Int64
+        var p99Milliseconds: Int64
+    }
+
+    static let rateMax = 20_000
+    /// How long the calm phase lasts.
+    static let calmMilliseconds: Int64 = 10_000
+    static let crowdName = "beside-"
+    /// Between two commands of an activity: more than the spacing of the default policy.
+    private static let secondsApart = 2
+
+    let crowd: FanoutCrowd
+    private let commandsPerSecond: Int
+    private(set) var phase: Phase?
+    private var beganMilliseconds: Int64 = 0
+    private var writtenInPhase = 0
+    private(set) var written = 0
+    private(set) var results = 0
+    private var freshness: [Phase: Histogram] = [:]
+
+    init(commandsPerSecond: Int, client: ControlClient) {
+        self.commandsPerSecond = commandsPerSecond
+        crowd = FanoutCrowd(
+            members: commandsPerSecond * Self.secondsApart,
+            name: Self.crowdName,
+            shownSince: 0,
+            audiences: [],
+            client: client
+        )
+    }
+
+    mutating func begin(_ phase: Phase?, atMilliseconds now: Int64) {
+        self.phase = phase
+        beganMilliseconds = now
+        writtenInPhase = 0
+    }
+
+    /// Writes what is due. A full queue is tried again in the next turn.
+    mutating func write(to wire: CommandWire, atMilliseconds now: Int64, wallMilliseconds: Int64) throws(LabError) {
+        guard let phase else { return }
+        let due = Int((now - beganMilliseconds) * Int64(commandsPerSecond) / 1_000)
+        while writtenInPhase < due {
+            let activity = crowd.crowd.identifier(written % crowd.crowd.count)
+            let value = Self.record(phase, written, activity: activity, timestamp: wallMilliseconds / 1_000)
+            switch wire.command(key: activity, value: value) {
+            case .queued: break
+            case .queueFull: return
+            case .failed(let error): throw LabError("a single command could not be produced: \(error)")
+            }
+            writtenInPhase += 1
+            written += 1
+        }
+    }
+
+    /// A result of a single command: `beside-before-17`.
+    mutating func take(_ command: String, outcome: String, times: [String: Int64]) {
+        guard command.hasPrefix(Self.crowdName) else { return }
+        results += 1
+        let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
+        guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
+            let answered = times["answered"]
+        else { return }
+        freshness[phase, default: Histogram()].add(milliseconds: answered - record)
+    }
+
+    func freshness(_ phase: Phase) -> Freshness? {
+        guard let histogram = freshness[phase], let half = histogram.percentile(50), let most = histogram.percentile(99)
+        else { return nil }
+        return Freshness(commands: histogram.count, p50Milliseconds: half, p99Milliseconds: most)
+    }
+
+    private static func record(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {
+        Array(
+            """
+            {"app":"\(FanoutStage.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),\
+            "aps":{"event":"update","timestamp":\(timestamp),"content-state":{"points":\(number)}}}
+            """
+            .utf8
+        )
+    }
+}
