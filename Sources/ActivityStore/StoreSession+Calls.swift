@@ -138,7 +138,8 @@ extension StoreSession {
                 $0.emptyArgument()
                 $0.argument(start.activity)
             }
-        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
+        case .registerDevice(let type, let registration, let step, let isCarried):
+            let (after, audiences) = (step.heldStart, step.audiences)
             let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0) + (audiences?.count ?? 0)
             write(
                 .register,
@@ -231,9 +232,9 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
-        case .registerDevice(let type, let registration, let after, _, let audiences):
+        case .registerDevice(let type, let registration, let step, _):
             kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
-                && (after?.isWithinBounds ?? true) && Self.isAudienceList(audiences)
+                && (step.heldStart?.isWithinBounds ?? true) && Self.isAudienceList(step.audiences)
         case .settleStart(let start, _, let retirement):
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:

@@ -50,6 +50,7 @@ public struct Audiences: ~Copyable {
     var rounds: Slab<RoundSlot>
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
+    var pageQuestions: PageQuestions
     var lines: [ApplicationLine]
     var parked: Slab<ParkedMember>
     var notices: Slab<NoticeSlot>
@@ -92,6 +93,7 @@ public struct Audiences: ~Copyable {
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplication * applications
         pages = Slab(limit: pagesMax)
+        pageQuestions = PageQuestions(limit: pagesMax)
         lines = configuration.applications.map { _ in ApplicationLine() }
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
@@ -133,6 +135,7 @@ public struct Audiences: ~Copyable {
 
     /// Lets time pass.
     public mutating func advance(now: Moment) {
+        askForPages(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             switch entry.owner {
             case .audience:
@@ -159,6 +162,7 @@ public struct Audiences: ~Copyable {
     public var nextDueMilliseconds: Int64? {
         var due = timers.firstMilliseconds ?? .max
         due = min(due, storeQueue.dueMilliseconds ?? .max)
+        due = min(due, pageQuestions.leaveAtMilliseconds ?? .max)
         due = min(due, activityQueue.dueMilliseconds ?? .max)
         due = min(due, productions.dueMilliseconds ?? .max)
         return due == .max ? nil : due

@@ -186,13 +186,11 @@ struct History {
         case 5..<7: return .refundStart(startBudget: pick(paces).budget, draw: draw())
         case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
         case 10..<13:
-            let after = below(3) == 0 ? nil : heldStart(type)
             return .registerDevice(
                 attributesType: type,
                 token(),
-                after: after,
-                isCarried: below(3) == 0,
-                audiences: audiences()
+                below(2) == 0 ? .first(audiences: audiences()) : .following(heldStart(type)),
+                isCarried: below(3) == 0
             )
         case 13..<15: return .unregister(atMilliseconds: time())
         default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())

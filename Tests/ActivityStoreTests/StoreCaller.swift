@@ -187,9 +187,8 @@ extension Operation {
         return .registerDevice(
             attributesType: Array(attributesType.utf8),
             registration,
-            after: after,
-            isCarried: source == .command,
-            audiences: audiences
+            after.map { .following($0) } ?? .first(audiences: audiences),
+            isCarried: source == .command
         )
     }
 

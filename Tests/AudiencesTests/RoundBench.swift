@@ -204,12 +204,13 @@ final class RoundBench {
         return reply.verdict
     }
 
-    /// Answers calls and takes productions until there are none.
+    /// Answers calls and takes productions until there are none. Pages that wait for others to be asked for with are waited for.
     func settle() {
         var isBusy = true
-        while isBusy {
+        while isBusy || !core.pageQuestions.isEmpty {
             isBusy = false
             core.advance(now: moment)
+            if let due = core.pageQuestions.leaveAtMilliseconds { now = max(now, due) }
             while let call = nextCall() {
                 answer(call)
                 isBusy = true

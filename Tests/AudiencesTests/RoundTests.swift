@@ -189,6 +189,26 @@ import Testing
         #expect(bench.core.roundsHeld == 0)
     }
 
+    /// One page is asked for at once, since nothing else is under way; while many are, questions wait for each other.
+    @Test func pagesAreAskedForTogether() {
+        let bench = RoundBench()
+        for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
+        bench.command(1)
+        if let claim = bench.nextCall() { bench.answer(claim) }
+        var asked: [AudienceCall<[UInt8]>] = []
+        while let call = bench.nextCall() { asked.append(call) }
+        #expect(asked.count > 8)
+        let held = bench.core.pageQuestions.count + asked.count
+        // A question that follows waits, until a quarter of all pages waits or its time is over.
+        bench.answer(asked.removeFirst())
+        while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
+        #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)
+        #expect(bench.nextCall() == nil)
+        #expect(bench.core.nextDueMilliseconds == bench.now + PageQuestions.waitMilliseconds)
+        bench.now += PageQuestions.waitMilliseconds
+        #expect(bench.nextCall() != nil)
+    }
+
     /// Its first page is handed out whole, and there is no room yet for the one that follows it in the segment.
     @Test func nobodyIsReadTwiceWhereANewerVersionTakesOver() {
         let bench = RoundBench(pagesMax: 8)

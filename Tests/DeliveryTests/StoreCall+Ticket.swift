@@ -28,7 +28,7 @@ extension StoreCall {
         case .admit(let admission): admission.registration
         case .address(_, _, let registration): registration
         case .register(let registration, _, _, _, _): registration
-        case .registerDevice(_, let registration, _, _, _): registration
+        case .registerDevice(_, let registration, _, _): registration
         default: nil
         }
     }
@@ -37,14 +37,14 @@ extension StoreCall {
     var namedAudiences: Bytes? {
         switch operation {
         case .register(_, _, _, _, let audiences): audiences
-        case .registerDevice(_, _, _, _, let audiences): audiences
+        case .registerDevice(_, _, let step, _): step.audiences
         default: nil
         }
     }
 
     /// Of the registration of a device's token: the start that came back last.
     var after: HeldStart<Bytes>? {
-        if case .registerDevice(_, _, let after, _, _) = operation { after } else { nil }
+        if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }
 
     /// The token that a settlement retires, if it does.

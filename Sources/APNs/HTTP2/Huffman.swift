@@ -9,9 +9,13 @@ struct Huffman: @unchecked Sendable {
     private static let bitsMax = 30
     /// Codes of up to this many bits, which all digits and most letters have, are found by one look-up.
     private static let shortBits: UInt64 = 8
+    private static let pairBits = 12
 
     /// By the next eight bits: symbol, and in the upper byte the code's length; 0 where a longer code begins.
     private let shortCodes: UnsafeMutablePointer<UInt16>
+    /// By the next twelve bits, which two codes of digits or of most lower-case letters fit into: two symbols, the first in the lowest byte, and
+    /// above them the length of both codes; 0 where no two codes end.
+    private let pairs: UnsafeMutablePointer<UInt32>
     /// By length: the first code, left-aligned in 32 bits, and the place of its symbol in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
     private let firstPlaces: UnsafeMutablePointer<Int>
@@ -22,6 +26,7 @@ struct Huffman: @unchecked Sendable {
 
     private init() {
         shortCodes = .allocate(capacity: 256)
+        pairs = .allocate(capacity: 1 << Self.pairBits)
         firstCodes = .allocate(capacity: Self.bitsMax + 2)
         firstPlaces = .allocate(capacity: Self.bitsMax + 2)
         symbols = .allocate(capacity: 256)
@@ -45,6 +50,14 @@ struct Huffman: @unchecked Sendable {
                 code += 1
                 place += 1
             }
+        }
+        for bits in 0..<1 << Self.pairBits {
+            let first = shortCodes[bits >> 4]
+            let second = shortCodes[(bits << Int(first >> 8) & 0xFFF) >> 4]
+            let length = Int(first >> 8) + Int(second >> 8)
+            let isPair = first > 0 && second > 0 && length <= Self.pairBits
+            let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
+            pairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }
         // What is left is the end of string, thirty ones, which never stands in a string.
         firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
@@ -86,6 +99,16 @@ struct Huffman: @unchecked Sendable {
                 }
             }
             while true {
+                let pair = pairs[Int(truncatingIfNeeded: ~inverted &>> 52)]
+                let pairLength = Int(pair &>> 16)
+                if pairLength > 0, pairLength <= available {
+                    let symbols = UInt16(truncatingIfNeeded: pair).littleEndian
+                    destination.storeBytes(of: symbols, toByteOffset: count, as: UInt16.self)
+                    count += 2
+                    inverted = inverted &<< UInt64(truncatingIfNeeded: pairLength)
+                    available -= pairLength
+                    continue
+                }
                 let short = shortCodes[Int(truncatingIfNeeded: ~inverted &>> 56)]
                 var length = Int(short &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: short)

@@ -6,7 +6,11 @@ import Redis
 extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
-        if calls.oldest?.kind == .append { return take(reply, ofAppended: count, from: reader, on: connection) }
+        switch calls.oldest?.kind {
+        case .append: return take(reply, ofAppended: count, from: reader, on: connection)
+        case .checkpoint: return take(reply, ofRecorded: count, from: reader, on: connection)
+        default: break
+        }
         // The reader is the connection's own.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
@@ -50,6 +54,24 @@ extension AudienceSession {
         }
     }
 
+    /// Takes the reply to checkpoints: the newest admitted version, and for each whether it was recorded.
+    private func take(
+        _ reply: Reply,
+        ofRecorded count: Int,
+        from reader: ReplyReader,
+        on connection: RedisConnection
+    ) {
+        let isWhole = reply.kind == .array(count: count + 1)
+        for index in 0..<count {
+            guard connection.completeOldestCall(from: reader) else { return }
+            guard isWhole, let isRecorded = reader.number(index + 1, in: 0...1),
+                let result = withNewest(AudienceReply(isRecorded == 1 ? .settled : .foreign), at: 0, from: reader)
+            else { return violation(on: connection) }
+            connection.noteSuccess()
+            if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }
+        }
+    }
+
     /// The reply is not one that the oldest call can have: replies and calls are out of step, and no later reply can be trusted.
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
@@ -63,11 +85,10 @@ extension AudienceSession {
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
         case .newest: newest(reply, from: reader)
         case .claim: progress(reply, from: reader)
-        case .checkpoint: checkpoint(reply, from: reader)
         case .finish: finished(reply, from: reader)
         case .directory: reply.valueOrNothing.map { AudienceReply(.pages, bytes: $0) }
         case .page: reply.valueOrNothing.map { AudienceReply(.page, bytes: $0) }
-        case .append, .lookUp, .arrange: nil
+        case .checkpoint, .append, .lookUp, .arrange: nil
         }
     }
 
@@ -119,18 +140,16 @@ extension AudienceSession {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
         }
-        return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), from: reader)
+        return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    private func checkpoint(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
-        guard reply.elementCount == 2 else { return nil }
-        if reader.element(0).isWord("settled") { return withNewest(AudienceReply(.settled), from: reader) }
-        return reader.element(0).isWord("foreign") ? withNewest(AudienceReply(.foreign), from: reader) : nil
-    }
-
-    /// With the newest admitted version, the second element, empty for none.
-    private func withNewest(_ reply: AudienceReply<Bytes>, from reader: ReplyReader) -> AudienceReply<Bytes>? {
-        let element = reader.element(1)
+    /// With the newest admitted version, an element, empty for none.
+    private func withNewest(
+        _ reply: AudienceReply<Bytes>,
+        at index: Int,
+        from reader: ReplyReader
+    ) -> AudienceReply<Bytes>? {
+        let element = reader.element(index)
         guard element.kind == .string else { return nil }
         if element.bytes.isEmpty { return reply }
         guard let version = StoredVersion.read(element.bytes) else { return nil }

@@ -27,11 +27,14 @@ final class AudienceSession: RedisSession {
     /// Joins whose entries have not been written; their calls are the newest of ``calls``.
     private let batch: UnsafeMutableBufferPointer<UInt16>
     private var batchCount = 0
+    /// Checkpoints that have not been written; then their calls are the newest of ``calls``, and no join waits to be written.
+    private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: of the connection; it limits the outstanding calls and those of one command.
     init(configuration: RedisConfiguration, joins: AudienceJoins) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = .allocate(capacity: configuration.callsPerCommandMax)
+        checkpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
         self.joins = joins
     }
 
@@ -44,6 +47,7 @@ final class AudienceSession: RedisSession {
     /// Collects a join's entry.
     func append(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
+        flushCheckpoints(on: connection)
         batch.initializeElement(at: batchCount, to: slot)
         batchCount += 1
         calls.append(AudienceSessionCall(tag: 0, kind: .append, slot: slot))
@@ -53,6 +57,11 @@ final class AudienceSession: RedisSession {
     }
 
     func flush(on connection: RedisConnection) {
+        flushJoins(on: connection)
+        flushCheckpoints(on: connection)
+    }
+
+    private func flushJoins(on connection: RedisConnection) {
         guard batchCount > 0 else { return }
         let count = batchCount
         batchCount = 0
@@ -97,6 +106,42 @@ final class AudienceSession: RedisSession {
             writer.argument(letter: UInt8(ascii: isDevice ? "1" : "0"))
         }
         return .issued
+    }
+
+    // MARK: - Checkpoints
+
+    /// Collects a checkpoint for the command that leaves at the end of the turn.
+    func record(
+        _ range: SegmentRange,
+        claim: UInt64,
+        text: Bytes,
+        tag: UInt64,
+        key: Bytes,
+        on connection: RedisConnection
+    ) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        flushJoins(on: connection)
+        if !checkpoints.takes(text, of: key) { flushCheckpoints(on: connection) }
+        checkpoints.append(key, range, claim: claim, text: text)
+        calls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
+        connection.appendCall(isWritten: false)
+        if checkpoints.isFull { flushCheckpoints(on: connection) }
+        return .issued
+    }
+
+    private func flushCheckpoints(on connection: RedisConnection) {
+        let count = checkpoints.count
+        guard count > 0 else { return }
+        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.bytesMost) { room in
+            var writer = CommandWriter(
+                room,
+                argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
+            )
+            writer.verbatim(connection.scripts[AudienceScript.audience.rawValue])
+            checkpoints.write(to: &writer)
+            return writer.count
+        }
+        checkpoints.removeAll()
     }
 
     // MARK: - Single calls
@@ -150,7 +195,10 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Failures
 
-    func discardCollected() { batchCount = 0 }
+    func discardCollected() {
+        batchCount = 0
+        checkpoints.removeAll()
+    }
 
     func failed(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }

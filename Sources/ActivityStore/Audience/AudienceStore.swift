@@ -81,7 +81,10 @@ public final class AudienceStore {
             guard let count = AudienceKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }
             let key = UnsafeRawBufferPointer(rebasing: key[..<count])
             guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
-            return session.perform(call, key: key, on: connection)
+            guard case .checkpoint(let range, let claim, let text) = call.operation else {
+                return session.perform(call, key: key, on: connection)
+            }
+            return session.record(range, claim: claim, text: text, tag: call.tag, key: key, on: connection)
         }
     }
 

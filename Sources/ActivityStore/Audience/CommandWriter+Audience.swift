@@ -10,9 +10,8 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .settle: (.settle, 2, 32)
         case .newest: (.newest, 1, 8)
         case .claim: (.claim, 3, 32)
-        case .checkpoint(_, _, let text): (.checkpoint, 4, 32 + text.count)
         case .finish: (.finish, 4, 96)
-        case .directory, .page, .append: preconditionFailure("an operation on a segment")
+        case .checkpoint, .directory, .page, .append: preconditionFailure("an operation with a way of its own")
         }
     }
 }
@@ -32,11 +31,6 @@ extension CommandWriter {
             argument(letter: UInt8(ascii: "c"))
             argument(range)
             argument(number: claim, bytes: 8)
-        case .checkpoint(let range, let claim, let text):
-            argument(letter: UInt8(ascii: "p"))
-            argument(range)
-            argument(number: claim, bytes: 8)
-            argument(text)
         case .finish(let range, let version, let counts, let times):
             argument(letter: UInt8(ascii: "f"))
             argument(count: StoredVersion.bytes + 2) {
@@ -45,9 +39,15 @@ extension CommandWriter {
             }
             argument(number: UInt64(range.index), bytes: 2)
             argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
-        case .directory, .page, .append:
-            preconditionFailure("an operation on a segment")
+        case .checkpoint, .directory, .page, .append:
+            preconditionFailure("an operation with a way of its own")
         }
+    }
+
+    mutating func checkpointArguments(_ range: SegmentRange, claim: UInt64, text: UnsafeRawBufferPointer) {
+        argument(range)
+        argument(number: claim, bytes: 8)
+        argument(text)
     }
 
     private mutating func arguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {

@@ -54,10 +54,10 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func register(
         _ type: String,
         _ registration: TokenRegistration<[UInt8]>,
-        after: HeldStart<[UInt8]>?,
-        isCarried: Bool,
-        audiences list: [UInt8]?
+        _ step: DeviceRegistrationStep<[UInt8]>,
+        isCarried: Bool
     ) -> (StoreReply<[UInt8]>, Lifetime) {
+        let list = step.audiences
         var registration = registration
         if isCarried {
             if let token = slots[type]?.token, token.isSame(as: registration) {
@@ -75,7 +75,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if list != nil { reply.leaves = leaves }
         // The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
-        let held = next(slots[type]?.held ?? [], after: after)
+        let held = next(slots[type]?.held ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
         if reply.leaves == nil { reply.heldCommand = held?.command }

@@ -43,13 +43,12 @@ extension StoreCall.Operation {
                 registration: registration?.map(transform)
             )
         case .holdStart(let start, let command): .holdStart(start.map(transform), command: transform(command))
-        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
+        case .registerDevice(let type, let registration, let step, let isCarried):
             .registerDevice(
                 attributesType: transform(type),
                 registration.map(transform),
-                after: after?.map(transform),
-                isCarried: isCarried,
-                audiences: audiences.map(transform)
+                step.map(transform),
+                isCarried: isCarried
             )
         case .settleStart(let start, let settlement, let retirement):
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
@@ -95,6 +94,15 @@ extension TokenRetirement {
             environment: environment,
             invalidAtMilliseconds: invalidAtMilliseconds
         )
+    }
+}
+
+extension DeviceRegistrationStep {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> DeviceRegistrationStep<Other> {
+        switch self {
+        case .first(let audiences): .first(audiences: audiences.map(transform))
+        case .following(let start): .following(start.map(transform))
+        }
     }
 }
 

@@ -90,14 +90,8 @@ public struct StoreModel: Sendable {
             (reply, lifetime) = device.address(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
             (reply, lifetime) = device.hold(start, command, startsMax: heldStartsMax)
-        case .registerDevice(let type, let registration, let after, let isCarried, let audiences):
-            (reply, lifetime) = device.register(
-                text(type),
-                registration,
-                after: after,
-                isCarried: isCarried,
-                audiences: audiences
-            )
+        case .registerDevice(let type, let registration, let step, let isCarried):
+            (reply, lifetime) = device.register(text(type), registration, step, isCarried: isCarried)
         case .confirmLeaves(let at): (reply, lifetime) = device.confirmLeaves(at: at)
         case .unregister(let at): (reply, lifetime) = device.unregister(device.registeredTypes, at: at)
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)

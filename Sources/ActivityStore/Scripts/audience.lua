@@ -180,11 +180,24 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  local range, claim, text = ARGV[2], ARGV[3], ARGV[4]
-  local claimed = call('HGET', key, 'c' .. range)
-  if claimed and claimed ~= claim then return {'foreign', newestAdmitted()} end
-  store('c' .. range, claim, 'p' .. range, text)
-  return {'settled', newestAdmitted()}
+  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each whether it was recorded.
+  local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
+  for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
+  for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
+  for index, name in ipairs(names) do
+    local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
+    local isOwn = not owners[name] or owners[name] == claim
+    if isOwn then
+      if not owners[name] then
+        owners[name] = claim
+        fields[#fields + 1], fields[#fields + 2] = name, claim
+      end
+      fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text
+    end
+    replies[index + 1] = isOwn and 1 or 0
+  end
+  if fields[1] then store(unpack(fields)) end
+  return replies
 end
 
 if operation == 'f' then

@@ -17,6 +17,7 @@ extension Audiences {
         let isActivity = kind == .activity
         let (application, audience) = (rounds[round].application, rounds[round].digest)
         let hasTime = result.invalidAtMilliseconds >= 0
+        let registeredAt = registeredAtMilliseconds(tag)
         let notice = notices.allocate(
             NoticeSlot(
                 tag: tag.value,
@@ -32,7 +33,7 @@ extension Audiences {
                 hasTime: hasTime,
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
-                atMilliseconds: content.atMilliseconds,
+                atMilliseconds: registeredAt,
                 outstanding: isDead ? (isActivity ? 4 : 3) : 1
             )
         )

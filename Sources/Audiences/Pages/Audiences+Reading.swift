@@ -95,7 +95,7 @@ extension Audiences {
     }
 
     private mutating func ask(_ page: UInt32) {
-        storeQueue.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
+        pageQuestions.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
     /// The segment of a page.

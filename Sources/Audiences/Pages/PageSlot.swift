@@ -114,6 +114,8 @@ struct PageSlot: BitwiseCopyable {
 enum MemberState: UInt8 {
     case unsent
     case inFlight
+    /// Likewise, to the sandbox: so an answer does not look at the member's entry, which has left the processor's cache by then.
+    case inFlightToSandbox
     /// Counted when it is not parked any more.
     case parked
     /// Its result and its invalidation are being recorded.

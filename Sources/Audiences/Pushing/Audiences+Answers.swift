@@ -38,7 +38,6 @@ extension Audiences {
         let position: UInt64
         let version: UInt32
         let environment: DeviceEnvironment
-        let atMilliseconds: Int64
         let attempts: UInt8
 
         init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parked: borrowing Slab<ParkedMember>) {
@@ -47,15 +46,16 @@ extension Audiences {
                 position = slot.pointee.position
                 version = slot.pointee.version
                 environment = slot.pointee.environment
-                atMilliseconds = slot.pointee.atMilliseconds
                 attempts = slot.pointee.attempts
             } else {
                 let page = pages.address(of: tag.page)
-                guard let content = page.pointee.member(tag.member) else { return nil }
+                switch MemberState(rawValue: page.pointee.state(tag.member)) {
+                case .inFlight: environment = .production
+                case .inFlightToSandbox: environment = .sandbox
+                default: return nil
+                }
                 position = page.pointee.position(tag.member)
                 version = page.pointee.version(tag.member)
-                environment = content.environment
-                atMilliseconds = content.atMilliseconds
                 attempts = 0
             }
         }
@@ -150,9 +150,15 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
+    /// When the token of a member whose push was answered was registered.
+    func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
+        tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
+    }
+
     /// A dead token leaves, unless it was registered after the time from which APNs calls it dead: then APNs may not know yet.
     private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
-        let isKnownLater = result.invalidAtMilliseconds >= 0 && content.atMilliseconds >= result.invalidAtMilliseconds
+        let isKnownLater =
+            result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
         if isKnownLater { return sendAgain(tag, content, result, now: now) }
         notice(tag, content, .unregistered, result, now: now)
     }

@@ -197,7 +197,8 @@ extension Audiences {
         let round = pages[page].round
         let tag = PushTag(page: page, member: member).value
         handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
-        pass(page, MemberState.inFlight.rawValue, version, position)
+        let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
+        pass(page, state.rawValue, version, position)
         pages[page].unfinished += 1
         let digits = content.writeToken(to: tokenDigits)
         return push(

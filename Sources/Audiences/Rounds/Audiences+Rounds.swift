@@ -8,6 +8,7 @@ extension Audiences {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return leaveIfOver(round, now: now) }
         noteAdmitted(reply?.newest, of: round, now: now)
+        rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
         if let text = reply?.bytes, let checkpoint = Checkpoint(text) { restore(checkpoint, text, to: round) }
         admitReceived(of: round, now: now)
@@ -110,15 +111,19 @@ extension Audiences {
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isQuiet(round))
         let isChanged = slot.revision != slot.recordedRevision
         let isAwaited = isFinal || hasCounted(round)
-        let due =
-            isAwaited
-            ? now.monotonicMilliseconds : slot.checkpointedMilliseconds &+ configuration.checkpointMilliseconds
+        let due = isAwaited ? now.monotonicMilliseconds : checkpointDue(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, due <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
             rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
             storeQueue.append(AudienceTicket(.checkpoint, index: round))
         }
         arm(round, now: now)
+    }
+
+    /// All rounds of a lane are recorded at the same times, so that what is said of them leaves together.
+    private func checkpointDue(_ round: UInt32) -> Int64 {
+        let interval = configuration.checkpointMilliseconds
+        return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
     }
 
     /// Nothing of a round is under way that a last checkpoint would miss.
@@ -129,10 +134,7 @@ extension Audiences {
         guard slot.phase == .running || slot.phase == .restoring else { return }
         var due = Int64.max
         if slot.revision != slot.recordedRevision, !slot.isCallOutstanding {
-            due = max(
-                now.monotonicMilliseconds + 1,
-                slot.checkpointedMilliseconds &+ configuration.checkpointMilliseconds
-            )
+            due = max(now.monotonicMilliseconds + 1, checkpointDue(round))
         }
         for position in slot.parkedDue.indices where slot.parkedDue[position] > now.monotonicMilliseconds {
             due = min(due, slot.parkedDue[position])

@@ -12,6 +12,7 @@ extension Audiences {
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
+        askForPages(now: now)
         while let ticket = storeQueue.next(now: now) {
             if isWithdrawn(ticket, now: now) { continue }
             guard ticket.purpose != .checkpoint else {

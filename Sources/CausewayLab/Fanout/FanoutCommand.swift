@@ -14,8 +14,9 @@ struct FanoutCommand: ParsableCommand {
 
             The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
             time of the worker and of redis-server for a push, of h2load for one of its own; memory of a member in Redis; the worker's peak \
-            of resident memory from the command on; records of results; with --beside how fresh single commands to other phones were, \
-            from the record to APNs' answer, before the round and beside it; phones that show something else (wrong), went back in time \
+            of resident memory from the command on (worker.memoryMebibytes is 64 a lane, and at least 128); records of results; with \
+            --beside how fresh single commands to other phones were, from the record to APNs' answer, before the round and beside it; \
+            phones that show something else (wrong), went back in time \
             (reversed), heard an alert twice.
 
             Examples:

@@ -7,6 +7,9 @@ final class FanoutStage {
     static let group = "causeway"
     /// The embedded broker keeps 5 MiB of a partition: those of the registrations that no worker has read yet must fit.
     static let partitions = 16
+    /// Of `worker.memoryMebibytes`, as a small pod has it: a worker that may use a gibibyte, as one without a control group's limit may, keeps
+    /// what a crowd of registrations has taken of it, and would say nothing of what a round needs.
+    private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
     /// h2load opens its streams before it has heard how many it may.
     private static let earlyStreams = 1_000
@@ -68,6 +71,11 @@ final class FanoutStage {
         }
     }
 
+    private var memoryMebibytes: Int {
+        let count = lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : lanes
+        return max(2, count) * Self.memoryMebibytesPerLane
+    }
+
     private func configuration(httpPort: UInt16) -> String {
         """
         log:
@@ -99,6 +107,7 @@ final class FanoutStage {
             environments: [sandbox]
         worker:
           lanes: \(lanes)
+          memoryMebibytes: \(memoryMebibytes)
 
         """
     }

@@ -29,9 +29,9 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var redisOverheadPercent: Int64 = 150
 
     /// CPU of the whole worker process for a member of an audience in a round, all in: its page read, one HTTP/2 request over TLS, its answer. One
-    /// worker of `causeway-lab fanout` took 2.4 to 2.8 µs at 100,000 to 1,000,000 members, where h2load took 3.3 to 3.7 for a push.
+    /// worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members, where h2load took 4.5 to 5.4 for a push.
     package var nanosecondsPerMember: Int64 = 3_000
-    /// Redis' CPU for a member of a round, likewise: 0.28 to 0.39 µs measured.
+    /// Redis' CPU for a member of a round, likewise: 0.24 to 0.41 µs measured.
     package var redisNanosecondsPerMember: Int64 = 400
     /// A member in its page, its id a UUID, its token 160 digits, the allocator's rounding and the directories included: 128 to 132 measured.
     package var redisBytesPerMember: Int64 = 135
@@ -92,7 +92,7 @@ package struct MeasuredCosts: Sendable, Equatable {
         [
             (
                 "\(micros(nanosecondsPerMember)) µs of CPU a member of a round",
-                "causeway-lab fanout: 2.4 to 2.8, beside h2load's 3.3 to 3.7 a push"
+                "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
                 "\(Exposition.number(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
@@ -100,7 +100,7 @@ package struct MeasuredCosts: Sendable, Equatable {
             ),
             (
                 "\(micros(redisNanosecondsPerMember)) µs of Redis a member of a round",
-                "causeway-lab fanout: 0.28 to 0.39"
+                "causeway-lab fanout: 0.24 to 0.41"
             ),
             (
                 "\(redisBytesPerMember) bytes a member in Redis, and \(redisBytesPerActivity) an activity, times "

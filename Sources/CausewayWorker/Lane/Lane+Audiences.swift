@@ -91,7 +91,7 @@ extension IncomingMembership {
 
 // MARK: - Store
 
-extension Lane: AudienceStoreHandler {
+extension Lane {
     /// Calls to servers that are away, put behind the others in one turn.
     private static let passedAudienceCallsPerTurnMax = 256
 
@@ -148,11 +148,6 @@ extension Lane: AudienceStoreHandler {
         audiences.storeFailed(tag: tag, failure, now: now)
         requestTurnEnd()
     }
-
-    func audienceStoreReady() { requestTurnEnd() }
-
-    /// The activity store's connections go to the same servers, and say so.
-    func audienceStoreLost(_ reason: RedisError) {}
 }
 
 // MARK: - Productions

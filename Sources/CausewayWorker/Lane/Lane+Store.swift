@@ -7,7 +7,7 @@ import Observability
 import Redis
 
 /// The core's calls to the store, and the store's replies to the core.
-extension Lane: ActivityStoreHandler {
+extension Lane {
     /// Calls to servers that are away, put behind the others in one turn: a bound on what that costs while nothing else is to be called.
     private static let passedCallsPerTurnMax = 1_024
 

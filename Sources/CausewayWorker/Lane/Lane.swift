@@ -54,12 +54,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
-    private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: self)
+    private lazy var storeRelay = LaneStoreRelay(lane: self)
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: storeRelay)
     /// What an audience's members are sent, decided beside single activities.
     var audiences: Audiences
     /// Records of that core that are not acknowledged.
     var audienceProductions = 0
-    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: plan.redis, handler: self)
+    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: plan.redis, handler: storeRelay)
     /// By app and environment, as `PoolIndex` counts.
     var pools: [LanePool] = []
     var writer = JSONWriter()

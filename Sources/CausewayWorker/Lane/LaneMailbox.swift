@@ -96,6 +96,8 @@ final class LaneMailbox: Sendable {
     static let audienceReportsMax = 4_096
     /// What the ring of delivery reports takes for each of them, once round. Its capacity is a power of two, up to twice what is needed.
     static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
+    /// What the ring takes beside that, for the core of audiences.
+    static let audienceReportBytes = 2 * audienceReportsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)

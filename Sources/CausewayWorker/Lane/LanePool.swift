@@ -33,7 +33,8 @@ private final class LanePoolAnswers: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    weak var owner: LanePool?
+    /// Not weak: an object that is the target of a weak reference is retained more slowly, and this one is for every push.
+    unowned var owner: LanePool?
     /// Whether the last answer that says so refused the provider token; nil before the first.
     private var isKeyRefused: Bool?
 

@@ -50,7 +50,7 @@ struct MemoryBudget: Equatable {
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytes = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
         let shared = Self.programBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
-        audienceBytes = min(max(totalBytes / 64 / Int64(laneCount), 512 << 10), 8 << 20)
+        audienceBytes = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
         let fixed = shared + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
         laneBytes = (totalBytes - fixed) / Int64(laneCount)
         guard laneBytes >= Self.laneBytesMin else {
@@ -87,7 +87,8 @@ struct MemoryBudget: Equatable {
 
     /// Half of a lane's bytes is for what each record needs, whatever is in it.
     func recordsMax(configured: Int) -> Int {
-        min(configured, max(64, Int(laneBytes / 2) / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
+        let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
+        return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
     }
 
     /// The other half is for texts, tokens and bodies. A fifth of it is for blocks of sizes that were needed before and are free.

@@ -4,15 +4,18 @@ import CProcessor
 ///
 /// The index of a freed record is reused, so no index may be kept across a free; the core frees a record only when
 /// nothing outside names it any more.
-package struct Slab<Element: BitwiseCopyable>: ~Copyable {
+///
+/// What is done for every push is public: only that is specialized in another module, and else the core of audiences would ask for the
+/// element's size each time.
+public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// Each element lies at the beginning of a line of the processor's cache if it is larger than one, and in front of it the index of the
     /// next free element, or `inUse`, which is looked at whenever the element is.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
     private var everUsed = 0
-    package private(set) var count = 0
-    package let limit: Int
+    public private(set) var count = 0
+    public let limit: Int
 
     private static var lineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
@@ -32,7 +35,7 @@ package struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     deinit { storage.deallocate() }
 
-    package var isFull: Bool { count == limit }
+    public var isFull: Bool { count == limit }
     /// One above the largest index that was ever given out: the bound for a walk over all records.
     package var indexBound: UInt32 { UInt32(everUsed) }
 
@@ -64,7 +67,7 @@ package struct Slab<Element: BitwiseCopyable>: ~Copyable {
         count -= 1
     }
 
-    package func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
+    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsed && mark(of: index) == Self.inUse }
 
     private func mark(of index: UInt32) -> UInt32 {
         storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
@@ -87,7 +90,7 @@ package struct Slab<Element: BitwiseCopyable>: ~Copyable {
         CProcessor_prefetch(start + 2 * Self.lineBytes)
     }
 
-    package subscript(_ index: UInt32) -> Element {
+    public subscript(_ index: UInt32) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
             return UnsafePointer(place(of: index))
@@ -99,13 +102,13 @@ package struct Slab<Element: BitwiseCopyable>: ~Copyable {
     }
 
     /// Valid until the next allocation.
-    package func address(of index: UInt32) -> UnsafePointer<Element> {
+    public func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
         return UnsafePointer(place(of: index))
     }
 
     /// Valid until the next allocation.
-    package mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
+    public mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
         return place(of: index)
     }

@@ -144,9 +144,8 @@ extension Delivery {
         return .registerDevice(
             attributesType: slot.pointee.bytes(slot.pointee.attributesType),
             registration,
-            after: followsHeldStart ? slot.pointee.heldStart : nil,
-            isCarried: isCarried,
-            audiences: slot.pointee.namedAudiences
+            followsHeldStart ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
+            isCarried: isCarried
         )
     }
 

@@ -84,14 +84,12 @@ public struct StoreCall<Bytes> {
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or `stale`.
         ///
-        /// `after` names the start that came back last; the next one follows, in the order of their versions. `audiences` as in
-        /// ``register(_:frequentUpdates:shows:source:audiences:)``; an audience is left when no attributes type of the device names it.
+        /// An audience is left when no attributes type of the device names it.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
-            after: HeldStart<Bytes>?,
-            isCarried: Bool,
-            audiences: Bytes?
+            DeviceRegistrationStep<Bytes>,
+            isCarried: Bool
         )
         /// Removes a held start that is over, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
@@ -255,6 +253,30 @@ public struct HeldStart<Bytes> {
     }
 }
 
+/// Which of the calls this is that one registration of a device's token makes.
+///
+/// The two have nothing in common, and share their place: a call is copied on its way, and admissions, which are the most, decide how large
+/// it may be.
+@frozen
+public enum DeviceRegistrationStep<Bytes> {
+    /// `audiences` as in ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
+    case first(audiences: Bytes?)
+    /// Names the start that came back last; the next one follows, in the order of their versions. Audiences stay as they were.
+    case following(HeldStart<Bytes>)
+
+    /// The start that came back last; nil: none has.
+    @inlinable
+    public var heldStart: HeldStart<Bytes>? {
+        if case .following(let start) = self { start } else { nil }
+    }
+
+    /// Those that the device is in from now on; nil: whatever it was in.
+    @inlinable
+    public var audiences: Bytes? {
+        if case .first(let audiences) = self { audiences } else { nil }
+    }
+}
+
 /// How a command that was admitted to be sent ended.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200: the activity shows this version.
@@ -273,3 +295,4 @@ extension TokenRegistration: Sendable where Bytes: Sendable {}
 extension TokenRetirement: Equatable where Bytes: Equatable {}
 extension HeldStart: Equatable where Bytes: Equatable {}
 extension HeldStart: Sendable where Bytes: Sendable {}
+extension DeviceRegistrationStep: Equatable where Bytes: Equatable {}

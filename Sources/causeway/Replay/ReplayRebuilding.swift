@@ -118,9 +118,8 @@ struct ReplayRebuilding {
                 .registerDevice(
                     attributesType: type,
                     token(start.token),
-                    after: nil,
-                    isCarried: false,
-                    audiences: nil
+                    .first(audiences: nil),
+                    isCarried: false
                 )
             )
         }

@@ -1,0 +1,69 @@
+import LiveActivity
+import Redis
+
+/// Checkpoints of one audience's ranges that are collected for one command: the rounds of a lane are recorded at the same time.
+///
+/// The memory is made once.
+struct CheckpointBatch: ~Copyable {
+    /// Of the arguments together. Most checkpoints have a hundred bytes.
+    private static let bytesMax = 16_384
+    /// A range, a claim and a text, and what RESP puts around them.
+    private static let bytesBesideText = 4 + 8 + 3 * CommandWriter.argumentOverheadBytes
+
+    private let callsMax: Int
+    private(set) var count = 0
+    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 1)
+    private var keyByteCount = 0
+    private let arguments = UnsafeMutableRawBufferPointer.allocate(byteCount: bytesMax, alignment: 1)
+    private var argumentByteCount = 0
+
+    init(callsMax: Int) { self.callsMax = callsMax }
+
+    deinit {
+        key.deallocate()
+        arguments.deallocate()
+    }
+
+    var isFull: Bool { count == callsMax }
+
+    /// Whether there is room for a checkpoint of this audience's; if not, writing the batch makes room.
+    func takes(_ text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
+        count == 0
+            || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.bytesMax
+                && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audience)
+    }
+
+    mutating func append(
+        _ audience: UnsafeRawBufferPointer,
+        _ range: SegmentRange,
+        claim: UInt64,
+        text: UnsafeRawBufferPointer
+    ) {
+        if count == 0 {
+            key.copyMemory(from: audience)
+            keyByteCount = audience.count
+        }
+        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        writer.checkpointArguments(range, claim: claim, text: text)
+        argumentByteCount = writer.count
+        count += 1
+    }
+
+    /// How many bytes the command needs beside the script's.
+    var bytesMost: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
+
+    /// The count of arguments behind the script's.
+    var argumentCount: Int { 3 + 3 * count }
+
+    func write(to writer: inout CommandWriter) {
+        writer.argument(letter: UInt8(ascii: "1"))
+        writer.argument(UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]))
+        writer.argument(letter: UInt8(ascii: "p"))
+        writer.verbatim(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+    }
+
+    mutating func removeAll() {
+        count = 0
+        argumentByteCount = 0
+    }
+}

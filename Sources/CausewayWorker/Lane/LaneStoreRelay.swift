@@ -1,0 +1,35 @@
+import ActivityStore
+import LiveActivity
+import Redis
+
+/// Stands between a lane and its stores, which hold their handler weakly: an object that is the target of a weak reference is retained more
+/// slowly, and a lane is for every push.
+final class LaneStoreRelay {
+    private unowned let lane: Lane
+
+    init(lane: Lane) { self.lane = lane }
+}
+
+extension LaneStoreRelay: ActivityStoreHandler {
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.replied(tag: tag, reply) }
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+        lane.failed(tag: tag, script: script, error: error)
+    }
+    func redisReady() { lane.redisReady() }
+    func redisLost(_ reason: RedisError) { lane.redisLost(reason) }
+    func redisWarns(_ warning: RedisWarning) { lane.redisWarns(warning) }
+    func redisReplicas(_ replicas: RedisReplicas) { lane.redisReplicas(replicas) }
+    func answered(calls: Int, roundTripMicroseconds: Int64) {
+        lane.answered(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
+    }
+}
+
+extension LaneStoreRelay: AudienceStoreHandler {
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        lane.audienceReplied(tag: tag, reply)
+    }
+    func audienceFailed(tag: UInt64, error: RedisError) { lane.audienceFailed(tag: tag, error: error) }
+    func audienceStoreReady() { lane.requestTurnEnd() }
+    /// The activity store's connections go to the same servers, and say so.
+    func audienceStoreLost(_ reason: RedisError) {}
+}

@@ -1,0 +1,70 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Checkpoints that leave as one command, on a real server.
+@Suite(.serialized, .ownThread) struct CheckpointBatchTests {
+    private static let other = AudienceDigest(value: 2)
+
+    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
+
+    /// A server on which a claim stands for each range, with what it has counted so far forgotten.
+    private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
+        let server = try RedisServer()
+        let lane = try AudienceCaller(server)
+        for index in 0..<ranges {
+            _ = try lane.issue(.claim(range(index), claim: UInt64(index)))
+        }
+        try lane.turnUntilQuiet()
+        server.command("CONFIG", "RESETSTAT")
+        return (server, lane)
+    }
+
+    @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
+    func `As many leave as one command as it can carry`(checkpoints: Int, commands: Int) throws {
+        let (server, lane) = try claimed(checkpoints)
+        let tags = try (0..<checkpoints)
+            .map { try lane.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
+        try lane.turnUntilQuiet()
+        #expect(tags.allSatisfy { lane.replies[$0]?.verdict == .settled })
+        #expect(server.calls("evalsha") == commands)
+        for index in 0..<checkpoints {
+            #expect(try lane.perform(.claim(range(index), claim: 1)).bytes == [UInt8(index)])
+        }
+    }
+
+    @Test func `Each is recorded, or is another's, for itself`() throws {
+        let (_, lane) = try claimed(3)
+        let own = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]))
+        let foreign = try lane.issue(.checkpoint(range(1), claim: 9, text: [2]))
+        let unclaimed = try lane.issue(.checkpoint(range(4), claim: 9, text: [3]))
+        let late = try lane.issue(.checkpoint(range(4), claim: 8, text: [4]))
+        try lane.turnUntilQuiet()
+        #expect(
+            [own, foreign, unclaimed, late].map { lane.replies[$0]?.verdict } == [
+                .settled, .foreign, .settled, .foreign,
+            ]
+        )
+        #expect(try lane.perform(.claim(range(1), claim: 1)).bytes == [])
+        #expect(try lane.perform(.claim(range(4), claim: 1)).bytes == [3])
+    }
+
+    @Test func `Another audience, more bytes and another call begin a command`() throws {
+        let (server, lane) = try claimed(8)
+        let long = [UInt8](repeating: 7, count: AudienceLimits.progressBytes)
+        for index in 0..<8 { _ = try lane.issue(.checkpoint(range(index), claim: UInt64(index), text: long)) }
+        _ = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.other)
+        let append = try lane.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
+        _ = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]))
+        try lane.turnUntilQuiet()
+        #expect(lane.failures.isEmpty && lane.replies[append]?.verdict == .joined)
+        #expect(try lane.perform(.claim(range(7), claim: 1)).bytes == long)
+        #expect(try lane.perform(.claim(range(0), claim: 1)).bytes == [1])
+        #expect(try lane.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
+        // Of the long ones three have room, of the entry two calls follow, and three claims are asked for here.
+        #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 3)
+    }
+}
