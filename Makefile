@@ -27,8 +27,9 @@ FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
 # How many random histories the scripts and their model are driven with.
 HISTORIES ?= 1000000
-# How many seeds of the simulated fleet.
+# How many seeds of the simulated fleet, of each of its kinds; and of the simulated audiences: a million takes a night.
 SEEDS ?= 10000
+AUDIENCE_SEEDS ?= 10000
 # From which on.
 FIRST_SEED ?= 1
 
@@ -68,7 +69,9 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of both simulations: 3/4 of an hour
 	Tests/Checker/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
-	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'SimulationTests'
+	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'DeliveryTests.SimulationTests'
+	CAUSEWAY_SIMULATION_SEEDS=$(AUDIENCE_SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) \
+	    swift test --filter 'AudiencesTests.SimulationTests'
 
 test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'ActivityStoreTests|RedisTests|RedisTopologyTests'

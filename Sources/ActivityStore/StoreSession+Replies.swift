@@ -127,13 +127,17 @@ extension StoreSession {
             return .violation
         }
         var result = StoreReply<Bytes>(verdict)
-        let rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
+        var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
+        if verdict == .registered, rest.first == UInt8(ascii: "+") {
+            result.wasMember = true
+            rest = UnsafeRawBufferPointer(rebasing: rest[1...])
+        }
         switch verdict {
         case .leaves,
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
-            result.leaves = Self.leaves(behind: verdict.word.utf8CodeUnitCount, in: reply.bytes)
+            result.leaves = Self.leaves(behind: 0, in: rest)
             if result.leaves == nil { return .violation }
         case .wait:
             guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }

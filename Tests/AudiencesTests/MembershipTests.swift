@@ -23,6 +23,20 @@ import Testing
         #expect(bench.finish().map(\.member) == [name])
     }
 
+    @Test func changesAreCountedWhenTheirAudiencesKnow() {
+        let bench = RoundBench()
+        bench.register(name)
+        #expect(bench.changes == [0, 0, 0])
+        bench.settle()
+        bench.now += 1
+        bench.register(name, record: 2, wasMember: true)
+        bench.settle()
+        bench.now += 1
+        bench.register(name, record: 3, leaves: true)
+        bench.settle()
+        #expect(bench.changes == [1, 1, 1])
+    }
+
     /// The store raised the newest timestamp above the command's.
     @Test func whoJoinsIsSentTheTimestampThatWasGranted() {
         let bench = RoundBench()

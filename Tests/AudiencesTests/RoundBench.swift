@@ -136,7 +136,20 @@ final class RoundBench {
     }
 
     /// A registration that names the audience is handed over.
-    func register(_ name: String, record: UInt32 = 1, shows: Version? = nil) {
+    /// What audiences were told: joined, left, moved.
+    var changes: [UInt64] {
+        let counted = core.changesCounted(of: 0)
+        return counted.indices.map { counted[$0] }
+    }
+
+    /// - Parameter leaves: the audience, in place of joining it.
+    func register(
+        _ name: String,
+        record: UInt32 = 1,
+        shows: Version? = nil,
+        wasMember: Bool = false,
+        leaves: Bool = false
+    ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -147,9 +160,10 @@ final class RoundBench {
                     let incoming = IncomingMembership(
                         member: ChangingMember(record: record, application: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
-                        joins: AudienceList(digests),
-                        leaves: AudienceList(none),
-                        leftAtMilliseconds: 0,
+                        joins: AudienceList(leaves ? none : digests),
+                        wasMember: wasMember,
+                        leaves: AudienceList(leaves ? digests : none),
+                        leftAtMilliseconds: leaves ? now : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
                         registeredAtMilliseconds: now,

@@ -6,9 +6,10 @@ import Testing
 /// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on.
 @Suite(.ownThread) struct SimulationTests {
     private static let environment = ProcessInfo.processInfo.environment
-    static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 200
+    static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 500
     private static let firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
-    static let seedsPerChunk = 50
+    /// So that a million seeds are few test cases.
+    static let seedsPerChunk = max(50, seedsOfEachKind / 200)
     /// Seeds that found something once.
     static let regressions: [(Swarm.Kind, [UInt64])] = [
         (.calm, [305, 362, 587, 1574, 20_551]), (.faults, [7, 153, 168]),

@@ -17,6 +17,7 @@ struct PageTests {
         )
         return DemoFigures(
             matches: 60,
+            audiences: 0,
             balls: 14_286,
             phones: 3_000,
             seasonSeconds: 60,
@@ -25,6 +26,7 @@ struct PageTests {
             outcomes: [.init(outcome: "accepted", count: 180_000), .init(outcome: "superseded", count: 538_800)],
             pushes: 180_000,
             pushesAtPriority10: 50_000,
+            workerMicrosecondsPerPush: 40,
             retries: 0,
             repeatedResults: 0,
             released: 0,
@@ -60,6 +62,19 @@ struct PageTests {
         figures.deadLetters = 3
         figures.scores = []
         #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
+    }
+
+    @Test func audiencesAreNamed() throws {
+        var figures = try Self.figures()
+        (figures.audiences, figures.commands) = (60, 14_400)
+        let lines = Page(figures, isColoured: false).lines
+        #expect(lines.allSatisfy { $0.count == Page.width })
+        let text = lines.joined(separator: "\n")
+        for expected in [
+            "one command a ball, to the audience of its match", "12.5 pushes a command", "from record to last phone",
+        ] {
+            #expect(text.contains(expected), "\(expected)")
+        }
     }
 
     @Test func rulesMeetTheColumns() throws {

@@ -53,6 +53,32 @@ struct TallyTests {
         #expect(tally[.held] == 1 && tally[.superseded] == 15)
     }
 
+    @Test func aCommandToAnAudienceHasOneResult() throws {
+        let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let times = #""times":{"record":1000,"admitted":1005,"first":1100,"last":1400}"#
+        let members = #""members":{"delivered":49,"unregistered":1}"#
+        let name = #""command":"c","app":"a","audience":"m""#
+        let range = #"{\#(name),"segments":[0,255],"outcome":"delivered",\#(members),\#(source)}"#
+        let whole =
+            #"{\#(name),"outcome":"delivered",\#(members),"ranges":1,\#(source),\#(times)}"#
+        let waited = #"{"audience":"m","outcome":"superseded",\#(source.replacing("7", with: "8"))}"#
+        var tally = Tally(of: .audiences)
+        for record in [range, whole, whole, waited] {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, countsFreshness: true)
+        }
+        #expect(tally.commands == 2 && tally.repeated == 1 && tally.unreadable == 0)
+        #expect(tally.rounds(.delivered) == 1 && tally.rounds(.superseded) == 1 && tally.pushes == 49)
+        #expect(tally.freshness.percentile(50) == 400)
+        #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
+    }
+
+    /// The commands of the starts are the worker's own.
+    @Test func theStartsOfDevicesAreNoCommandsOfTheProducer() {
+        var tally = Tally(of: .audiences)
+        tally.add(result(.accepted), countsFreshness: true)
+        #expect(tally.commands == 0 && tally.pushes == 1 && tally.freshness.count == 0)
+    }
+
     @Test func whatWasHeldGetsAResultOfItsOwn() {
         var tally = Tally()
         tally.add(result(.held), countsFreshness: true)

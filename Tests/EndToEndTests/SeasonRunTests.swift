@@ -49,6 +49,46 @@ struct SeasonRunTests {
         #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
+    /// A command for each ball and one start, whatever the number of followers; the worker's starts of devices are no commands of the producer.
+    private func checkAudiences(_ figures: DemoFigures) throws {
+        let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
+        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.deliveries.count }
+        #expect(figures.audiences == Self.matches && figures.commands == balls + 2 * Self.matches)
+        #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
+        #expect(figures.outcomes.first { $0.outcome == "started" }?.count == Self.matches)
+        #expect((figures.outcomes.first { $0.outcome == "delivered" }?.count ?? 0) > 0)
+        #expect(figures.phonesWithFinalScore == Self.matches * Self.followers)
+        #expect(figures.phonesBackInTime == 0 && figures.phonesStartedTwice == 0)
+        #expect(figures.pushes > figures.phones && figures.pushesAtPriority10 > 0)
+        #expect(figures.deadLetters == 0 && figures.invalidations == 0)
+        #expect(figures.worker.cpuMilliseconds > 0 && figures.workerMicrosecondsPerPush > 0)
+    }
+
+    @Test func oneCommandForAllFollowersOfAMatch() async throws {
+        let run = try await demo(["--audiences", "--seconds", "8"])
+        #expect(run.code == 0, "\(run.page)")
+        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
+        #expect(run.page.contains("one command a ball, to the audience of its match"), "\(run.page)")
+        let figures = try #require(run.figures)
+        try checkAudiences(figures)
+        #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty && figures.freshness != nil)
+    }
+
+    @Test func audiencesOutliveAWorkerAndRedis() async throws {
+        let run = try await demo(["--audiences", "--seconds", "14", "--crash-at", "3", "--wipe-at", "9"])
+        #expect(run.code == 0, "\(run.page)")
+        let figures = try #require(run.figures)
+        try checkAudiences(figures)
+        #expect(figures.disturbances.map(\.count) == [1, 1])
+    }
+
+    @Test(arguments: [["--evidence", "evidence"], ["--superseded-results", "counted"]])
+    func whatAudiencesDoNotHave(option: [String]) async throws {
+        let run = try await demo(["--audiences"] + option)
+        #expect(run.code == 64)
+        #expect(run.page.contains("\(option[0])") && run.page.contains("not with --audiences"), "\(run.page)")
+    }
+
     @Test func dataThatIsNotThere() async throws {
         let run = try await DemoRun.run(data: "/nowhere")
         #expect(run.code == 1)

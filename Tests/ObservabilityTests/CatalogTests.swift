@@ -26,7 +26,8 @@ struct CatalogTests {
         causeway_audience_commands_total{app} causeway_audience_rounds{app} causeway_audience_members_parked{app}
         causeway_audience_range_seconds{app} causeway_audience_command_seconds{app}
         causeway_audience_oldest_round_seconds{app} causeway_audience_oldest_range_seconds{app}
-        causeway_audience_pages_read_total
+        causeway_audience_pages_read_total causeway_audience_memberships_total{app,change}
+        causeway_audience_appends_repeated_total causeway_audience_pages_arranged_total
         process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_max_fds
         process_start_time_seconds causeway_build_info{version,librdkafka,openssl,hiredis}
         """

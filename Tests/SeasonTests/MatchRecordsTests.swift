@@ -75,6 +75,24 @@ struct MatchRecordsTests {
         #expect(try object(records.frames[0]).value["id"] == nil)
     }
 
+    @Test func anAudienceGetsOneRecordForAll() throws {
+        let records = MatchRecords(toAudienceOf: match, frames: match.frames())
+        var (ball, start) = (records.frames[121], records.start)
+        ball.setTimestamp(seconds: 1_790_000_123)
+        ball.setFollower(42)
+        let (key, value) = try object(ball)
+        #expect(key == "match-1136561" && value["audience"] as? String == key && value["activity"] == nil)
+        #expect(value["sequence"] as? Int == 122)
+        let update = try #require(value["aps"] as? [String: Any])
+        #expect(update["timestamp"] as? Int == 1_790_000_123 && update["event"] as? String == "update")
+        start.setTimestamp(seconds: 1_790_000_000)
+        let begun = try object(start).value
+        #expect(begun["audience"] as? String == key && begun["device"] == nil)
+        #expect(begun["activity"] as? String == "{device}-MatchAttributes-0")
+        let attributes = try #require((begun["aps"] as? [String: Any])?["attributes"] as? [String: Any])
+        #expect(attributes["activity"] == nil && attributes["match"] as? String == "1136561")
+    }
+
     @Test func theLastOneEnds() throws {
         let events = try records.frames.map { try object($0).value["aps"] as? [String: Any] }
             .map { $0?["event"] as? String }

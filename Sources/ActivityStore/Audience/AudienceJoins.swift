@@ -15,6 +15,7 @@ final class AudienceJoins: RedisHandler {
     weak var redis: RedisClient?
     private(set) var table = JoinTable()
     private var directories = DirectoryCache()
+    private(set) var counters = AudienceStoreCounters()
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 8)
 
     init(handler: any AudienceStoreHandler) { self.handler = handler }
@@ -83,6 +84,7 @@ final class AudienceJoins: RedisHandler {
             return failed(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let join = table[slot]
+        if join.stage != .lookingUp { counters.pagesArranged &+= 1 }
         if join.stage == .arrangingAfterwards { return table.remove(slot) }
         table[slot].refusals += 1
         guard join.refusals < Self.refusalsMax else {
@@ -94,6 +96,7 @@ final class AudienceJoins: RedisHandler {
             table[slot].bounds = bounds
             goOn(slot, arrange(slot))
         } else {
+            counters.appendsRepeated &+= 1
             goOn(slot, append(slot))
         }
     }

@@ -16,6 +16,16 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceStoreLost(_ reason: RedisError)
 }
 
+/// What an audience store does beside the calls that are made to it; each only grows.
+public struct AudienceStoreCounters: Sendable {
+    /// Entries that went to a page a second time: the lane did not know that the page had been split, was full, or was not there.
+    public var appendsRepeated: UInt64 = 0
+    /// Pages made, compacted, split, or renewed.
+    public var pagesArranged: UInt64 = 0
+
+    public init() {}
+}
+
 /// Audiences and their members, in Redis.
 ///
 /// A lane has one beside its ``ActivityStore``, with connections of its own: the pages of a round, some kilobytes each, must not delay the
@@ -53,6 +63,9 @@ public final class AudienceStore {
 
     /// Keys are on several servers, so that the server of one key may be away while others are there.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
+
+    /// What the store has done by itself since it was made.
+    public var counters: AudienceStoreCounters { joins.counters }
 
     /// Calls that have no reply yet, those among them that the store makes by itself to rearrange pages.
     public var outstandingCount: Int { redis.outstandingCount }

@@ -11,6 +11,8 @@ public struct AudienceInspection: Sendable, Equatable {
     /// The newest version that was to be sent.
     public struct Admitted: Sendable, Equatable {
         public let version: Version
+        /// Of what members would show.
+        public let digest: UInt64
         public let isEnd: Bool
         public let isStart: Bool
         public let grant: AudienceGrant
@@ -91,7 +93,7 @@ public struct AudienceInspection: Sendable, Equatable {
 extension AudienceInspection.Admitted {
     fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
         version = try part.storedVersion()
-        _ = try part.number(bytes: 8)
+        digest = try part.number(bytes: 8)
         let flags = try part.byte()
         (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
         grant = AudienceGrant(

@@ -246,6 +246,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if list != nil { reply.leaves = leaves }
             return (reply, .unchanged)
         }
+        reply.wasMember = audiences.haveAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = takes(registration)
         if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }

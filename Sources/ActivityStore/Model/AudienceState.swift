@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The record of an audience in the model: what the script `audience` makes of it.
-struct AudienceState: Sendable {
+package struct AudienceState: Sendable {
     /// The newest version, whether it is sent or was `unchanged`.
     struct Newest: Sendable {
         var version: Version
@@ -35,8 +35,8 @@ struct AudienceState: Sendable {
         var progress: [UInt8]
     }
 
-    private(set) var newest: Newest?
-    private(set) var admitted: Admitted?
+    var newest: Newest?
+    var admitted: Admitted?
     private(set) var rounds: [Round] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var fullAtMilliseconds: Int64 = 0

@@ -67,6 +67,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let isNewer = registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0
+        let before = slots[type]?.audiences ?? []
         if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
@@ -78,6 +79,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let held = next(slots[type]?.held ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
+        if isNewer, let list { reply.wasMember = MemberAudiences.isIn(MemberAudiences.digests(list), of: before) }
         if reply.leaves == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
     }

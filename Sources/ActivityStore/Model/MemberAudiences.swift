@@ -16,6 +16,13 @@ public struct MemberAudiences: Hashable, Sendable {
         return true
     }
 
+    /// Whether there are some, and it is in all of them.
+    static func isIn(_ named: [UInt64], of current: [UInt64]) -> Bool {
+        !named.isEmpty && named.allSatisfy(current.contains)
+    }
+
+    func haveAll(of list: [UInt8]?) -> Bool { Self.isIn(Self.digests(list ?? []), of: current) }
+
     mutating func leaveAll() {
         left += current
         current = []

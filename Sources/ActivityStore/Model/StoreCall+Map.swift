@@ -129,6 +129,7 @@ extension StoreReply {
         reply.budgetLeft = budgetLeft
         reply.heldCommand = heldCommand.map(transform)
         reply.retiredToken = retiredToken
+        reply.wasMember = wasMember
         reply.leaves = leaves.map(transform)
         return reply
     }

@@ -745,14 +745,15 @@ if operation == 's' or ARGV[2] == '' then
     local list = ARGV[7]
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
     local shown = sub(value, @DIGEST@, @STATE@ - 1)
+    local reply, letter = 'registered', state
     if list then
       local gone = without(left, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
       -- An audience's push replaces what is shown.
       if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
+      if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, left = list, gone
     end
-    local reply, letter = 'registered', state
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, 30) > ARGV[4] then
         if not list or left == '' then reply = reply .. held end
@@ -869,8 +870,9 @@ if operation == 'r' then
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
   if isStale and #t == 13 then return 'stale' .. (list and leaves(l) or '') end
-  local lBefore = l or ''
+  local lBefore, reply = l or '', 'registered'
   if list and not isStale then
+    if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
     local more, kept = leaving(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
     if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
@@ -903,7 +905,7 @@ if operation == 'r' then
     end
   end
   write(changes, DEVICE_LIFETIME)
-  return 'registered' .. (given or '') .. gone
+  return reply .. (given or '') .. gone
 end
 
 if operation == 'a' then

@@ -80,10 +80,26 @@ extension Audiences {
     /// Until when APNs keeps a push, UNIX seconds: the command's own expiration, or by default the policy's from `seconds` on.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
+        Self.sentExpiration(
+            event: event,
+            expiration: expiration,
+            staleDate: staleDate,
+            defaultSeconds: event == .end ? policies[policy].endSeconds : policies[policy].updateSeconds,
+            from: seconds
+        )
+    }
+
+    /// - Parameter defaultSeconds: the policy's, of an end or an update.
+    package static func sentExpiration(
+        event: Event,
+        expiration: Int64,
+        staleDate: Int64,
+        defaultSeconds: Int64,
+        from seconds: Int64
+    ) -> Int64 {
         if expiration >= 0 { return expiration }
-        if event == .end { return seconds + policies[policy].endSeconds }
-        return staleDate > seconds
-            ? min(staleDate, seconds + AgeRules.updateSecondsMost) : seconds + policies[policy].updateSeconds
+        guard event != .end, staleDate > seconds else { return seconds + defaultSeconds }
+        return min(staleDate, seconds + AgeRules.updateSecondsMost)
     }
 
     mutating func admitted(_ command: UInt32, _ reply: Reply, now: Moment) {

@@ -9,6 +9,8 @@ public struct IncomingMembership {
     /// Of the activity or device.
     public var identifier: UnsafeRawBufferPointer
     public var joins: AudienceList
+    /// It was in all that it joins before.
+    public var wasMember: Bool
     public var leaves: AudienceList
     /// What the member registered at or before this time has left, UNIX milliseconds.
     public var leftAtMilliseconds: Int64
@@ -25,6 +27,7 @@ public struct IncomingMembership {
         member: ChangingMember,
         identifier: UnsafeRawBufferPointer,
         joins: AudienceList,
+        wasMember: Bool = false,
         leaves: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
@@ -36,6 +39,7 @@ public struct IncomingMembership {
         self.member = member
         self.identifier = identifier
         self.joins = joins
+        self.wasMember = wasMember
         self.leaves = leaves
         self.leftAtMilliseconds = leftAtMilliseconds
         self.token = token

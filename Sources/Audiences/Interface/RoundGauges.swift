@@ -19,6 +19,9 @@ extension Audiences {
     /// Members that had their turn since the start, by `MemberCounts.Outcome.rawValue`. A member counts once for each round that reaches it.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
 
+    /// Changes of members that their audiences know of, since the start, by `MembershipChangeKind.rawValue`.
+    public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { lines[application].changes }
+
     /// Adds what stands now, by app.
     public func addGauges(to gauges: inout [RoundGauges]) {
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {

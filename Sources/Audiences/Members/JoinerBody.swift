@@ -2,8 +2,15 @@ import LiveActivity
 
 /// What a member that joins is sent, as the store keeps it: the body without its alert, and behind it where its timestamp stands (two bytes,
 /// little-endian), since the store may raise that above the command's.
-enum JoinerBody {
+package enum JoinerBody {
     private static let placeBytes = 2
+
+    /// - Parameter layout: of `body`, which has no alert.
+    package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
+        let stored = stored(body, layout)
+        defer { stored.free() }
+        return Array(stored.bytes)
+    }
 
     static func stored(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
         let stored = HeapBytes(count: body.count + placeBytes)

@@ -26,6 +26,7 @@ struct MembershipSlot: BitwiseCopyable {
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
     let shows: Version?
+    private let wasMember: Bool
     /// The member's id, its token's digits, the audiences that it leaves, those that it joins.
     private let texts: HeapBytes
     private let identifierCount: Int
@@ -61,6 +62,7 @@ struct MembershipSlot: BitwiseCopyable {
         registeredAtMilliseconds = incoming.registeredAtMilliseconds
         leftAtMilliseconds = incoming.leftAtMilliseconds
         shows = incoming.shows
+        wasMember = incoming.wasMember
         identifierCount = incoming.identifier.count
         tokenCount = incoming.token.count
         // Who joins an audience has not left it, unless it did so later than it registered.
@@ -92,6 +94,9 @@ struct MembershipSlot: BitwiseCopyable {
     }
     var joinsCount: Int { audiences.count - leavesCount }
     func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
+
+    /// What the next audience is told, in a word.
+    var change: MembershipChangeKind { told < leavesCount ? .left : wasMember ? .moved : .joined }
 
     /// What the next audience is told.
     var entry: MemberEntry<UnsafeRawBufferPointer> {

@@ -17,6 +17,8 @@ struct ApplicationLine: BitwiseCopyable {
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     /// By `MemberCounts.Outcome.rawValue`; only grows.
     var members: InlineArray<6, UInt64> = .init(repeating: 0)
+    /// By `MembershipChangeKind.rawValue`; only grows.
+    var changes: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
 extension Audiences {

@@ -184,10 +184,19 @@ extension Audiences {
         case .finish: rangeCounted(index, reply, now: now)
         case .directory: directoryRead(index, reply?.bytes, now: now)
         case .page: pageRead(index, reply?.bytes, now: now)
-        case .leave: noticeAcknowledged(index, now: now)
-        case .tell: audienceTold(index, now: now)
+        case .leave:
+            if reply != nil { count(.left, of: notices[index].application) }
+            noticeAcknowledged(index, now: now)
+        case .tell:
+            if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
+            audienceTold(index, now: now)
         case .newest: questionAnswered(index, reply, now: now)
         }
+    }
+
+    /// An audience knows of a member's change.
+    private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
+        lines[Int(application)].changes[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCall: StaticString { "Redis refused the admission" }

@@ -7,6 +7,7 @@ import LiveActivity
 /// What a demo is asked to do.
 struct DemoOptions {
     var followers = 50
+    var addressees = SeasonFeed.Addressees.activities
     var seconds = 60
     var matches = 60
     /// Of the worker; 0: one a core.
@@ -55,6 +56,7 @@ final class Demo {
             matches: Array(season.matches.prefix(options.matches)),
             followers: options.followers,
             durationMilliseconds: Int64(options.seconds) * 1_000,
+            addressees: options.addressees,
             journal: try options.evidence?.journal()
         )
     }
@@ -62,7 +64,7 @@ final class Demo {
     func run() throws(LabError) -> DemoFigures {
         defer { display.clear() }
         let phones = try setUp()
-        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
         let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
         defer { wire.close() }
@@ -107,7 +109,10 @@ final class Demo {
             try evidence.write(options.policy)
             try stage.startResults(into: evidence.results)
         }
-        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
+        let feed = feed
+        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort)) {
+            feed.audience(ofRegistration: $0)
+        }
         let configuration = WorkerConfigurationText.text(
             stage: stage,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
@@ -135,6 +140,12 @@ final class Demo {
         let appStarted = feed.matches.count * feed.appStarted
         // A push-to-start token for every phone, an update token for every activity that an app has started.
         try relayAll(feed.phones + appStarted, &registrations, reader, wire)
+        if feed.addressees == .audiences {
+            // A start reaches the devices that have joined by then.
+            try turn(until: "the devices have joined their audiences", reader, wire) {
+                stage.workerMetrics.hasSettled(registrations: registrations.count)
+            }
+        }
         try feed.start(to: wire.commands, of: wire.producer)
         try relayAll(2 * feed.phones, &registrations, reader, wire)
         try turn(until: "the results of the starts are there", reader, wire) {
@@ -275,23 +286,27 @@ final class Demo {
         let summary = try phones.summary()
         let tally = reader.tally
         let freshness = tally.freshness
+        let pushes = try pushes(of: tally, phones)
+        let workerUsage = usage.plus(usageOfTheKilled)
         return DemoFigures(
             matches: feed.matches.count,
+            audiences: feed.addressees == .audiences ? feed.matches.count : 0,
             balls: feed.matches.reduce(0) { $0 + $1.deliveries.count },
             phones: feed.phones,
             seasonSeconds: Double(options.seconds),
             replaySeconds: Double(replayMilliseconds) / 1_000,
             commands: feed.commands,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: tally.pushes,
-            pushesAtPriority10: tally.pushesAtPriority10,
+            pushes: pushes.all,
+            pushesAtPriority10: pushes.atPriority10,
+            workerMicrosecondsPerPush: workerUsage.microseconds(for: pushes.all),
             retries: tally.retries,
             repeatedResults: tally.repeated,
             released: tally.released,
             invalidations: reader.invalidations,
             deadLetters: reader.deadLetters,
             freshness: DemoFigures.Freshness(freshness),
-            worker: usage.plus(usageOfTheKilled),
+            worker: workerUsage,
             others: parts,
             scores: try phones.scores(of: feed),
             phonesWithFinalScore: comparison.matching,
@@ -301,6 +316,14 @@ final class Demo {
             demotions: tally.demotions,
             disturbances: Disturbance.Kind.counts(of: options.disturbances)
         )
+    }
+
+    /// The results of commands to audiences count members and do not say at which priority; nor are joiners among them.
+    private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
+        switch feed.addressees {
+        case .activities: (tally.pushes, tally.pushesAtPriority10)
+        case .audiences: (try phones.pushesAccepted(), try phones.pushesAcceptedAtPriority10())
+        }
     }
 
     /// What was held for want of a token may be on its way still when every command has its result, so phones that are wrong

@@ -18,6 +18,7 @@ struct DemoCommand: StagedRun {
               causeway-lab demo
               causeway-lab demo --followers 100 --seconds 120
               causeway-lab demo --seconds 20 --crash-at 8
+              causeway-lab demo --audiences
 
             Exit codes: 0 every phone shows the final score; 1 not so, or a part failed; 64 the command line is wrong.
             """
@@ -34,6 +35,9 @@ struct DemoCommand: StagedRun {
 
     @Option(help: "Matches of the season, from the first on.")
     var matches = 60
+
+    @Flag(help: "One command for each ball to an audience, the phones of its match, in place of one to each phone.")
+    var audiences = false
 
     @Option(help: "Threads of the worker; 0 means one a core.")
     var lanes = 1
@@ -112,6 +116,14 @@ struct DemoCommand: StagedRun {
         guard crashAt == nil || supersededResults == .each else {
             throw ValidationError("--crash-at takes counts along, for which the demo would wait: not with counted")
         }
+        guard !audiences || evidence == nil else {
+            throw ValidationError("--evidence is of commands to single activities: not with --audiences")
+        }
+        guard !audiences || supersededResults == .each else {
+            throw ValidationError(
+                "--superseded-results: each command to an audience has a result: not with --audiences"
+            )
+        }
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
             throw ValidationError("--wipe-at must not be while Redis is away")
         }
@@ -134,6 +146,7 @@ struct DemoCommand: StagedRun {
             disturbances: disturbances
         )
         options.supersededResults = supersededResults
+        if audiences { options.addressees = .audiences }
         if let budget {
             options.policy.frequentBudget = Policy.Bucket(
                 pushes: budget,

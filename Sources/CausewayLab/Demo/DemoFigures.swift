@@ -35,6 +35,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     }
 
     var matches: Int
+    /// To which the commands were addressed; 0: to each phone's activity.
+    var audiences: Int
     var balls: Int
     var phones: Int
     /// From the first ball to the last.
@@ -47,6 +49,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var pushes: Int
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
+    /// CPU time of the worker in all, for each push; 0 if there was none.
+    var workerMicrosecondsPerPush: Double
     var retries: Int
     var repeatedResults: Int
     /// Commands that were held, and sent when their token came.
@@ -79,16 +83,24 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: Tally) -> [OutcomeCount] {
-            Outcome.allCases.filter { tally[$0] > 0 }.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
+            // Two outcomes have the same names in results of single commands and of rounds.
+            var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
+            for round in RoundOutcome.allCases {
+                let name = "\(round.name)"
+                if let index = all.firstIndex(where: { $0.outcome == name }) {
+                    all[index].count += tally.rounds(round)
+                } else {
+                    all.insert(OutcomeCount(outcome: name, count: tally.rounds(round)), at: 0)
+                }
+            }
+            return all.filter { $0.count > 0 }
         }
     }
 
     var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes) / replaySeconds : 0 }
     var commandsPerSecond: Double { replaySeconds > 0 ? Double(commands) / replaySeconds : 0 }
-    var cpuMicrosecondsPerPush: Double { pushes > 0 ? Double(worker.cpuMilliseconds) * 1_000 / Double(pushes) : 0 }
-    var cpuMicrosecondsPerCommand: Double {
-        commands > 0 ? Double(worker.cpuMilliseconds) * 1_000 / Double(commands) : 0
-    }
+    var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
+    var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
     /// Every phone is right.
     var isGood: Bool {

@@ -91,19 +91,30 @@ extension Page {
     /// The page at the end of a demo.
     init(_ figures: DemoFigures, isColoured: Bool) {
         self.init(isColoured: isColoured)
-        section([
+        let season = [
             Cell(label: "CAUSEWAY", value: "one real season on every phone", style: .heading),
             Cell(
                 label: "\(figures.matches) matches of the Indian Premier League at once",
                 value: "\(Numeral.grouped(figures.balls)) balls in \(Numeral.oneDecimal(figures.seasonSeconds)) s"
             ),
-        ])
+        ]
+        section(season + Self.audiences(figures))
         section(left: Self.commands(figures), right: Self.pushes(figures))
         section(left: Self.freshness(figures), right: Self.cost(figures))
         section(Self.others(figures))
         section(Self.scores(figures))
         section(Self.verdict(figures))
         close()
+    }
+
+    private static func audiences(_ figures: DemoFigures) -> [Cell] {
+        guard figures.audiences > 0 else { return [] }
+        return [
+            Cell(
+                label: "one command a ball, to the audience of its match",
+                value: "\(Numeral.oneDecimal(figures.pushesPerCommand)) pushes a command"
+            )
+        ]
     }
 
     private static func commands(_ figures: DemoFigures) -> [Cell] {
@@ -135,7 +146,8 @@ extension Page {
     }
 
     private static func freshness(_ figures: DemoFigures) -> [Cell] {
-        var cells = [Cell(label: "FRESHNESS", value: "from record to answer", style: .heading)]
+        let span = figures.audiences > 0 ? "from record to last phone" : "from record to answer"
+        var cells = [Cell(label: "FRESHNESS", value: span, style: .heading)]
         if let freshness = figures.freshness {
             cells += [
                 Cell(label: "p50", value: "\(Numeral.grouped(Int(freshness.p50Milliseconds))) ms"),
@@ -153,7 +165,7 @@ extension Page {
                 value: "\(Numeral.seconds(milliseconds: figures.worker.cpuMilliseconds)) of CPU",
                 style: .heading
             ),
-            Cell(label: "for a push", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerPush)) µs"),
+            Cell(label: "for a push", value: "\(Numeral.oneDecimal(figures.workerMicrosecondsPerPush)) µs"),
             Cell(label: "for a command", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerCommand)) µs"),
             Cell(label: "resident memory, peak", value: Numeral.mebibytes(figures.worker.residentPeakBytes)),
         ]

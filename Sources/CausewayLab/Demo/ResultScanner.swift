@@ -3,6 +3,14 @@ import LiveActivity
 /// What the demo wants to know of a result record.
 struct ResultSummary: Equatable {
     var outcome: Outcome?
+    /// Of a command to an audience whose members were sent it, or of one of its ranges.
+    var roundOutcome: RoundOutcome?
+    /// It is of a command to an audience,
+    var isOfAudience = false
+    /// and of one range of its members only.
+    var isOfRange = false
+    /// Members of the audience that APNs has accepted it for.
+    var membersDelivered = 0
     var priority = 0
     var attempts = 0
     /// Commands without a result of their own that this one stands for as well.
@@ -18,7 +26,7 @@ struct ResultSummary: Equatable {
     var answerMilliseconds: Int64 = 0
 
     /// Whether the record could be read at all.
-    var isComplete: Bool { outcome != nil && sourcePartition >= 0 && sourceOffset >= 0 }
+    var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 
 extension ResultSummary {
@@ -69,10 +77,16 @@ extension ResultSummary {
         switch record[offset] {
         case UInt8(ascii: "{"):
             if depth == 1 { section = name.first ?? 0 }
+        case UInt8(ascii: "["):
+            if depth == 1, name.elementsEqual("segments".utf8) { isOfRange = true }
         case UInt8(ascii: "\""):
             let value = Self.string(record, at: offset)
             let text = UnsafeRawBufferPointer(rebasing: record[value])
-            if depth == 1, name.elementsEqual("outcome".utf8) { outcome = Outcome(name: text) }
+            if depth == 1, name.elementsEqual("outcome".utf8) {
+                outcome = Outcome(name: text)
+                roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
+            }
+            if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
             if depth == 2, section == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommands = text.elementsEqual(CommandWire.commandsTopic.utf8)
             }
@@ -96,7 +110,10 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
-            if name.elementsEqual("answered".utf8) { answerMilliseconds = number }
+            // Of an audience: the last of its members.
+            if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { answerMilliseconds = number }
+        case (2, UInt8(ascii: "m")):
+            if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }
         default: break
         }
     }
@@ -114,14 +131,14 @@ extension ResultSummary {
 
 extension Outcome {
     init?(name: UnsafeRawBufferPointer) {
-        guard
-            let outcome = Self.allCases.first(where: { outcome in
-                name.count == outcome.name.utf8CodeUnitCount
-                    && name.elementsEqual(
-                        UnsafeBufferPointer(start: outcome.name.utf8Start, count: outcome.name.utf8CodeUnitCount)
-                    )
-            })
-        else { return nil }
+        guard let outcome = Self.allCases.first(where: { $0.name.isEqual(to: name) }) else { return nil }
         self = outcome
+    }
+}
+
+extension StaticString {
+    fileprivate func isEqual(to text: UnsafeRawBufferPointer) -> Bool {
+        text.count == utf8CodeUnitCount
+            && text.elementsEqual(UnsafeBufferPointer(start: utf8Start, count: utf8CodeUnitCount))
     }
 }

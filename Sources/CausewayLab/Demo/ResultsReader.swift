@@ -8,7 +8,7 @@ final class ResultsReader: ConsumerHandler {
     static let deadLettersTopic = "causeway.dead-letters"
     static let topics = [resultsTopic, invalidationsTopic, deadLettersTopic]
 
-    private(set) var tally = Tally()
+    private(set) var tally: Tally
     /// Records of the results topic.
     private(set) var results = 0
     private(set) var invalidations = 0
@@ -19,7 +19,8 @@ final class ResultsReader: ConsumerHandler {
     var countsFreshness = false
     private var consumer: Consumer?
 
-    init(bootstrapServers: String) throws(LabError) {
+    init(bootstrapServers: String, addressees: SeasonFeed.Addressees = .activities) throws(LabError) {
+        tally = Tally(of: addressees)
         do throws(KafkaError) {
             consumer = try Consumer(
                 properties: [

@@ -3,6 +3,14 @@ import Kafka
 
 /// Plays the season into the commands topic, in real time.
 struct SeasonFeed {
+    /// Whom the commands of a match are addressed to.
+    enum Addressees {
+        /// Each follower's activity: a command for each.
+        case activities
+        /// All followers of the match: one command.
+        case audiences
+    }
+
     /// Where the feed stands in one event's round of followers.
     private struct Cursor {
         var event = 0
@@ -11,6 +19,7 @@ struct SeasonFeed {
 
     let matches: [Match]
     let followers: Int
+    let addressees: Addressees
     /// Followers up to this one have activities that the app has started; the others' are started by push.
     let appStarted: Int
     private let timeline: Timeline
@@ -30,15 +39,24 @@ struct SeasonFeed {
         followers: Int,
         durationMilliseconds: Int64,
         startsByPush: Bool = true,
+        addressees: Addressees = .activities,
         journal: CommandJournal? = nil
     ) {
         precondition((1...CommandTemplate.followersMax).contains(followers), "followers have four digits")
+        precondition(journal == nil || addressees == .activities, "the journal names activities")
         self.matches = matches
         self.followers = followers
+        self.addressees = addressees
         appStarted = startsByPush ? followers - followers / 2 : followers
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
-        records = zip(matches, frames).map { MatchRecords($0, frames: $1, identifies: journal != nil) }
+        records = zip(matches, frames)
+            .map { match, frames in
+                switch addressees {
+                case .activities: MatchRecords(match, frames: frames, identifies: journal != nil)
+                case .audiences: MatchRecords(toAudienceOf: match, frames: frames)
+                }
+            }
         self.journal = journal
     }
 
@@ -47,12 +65,33 @@ struct SeasonFeed {
     var isOver: Bool { cursor.event == timeline.events.count }
 
     /// All commands that the season comes to, starts included.
-    var commandsInAll: Int {
-        timeline.events.count * followers + matches.count * (followers - appStarted)
+    var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
+
+    private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
+
+    /// The numbers of a match's starts: of followers, or of the audience.
+    private var startNumbers: Range<Int> {
+        guard appStarted < followers else { return 1..<1 }
+        return addressees == .audiences ? 1..<2 : appStarted + 1..<followers + 1
     }
 
     func activity(match: Int, follower: Int) -> String {
-        MatchRecords.activityPrefix(of: matches[match]) + Self.digits(follower)
+        switch addressees {
+        case .activities: MatchRecords.activityPrefix(of: matches[match]) + Self.digits(follower)
+        case .audiences: MatchRecords.activity(onDevice: device(match: match, follower: follower))
+        }
+    }
+
+    /// The audience that a registration names: each activity's does, and that of a device on which the audience's start begins one.
+    ///
+    /// - Parameter key: of the registration: the id of an activity or a device of this feed.
+    func audience(ofRegistration key: String) -> String? {
+        guard addressees == .audiences else { return nil }
+        // An activity's id begins with its device's: phone-MATCH-FOLLOWER.
+        let parts = key.split(separator: "-")
+        guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
+        let isDevice = parts.count == 3
+        return isDevice && follower <= appStarted ? nil : MatchRecords.audience(ofMatch: String(parts[1]))
     }
 
     func device(match: Int, follower: Int) -> String {
@@ -71,7 +110,7 @@ struct SeasonFeed {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
-            for follower in appStarted + 1..<followers + 1 {
+            for follower in startNumbers {
                 records[match].start.setFollower(follower)
                 guard try Self.produce(records[match].start, to: topic, of: producer) else {
                     throw LabError(
@@ -101,7 +140,7 @@ struct SeasonFeed {
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
             if cursor.follower == 1 { records[event.match].frames[event.frame].setTimestamp(seconds: seconds) }
             let entry = journal == nil ? nil : journalEntry(of: event)
-            while cursor.follower <= followers, left > 0 {
+            while cursor.follower <= commandsPerEvent, left > 0 {
                 records[event.match].frames[event.frame].setFollower(cursor.follower)
                 guard try Self.produce(records[event.match].frames[event.frame], to: topic, of: producer) else {
                     return false
@@ -113,7 +152,7 @@ struct SeasonFeed {
                 commands += 1
                 left -= 1
             }
-            if cursor.follower > followers { finish(event) }
+            if cursor.follower > commandsPerEvent { finish(event) }
         }
         return true
     }

@@ -22,6 +22,8 @@ struct SimulatedPhones {
     private static let expectationsPerCall = 5_000
 
     let client: ControlClient
+    /// The audience that the registration with this key names, as the app's server has it; nil: none.
+    var audience: (_ key: String) -> String? = { _ in nil }
 
     /// A phone for every follower, and an activity on each whose app starts it itself.
     func make(for feed: SeasonFeed) throws(LabError) {
@@ -31,7 +33,8 @@ struct SimulatedPhones {
             let activities = (1...feed.appStarted)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
-                    let attributes = MatchRecords.attributes(of: match, activity: activity)
+                    let named = feed.addressees == .activities ? activity : nil
+                    let attributes = MatchRecords.attributes(of: match, activity: named)
                         .map { ("\($0.name)", $0.value) }
                     return [
                         "activity": activity, "device": feed.device(match: index, follower: follower),
@@ -62,9 +65,10 @@ struct SimulatedPhones {
         }
         var records: [(key: String, value: [UInt8])] = []
         for entry in list {
-            guard let key = entry["key"] as? String, let value = entry["value"] as? [String: Any] else {
+            guard let key = entry["key"] as? String, var value = entry["value"] as? [String: Any] else {
                 throw LabError("the simulator's registrations are not what was agreed on")
             }
+            if let audience = audience(key) { value["audiences"] = [audience] }
             records.append((key, try Self.json(value)))
         }
         return (records, next)
@@ -117,6 +121,15 @@ struct SimulatedPhones {
     func pushesAccepted() throws(LabError) -> Int {
         let answer = try Self.object(try client.body("GET", "/stats"))
         guard let accepted = answer["accepted"] as? Int else {
+            throw LabError("the simulator's counts are not what was agreed on")
+        }
+        return accepted
+    }
+
+    /// Those of them at priority 10.
+    func pushesAcceptedAtPriority10() throws(LabError) -> Int {
+        let answer = try Self.object(try client.body("GET", "/stats"))
+        guard let accepted = (answer["acceptedByPriority"] as? [String: Any])?["10"] as? Int else {
             throw LabError("the simulator's counts are not what was agreed on")
         }
         return accepted

@@ -115,7 +115,7 @@ final class FanoutRun {
 
     private func join() throws(LabError) -> Joining {
         try wait("workers that read") { () throws(LabError) in
-            Int(try stage.sum(of: "causeway_partitions_assigned")) > 0
+            Int(stage.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
         let began = Clock.milliseconds
         let redisBefore = redisMicroseconds
@@ -133,7 +133,7 @@ final class FanoutRun {
             }
             wire.takeReports()
             guard written == most else { return false }
-            read = try settledRegistrations(written: written)
+            read = settledRegistrations(written: written)
             if !isProbed, read == written {
                 isProbed = true
                 try probe()
@@ -149,13 +149,9 @@ final class FanoutRun {
     }
 
     /// How many of those that were written the workers have done with, at least.
-    private func settledRegistrations(written: Int) throws(LabError) -> Int {
-        let received = Int(
-            try stage.sum(of: "causeway_records_received_total", label: "topic=\"registrations\"")
-        )
-        guard received == written else { return min(received, written - 1) }
-        // A lane publishes both at once.
-        return try stage.sum(of: "causeway_records_held") == 0 ? written : written - 1
+    private func settledRegistrations(written: Int) -> Int {
+        if stage.metrics.hasSettled(registrations: written) { return written }
+        return min(stage.metrics.registrationsReceived, written - 1)
     }
 
     private func probe() throws(LabError) {
@@ -179,7 +175,7 @@ final class FanoutRun {
         }
         let registered = members + neighbours.crowd.crowd.count
         try wait("other phones to register") { () throws(LabError) in
-            try settledRegistrations(written: registered) == registered
+            settledRegistrations(written: registered) == registered
         }
         let end = Clock.milliseconds + FanoutNeighbours.calmMilliseconds
         results.neighbours?.begin(.before, atMilliseconds: Clock.milliseconds)

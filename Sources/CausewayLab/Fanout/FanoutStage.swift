@@ -120,24 +120,7 @@ final class FanoutStage {
         }
     }
 
-    /// The sum of a metric over all workers; 0 where none shows it yet.
-    ///
-    /// - Parameter label: as it is written, `topic="registrations"`; nil: of any series.
-    func sum(of metric: String, label: String? = nil) throws(LabError) -> Double {
-        var sum = 0.0
-        for port in httpPorts {
-            let answer = try? ControlClient(port: port).body("GET", "/metrics")
-            let text = String(decoding: answer ?? [], as: UTF8.self)
-            for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
-                let series = line.prefix { $0 != " " }
-                guard series == metric || series.dropFirst(metric.count).first == "{",
-                    label.map({ series.contains($0) }) ?? true
-                else { continue }
-                sum += line.split(separator: " ").last.flatMap { Double($0) } ?? 0
-            }
-        }
-        return sum
-    }
+    var metrics: WorkerMetrics { WorkerMetrics(httpPorts: httpPorts) }
 
     var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
 

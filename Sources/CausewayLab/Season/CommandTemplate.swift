@@ -1,4 +1,4 @@
-/// A record built once and sent to every follower: only who and when differ, and both have a fixed width.
+/// A record built once and sent to every follower: only who and when differ, and both have a fixed width. Sent to an audience, only when.
 struct CommandTemplate {
     /// Followers of a match are numbered in four digits.
     static let followerDigits = 4
@@ -12,7 +12,9 @@ struct CommandTemplate {
         let device: String?
         /// The command's own id; nil if it has none.
         let identifier: String?
-        let timestamp = [UInt8](repeating: UInt8(ascii: "9"), count: CommandTemplate.timestampDigits)
+        var timestamp: [UInt8] { Self.timestamp }
+
+        fileprivate static let timestamp = [UInt8](repeating: UInt8(ascii: "9"), count: CommandTemplate.timestampDigits)
 
         fileprivate init(activityPrefix: String, devicePrefix: String?, identifierPrefix: String?) {
             let digits = String(repeating: "0", count: CommandTemplate.followerDigits)
@@ -41,14 +43,29 @@ struct CommandTemplate {
             devicePrefix: devicePrefix,
             identifierPrefix: identifierPrefix
         )
-        let record = record(places)
-        let quoted = [places.activity, places.device, places.identifier].compactMap { $0.map { "\"\($0)\"" } }
-        let found = quoted.map { text in (text.utf8.count, Self.offsets(of: Array(text.utf8), in: record)) }
-        let timestamps = Self.offsets(of: places.timestamp, in: record)
-        precondition(found.allSatisfy { !$0.1.isEmpty } && timestamps.count == 1, "the record holds its places")
+        let texts = [places.activity, places.device, places.identifier].compactMap(\.self)
+        self.init(record: record(places), key: places.activity, numbered: texts)
+    }
+
+    /// - Parameters:
+    ///   - audience: must need no escapes in JSON.
+    ///   - record: writes the record, with `audience` and `timestamp` where they belong.
+    init(audience: String, record: (_ timestamp: [UInt8]) -> [UInt8]) {
+        self.init(record: record(Places.timestamp), key: audience, numbered: [])
+    }
+
+    /// - Parameter numbered: texts of the record that end with the number of a follower.
+    private init(record: [UInt8], key: String, numbered: [String]) {
+        func places(of text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
+        let found = numbered.map { (length: $0.utf8.count, offsets: places(of: $0)) }
+        let (keys, timestamps) = (places(of: key), Self.offsets(of: Places.timestamp, in: record))
+        precondition(
+            !keys.isEmpty && timestamps.count == 1 && found.allSatisfy { !$0.offsets.isEmpty },
+            "the record holds its places"
+        )
         bytes = record
-        keyRange = found[0].1[0] + 1..<found[0].1[0] + found[0].0 - 1
-        followerOffsets = found.flatMap { length, offsets in offsets.map { $0 + length - 1 - Self.followerDigits } }
+        keyRange = keys[0] + 1..<keys[0] + 1 + key.utf8.count
+        followerOffsets = found.flatMap { length, offsets in offsets.map { $0 + 1 + length - Self.followerDigits } }
         timestampOffset = timestamps[0]
     }
 
@@ -56,13 +73,15 @@ struct CommandTemplate {
         write(seconds, digits: Self.timestampDigits, at: timestampOffset)
     }
 
+    /// Of a record to an audience it changes nothing.
+    ///
     /// - Parameter follower: 1 to `followersMax`.
     mutating func setFollower(_ follower: Int) {
         precondition((1...Self.followersMax).contains(follower), "followers have four digits")
         for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigits, at: offset) }
     }
 
-    /// The record and its key, the activity's id. Valid during the call.
+    /// The record and its key, the id of the activity or the audience. Valid during the call.
     func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
         bytes.withUnsafeBytes { value in
             body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)

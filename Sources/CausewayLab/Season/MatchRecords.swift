@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// The commands of one match, each built once for all its followers.
+/// The commands of one match, each built once for all its followers: to be sent to each of them, or to all of them as an audience.
 struct MatchRecords {
     static let app = "com.example.cricket"
     static let attributesType = "MatchAttributes"
 
-    /// For followers whose activity the server starts.
+    /// For followers whose activity the server starts; to an audience, for those of its devices that joined it.
     var start: CommandTemplate
     /// One for each ball, and the end of the match.
     var frames: [CommandTemplate]
@@ -31,14 +31,8 @@ struct MatchRecords {
             devicePrefix: Self.devicePrefix(of: match),
             identifierPrefix: identifies ? Self.identifierPrefix(of: match, sequence: 0) : nil
         ) { places in
-            Self.record(places, event: "start", sequence: 0, frame: opening) { aps in
-                aps.member("attributes-type", Self.attributesType)
-                aps.member("attributes") { json in
-                    for (name, value) in Self.attributes(of: match, activity: places.activity) {
-                        json.member(name, value)
-                    }
-                }
-                aps.member("input-push-token", 1)
+            Self.record(places, event: "start", sequence: 0, frame: opening) {
+                Self.writeStart(of: match, activity: places.activity, to: &$0)
             }
         }
         frames = matchFrames.enumerated()
@@ -54,13 +48,62 @@ struct MatchRecords {
         finalState = matchFrames[matchFrames.count - 1].state
     }
 
-    /// What never changes while the activity lives: its `ActivityAttributes`. By its id the app knows an activity that a
-    /// push has started.
-    static func attributes(of match: Match, activity: String) -> [(name: StaticString, value: String)] {
-        [
-            ("activity", activity), ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]),
-            ("venue", match.venue),
+    /// The commands to the audience of the match's followers.
+    init(toAudienceOf match: Match, frames matchFrames: [MatchFrame]) {
+        precondition(!matchFrames.isEmpty, "a match has an end at least")
+        let audience = Self.audience(ofMatch: match.identifier)
+        start = CommandTemplate(audience: audience) { timestamp in
+            Self.record(
+                timestamp: timestamp,
+                event: "start",
+                sequence: 0,
+                frame: match.openingFrame,
+                address: { json in
+                    json.member("audience", audience)
+                    json.member("activity", Self.activity(onDevice: DeviceTemplate.placeholder.description))
+                },
+                more: { Self.writeStart(of: match, activity: nil, to: &$0) }
+            )
+        }
+        frames = matchFrames.enumerated()
+            .map { index, frame in
+                CommandTemplate(audience: audience) { timestamp in
+                    Self.record(
+                        timestamp: timestamp,
+                        event: index + 1 == matchFrames.count ? "end" : "update",
+                        sequence: index + 1,
+                        frame: frame,
+                        address: { $0.member("audience", audience) },
+                        more: { _ in }
+                    )
+                }
+            }
+        finalState = matchFrames[matchFrames.count - 1].state
+    }
+
+    static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
+
+    /// How the app names a device's first activity if the activity's attributes do not name it.
+    static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
+
+    /// What never changes while the activity lives: its `ActivityAttributes`.
+    ///
+    /// - Parameter activity: by this the app knows an activity that a push has started; nil: the app names the activity by itself, since
+    ///   one start is for many.
+    static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
+        var attributes: [(name: StaticString, value: String)] = [
+            ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),
         ]
+        if let activity { attributes.insert(("activity", activity), at: 0) }
+        return attributes
+    }
+
+    private static func writeStart(of match: Match, activity: String?, to aps: inout JSONWriter) {
+        aps.member("attributes-type", attributesType)
+        aps.member("attributes") { json in
+            for (name, value) in attributes(of: match, activity: activity) { json.member(name, value) }
+        }
+        aps.member("input-push-token", 1)
     }
 
     private static func record(
@@ -70,14 +113,34 @@ struct MatchRecords {
         frame: MatchFrame,
         more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
+        record(
+            timestamp: places.timestamp,
+            event: event,
+            sequence: sequence,
+            frame: frame,
+            address: { json in
+                json.member("activity", places.activity)
+                if let device = places.device { json.member("device", device) }
+                if let identifier = places.identifier { json.member("id", identifier) }
+            },
+            more: more
+        )
+    }
+
+    private static func record(
+        timestamp: [UInt8],
+        event: String,
+        sequence: Int,
+        frame: MatchFrame,
+        address: (inout JSONWriter) -> Void,
+        more: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
         JSONWriter.object { json in
             json.member("app", app)
-            json.member("activity", places.activity)
-            if let device = places.device { json.member("device", device) }
-            if let identifier = places.identifier { json.member("id", identifier) }
+            address(&json)
             json.member("sequence", sequence)
             json.member("aps") { aps in
-                aps.member("timestamp", verbatim: places.timestamp)
+                aps.member("timestamp", verbatim: timestamp)
                 aps.member("event", event)
                 more(&aps)
                 aps.member("content-state") { frame.state.write(to: &$0) }

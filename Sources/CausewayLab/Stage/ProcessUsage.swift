@@ -22,6 +22,9 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
+    /// CPU time for each of so many; 0 of none.
+    func microseconds(for count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
+
     /// Nil if there is no such process any more.
     init?(identifier: pid_t) {
         guard let stat = try? TextFile.read("/proc/\(identifier)/stat"),

@@ -122,6 +122,8 @@ final class Stage {
 
     // MARK: - Running
 
+    var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
+
     /// - Throws: if one of the parts has ended by itself.
     func check() throws(LabError) {
         for part in parts + (worker.map { [$0] } ?? []) {

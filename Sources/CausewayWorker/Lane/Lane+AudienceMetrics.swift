@@ -1,3 +1,4 @@
+import ActivityStore
 import Audiences
 import LiveActivity
 import Observability
@@ -28,6 +29,8 @@ extension Lane {
         metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.pagesDamaged))
         metrics.set(.audienceRecordsUnreadable, to: Int64(clamping: counters.recordsUnreadable))
         metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.roundsLost))
+        metrics.set(.audienceAppendsRepeated, to: Int64(clamping: audienceStore.counters.appendsRepeated))
+        metrics.set(.audiencePagesArranged, to: Int64(clamping: audienceStore.counters.pagesArranged))
         for application in roundGauges.indices { roundGauges[application] = RoundGauges() }
         audiences.addGauges(to: &roundGauges)
         for (application, gauges) in roundGauges.enumerated() {
@@ -38,6 +41,10 @@ extension Lane {
             let members = audiences.membersCounted(of: application)
             for outcome in members.indices {
                 metrics.set(.audienceMembers, application, outcome, to: Int64(clamping: members[outcome]))
+            }
+            let changes = audiences.changesCounted(of: application)
+            for change in changes.indices {
+                metrics.set(.audienceMemberships, application, change, to: Int64(clamping: changes[change]))
             }
         }
     }

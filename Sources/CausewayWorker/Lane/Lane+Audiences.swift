@@ -78,6 +78,7 @@ extension IncomingMembership {
             member: change.member,
             identifier: view.member(change.member.kind),
             joins: change.joins,
+            wasMember: change.wasMember,
             leaves: change.leaves,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,

@@ -20,6 +20,7 @@ extension Delivery {
         return MembershipChange(
             member: member,
             joins: AudienceList(joins),
+            wasMember: change.wasMember,
             leaves: leaves?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
             leftAtMilliseconds: leaves?.atMilliseconds ?? 0
         )
@@ -74,9 +75,12 @@ extension Delivery {
         let continuation: Memberships.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {
             records[record].awaitAcknowledgement()
-            memberships.begin(member, .init(joins: joins, continuation: continuation))
+            memberships.begin(
+                member,
+                .init(joins: joins, wasMember: reply.wasMember, continuation: continuation)
+            )
         } else {
-            memberships.set(continuation, joins: joins, of: member)
+            memberships.set(continuation, joins: joins, wasMember: reply.wasMember, of: member)
         }
         return true
     }

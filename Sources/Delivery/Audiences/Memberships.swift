@@ -22,6 +22,8 @@ struct Memberships: ~Copyable {
         var leavesCount = 0
         /// The member joins the audiences that its registration names.
         var joins = false
+        /// It was in all of them before.
+        var wasMember = false
         var continuation: Continuation
     }
 
@@ -45,9 +47,14 @@ struct Memberships: ~Copyable {
         waiting.append(member)
     }
 
-    mutating func set(_ continuation: Continuation, joins: Bool = false, of member: ChangingMember) {
+    mutating func set(
+        _ continuation: Continuation,
+        joins: Bool = false,
+        wasMember: Bool = false,
+        of member: ChangingMember
+    ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.continuation, change.joins) = (continuation, joins)
+        (change.continuation, change.joins, change.wasMember) = (continuation, joins, wasMember)
         changes[member] = change
     }
 

@@ -27,6 +27,8 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 public struct MembershipChange {
     public let member: ChangingMember
     public let joins: AudienceList
+    /// It was in all that it joins before.
+    public let wasMember: Bool
     public let leaves: AudienceList
     /// What the member registered at or before this time has left, UNIX milliseconds.
     public let leftAtMilliseconds: Int64

@@ -16,6 +16,23 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
+/// What an audience is told of a member.
+public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    case joined
+    case left
+    /// It was a member before, and has another token; or its registration came again.
+    case moved
+
+    /// As metrics name it.
+    public var name: StaticString {
+        switch self {
+        case .joined: "joined"
+        case .left: "left"
+        case .moved: "moved"
+        }
+    }
+}
+
 /// The audiences that a member has left, and that have not all been told of it: as the store says it.
 public struct AudienceLeaves {
     /// Of ``atMilliseconds``, little-endian; the digests follow.

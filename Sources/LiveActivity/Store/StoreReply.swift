@@ -72,6 +72,9 @@ public struct StoreReply<Bytes> {
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: the call had a retirement, and its token was the one that counted.
     public var retiredToken = false
+    /// With ``StoreVerdict/registered``: each audience that the registration names had the subject as a member before. It has moved to the
+    /// token that is registered, or the registration came again.
+    public var wasMember = false
     /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`, `registered`,
     /// `stale` and `unregistered`. They are to be told, and that is to be confirmed.
     public var leaves: Bytes?

@@ -32,6 +32,9 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audiencePagesDamaged
     case audienceRecordsUnreadable
     case audienceRoundsLost
+    case audienceMemberships
+    case audienceAppendsRepeated
+    case audiencePagesArranged
 
     // What waits.
     case recordsHeld
@@ -176,6 +179,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// What became of a command to an audience, in one range or in all.
     case roundOutcome
     case memberOutcome
+    /// What an audience was told of a member.
+    case membershipChange
     /// An app in an environment.
     case pool
     /// A status of APNs with the reason that Apple documents for it.
@@ -205,6 +210,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .topic: ["topic"]
         case .app, .configuredApp: ["app"]
         case .outcome, .roundOutcome, .memberOutcome: ["outcome"]
+        case .membershipChange: ["change"]
         case .pool: ["app", "environment"]
         case .answer: ["status", "reason"]
         case .goAwayReason, .traceDrop, .tracePostFailure: ["reason"]

@@ -61,6 +61,32 @@ extension MetricCatalog {
             "Rounds that another worker has claimed while this one was in them.",
             "A few when partitions move. Steady growth: two groups read the same topics, with the same Redis."
         ),
+        .counter(
+            .audienceMemberships,
+            "causeway_audience_memberships_total",
+            "changes",
+            [.configuredApp, .membershipChange],
+            "What audiences were told of activities and devices, each audience for itself: one joined, left, or moved to another token.",
+            "moved also counts registrations that are read again, after a restart or a loss of Redis. Many left beside few joined: an app's "
+                + "server registers without naming the audiences again."
+        ),
+        .counter(
+            .audienceAppendsRepeated,
+            "causeway_audience_appends_repeated_total",
+            "entries",
+            [],
+            "Entries of members that went to a page a second time: it had been split by another worker, was full, or was not there yet.",
+            "Some with each new audience and while it grows. As many as causeway_audience_memberships_total: one page takes all of the joins, or "
+                + "something removes pages from Redis."
+        ),
+        .counter(
+            .audiencePagesArranged,
+            "causeway_audience_pages_arranged_total",
+            "pages",
+            [],
+            "Pages of members that were made, compacted, split, or kept for longer.",
+            "One for some fifty entries. Much more: members move or come again faster than pages grow."
+        ),
     ]
 
     private static let audienceTimes: [MetricDefinition] = [

@@ -94,6 +94,7 @@ package struct LabelSpace: Sendable {
         case .outcome: outcomes.map { [$0] }
         case .roundOutcome: RoundOutcome.allCases.map { ["\($0.name)"] }
         case .memberOutcome: MemberCounts.Outcome.allCases.map { ["\($0.name)"] }
+        case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
         case .answer: answers.labels
         case .goAwayReason: answers.reasonLabels

@@ -7,7 +7,7 @@ struct ReplayCommand: ParsableCommand {
         commandName: "replay",
         abstract: "Read a range of the commands topic once more: say what would be sent, send it, or fill Redis.",
         discussion: """
-            report says what a worker would make of each activity's newest command in the range, and touches nothing. send has \
+            report says what a worker would make of the newest command of each activity and audience in the range, and touches nothing. send has \
             the workers send those that the activities do not show and that are not too old. rebuild fills Redis \
             from registrations and commands, and sends nothing. send and rebuild say what they would do, and do it \
             only with --execute.
@@ -36,7 +36,7 @@ struct ReplayReportCommand: ParsableCommand {
         commandName: "report",
         abstract: "Say what would be sent and why. Reads only.",
         discussion: """
-            Counts the commands of the range by what a worker would make of them now. Of each activity only the newest \
+            Counts the commands of the range by what a worker would make of them now. Of each activity and audience only the newest \
             command counts; --verbose prints a line for it, and for each invalid record. Nothing is written, to Redis or to Kafka. A Redis user needs \
             ~{* and +get +hgetall +time; a Kafka user needs to read the topic and to describe the workers' group.
 

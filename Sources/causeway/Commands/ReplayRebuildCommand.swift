@@ -12,8 +12,9 @@ struct ReplayRebuildCommand: ParsableCommand {
         abstract:
             "Fill Redis from registrations and commands; nothing is sent. Without --execute, say what would be written.",
         discussion: """
-            All registrations are read, and those of the last 12 hours (push-to-start tokens: 90 days) written. Of the \
-            commands of the range, by default the last 12 hours, each activity's newest is written as one that was sent \
+            All registrations are read, and those of the last 12 hours (push-to-start tokens: 90 days) written; activities and \
+            devices are members of the audiences again that they name. Of the \
+            commands of the range, by default the last 12 hours, the newest of each activity and each audience is written as one that was sent \
             and whose alert has rung: nothing older is sent afterwards, and no alert rings for it. Without a token it is \
             held, without its alert, until the token registers. What the activity shows is left unknown, so the next \
             state is sent even if it is the same. Starts are passed over, and so is what the workers' group has not \

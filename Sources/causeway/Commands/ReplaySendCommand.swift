@@ -12,10 +12,10 @@ struct ReplaySendCommand: ParsableCommand {
         commandName: "send",
         abstract: "Have the workers send what activities do not show. Without --execute, say what that is.",
         discussion: """
-            Of each activity the newest command of the range is written to the commands topic once more, with the same key, \
+            Of each activity and each audience the newest command of the range is written to the commands topic once more, with the same key, \
             value and time and a header, replayed, that names the record: if it is newer than what Redis knows, or is \
             the newest and expired or failed without having been shown; if it is not too old; and if its token is \
-            known. The workers admit it as any other, so nothing is sent twice. Alerts ring as those of any other \
+            known. That of an audience is written if Redis does not know it. The workers admit it as any other, so nothing is sent twice. Alerts ring as those of any other \
             command: not when they are older than the policy's alertSeconds. Starts are left out, since nobody knows of \
             a start that Redis has forgotten whether it was sent.
 

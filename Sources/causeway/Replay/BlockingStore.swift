@@ -1,42 +1,42 @@
 import ActivityStore
-import CausewayCommandLine
 import LiveActivity
 import Reactor
 import Redis
 
-/// The activity store for a thread that waits for each reply: the calls are a lane's own, on a loop of their own.
-final class BlockingStore: ActivityStoreHandler {
+/// The stores of activities and of audiences for a thread that waits for each reply: the calls are a lane's own, on a loop of their own.
+final class BlockingStore {
     /// How long Redis may be away, or refuse for a reason that passes.
     static let patienceMilliseconds: Int64 = 30_000
     /// The same for someone who wants to end.
     static let lastPatienceMilliseconds: Int64 = 1_000
-    private static let turnMilliseconds: Int32 = 100
+    static let turnMilliseconds: Int32 = 100
     /// Between two attempts at a call that was refused.
-    private static let pauseMilliseconds: Int64 = 200
+    static let pauseMilliseconds: Int64 = 200
 
     private let loop: EventLoop
-    private var store: ActivityStore?
-    private var replies: [StoreReply<[UInt8]>?] = []
-    /// Which calls these are, in the upper half of a tag: of calls that were given up a reply may still come.
-    private var round: UInt64 = 0
-    /// Of ``perform(_:)``'s calls, those that are to be made.
-    private var waiting: [Int] = []
-    private var outstanding = 0
-    /// Nothing is called before, since a call was refused.
-    private var pauseEndMilliseconds: Int64 = 0
-    private var lastFailure = RedisError(.stream)
-    private var refusal: RedisError?
+    private let configuration: RedisConfiguration
+    private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
+    private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
+    private var activities: ActivityStore?
+    /// Connected when there is a first call.
+    private var audiences: AudienceStore?
+    private var isClosed = false
 
     init(configuration: RedisConfiguration) throws {
         loop = try EventLoop()
+        self.configuration = configuration
+        activityCalls = BlockingCalls(loop: loop)
+        audienceCalls = BlockingCalls(loop: loop)
         let store = ActivityStore(loop: loop, configuration: configuration, handler: self)
-        self.store = store
+        activities = store
         store.connect()
     }
 
     func close() {
-        store?.close()
-        store = nil
+        isClosed = true
+        activities?.close()
+        audiences?.close()
+        (activities, audiences) = (nil, nil)
     }
 
     /// Makes the calls, each until it is answered; there must be no two on one subject, since their order is not kept.
@@ -47,63 +47,58 @@ final class BlockingStore: ActivityStoreHandler {
         _ calls: [StoreCall<[UInt8]>],
         until isOver: () -> Bool = { false }
     ) throws(RedisError) -> [StoreReply<[UInt8]>] {
-        round += 1
-        replies = [StoreReply<[UInt8]>?](repeating: nil, count: calls.count)
-        waiting = Array(calls.indices.reversed())
-        (outstanding, refusal) = (0, nil)
-        loop.refreshClock()
-        var progressAt = loop.nowMilliseconds
-        while outstanding > 0 || !waiting.isEmpty {
-            let before = outstanding + waiting.count
-            try issue(calls)
+        try activityCalls.perform(calls, until: isOver) { [self] call, tag in
+            var call = call
+            call.tag = tag
+            return activities.map { store in call.withBorrowedBytes { store.issue($0) } }
+        }
+    }
+
+    /// The same of audiences: no two on one audience's record, or on one member of it. Pages that the calls have filled are rearranged
+    /// afterwards, as far as Redis lets them.
+    func perform(
+        _ calls: [AudienceCall<[UInt8]>],
+        until isOver: () -> Bool = { false }
+    ) throws(RedisError) -> [AudienceReply<[UInt8]>] {
+        guard !calls.isEmpty else { return [] }
+        connectAudiences()
+        let replies = try audienceCalls.perform(calls, until: isOver) { [self] call, tag in
+            var call = call
+            call.tag = tag
+            return audiences.map { store in call.withBorrowedBytes { store.issue($0) } }
+        }
+        let end = loop.nowMilliseconds + Self.lastPatienceMilliseconds
+        while audiences.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < end {
             loop.turn(waitMilliseconds: Self.turnMilliseconds)
-            if let refusal { throw refusal }
-            if outstanding + waiting.count < before { progressAt = loop.nowMilliseconds }
-            let patience = isOver() ? Self.lastPatienceMilliseconds : Self.patienceMilliseconds
-            if loop.nowMilliseconds - progressAt > patience { throw lastFailure }
         }
-        return replies.compactMap(\.self)
+        return replies
     }
 
-    private func issue(_ calls: [StoreCall<[UInt8]>]) throws(RedisError) {
-        guard let store else { throw RedisError(.closed) }
-        guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
-        while let index = waiting.last {
-            var call = calls[index]
-            call.tag = round << 32 | UInt64(index)
-            switch call.withBorrowedBytes({ store.issue($0) }) {
-            case .issued:
-                waiting.removeLast()
-                outstanding += 1
-            case .notReady, .full, .awaitsReplicas: return
-            case .outOfBounds: throw RedisError(.unknown, "a record does not fit Redis' limits")
-            }
-        }
+    private func connectAudiences() {
+        guard audiences == nil, !isClosed else { return }
+        let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
+        audiences = store
+        store.connect()
     }
+}
 
-    private func index(of tag: UInt64) -> Int? {
-        let index = Int(tag & 0xFFFF_FFFF)
-        return tag >> 32 == round && replies.indices.contains(index) ? index : nil
-    }
-
-    // MARK: - From Redis
-
+extension BlockingStore: ActivityStoreHandler {
     func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        guard let index = index(of: tag) else { return }
-        outstanding -= 1
-        replies[index] = reply.map { Array($0) }
+        activityCalls.replied(tag: tag, reply.map { Array($0) })
     }
 
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
-        guard let index = index(of: tag) else { return }
-        outstanding -= 1
-        lastFailure = error
-        if error.storeFailure == .refused { refusal = error }
-        waiting.append(index)
-        pauseEndMilliseconds = loop.nowMilliseconds + Self.pauseMilliseconds
-    }
-
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.failed(tag: tag, error) }
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { lastFailure = reason }
+    func redisLost(_ reason: RedisError) { activityCalls.lost(reason) }
     func redisWarns(_ warning: RedisWarning) {}
+}
+
+extension BlockingStore: AudienceStoreHandler {
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        audienceCalls.replied(tag: tag, reply.map { Array($0) })
+    }
+
+    func audienceFailed(tag: UInt64, error: RedisError) { audienceCalls.failed(tag: tag, error) }
+    func audienceStoreReady() {}
+    func audienceStoreLost(_ reason: RedisError) { audienceCalls.lost(reason) }
 }

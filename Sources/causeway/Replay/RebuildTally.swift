@@ -3,6 +3,7 @@ struct RebuildTally {
     enum Count: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
         case statesWritten, statesHeld, statesKnown, statesTooOld, startsPassedOver, statesUnread, statesNotLookedAt
+        case membersJoined, membersLeft, audiencesWritten, audiencesKnown
         case heldWithToken
 
         var title: String {
@@ -19,6 +20,10 @@ struct RebuildTally {
             case .startsPassedOver: "starts passed over"
             case .statesUnread: "still to be read"
             case .statesNotLookedAt: "not looked at"
+            case .membersJoined: "members joined"
+            case .membersLeft: "members left"
+            case .audiencesWritten: "audiences written"
+            case .audiencesKnown: "audiences known"
             case .heldWithToken: "held, with a token"
             }
         }
@@ -33,6 +38,10 @@ struct RebuildTally {
             case .statesWritten: "newest commands that Redis knows now, as sent"
             case .statesHeld: "newest commands without a token, kept for it without their alerts"
             case .statesKnown: "Redis knows them, or newer ones"
+            case .membersJoined: "activities and devices in audiences that their registrations name"
+            case .membersLeft: "left an audience by a later registration, an unregistration or an end"
+            case .audiencesWritten: "newest commands to audiences that Redis knows now, as sent"
+            case .audiencesKnown: "Redis knows these commands to audiences, or newer ones"
             case .statesTooOld: "older than an activity lives, or past their expiration"
             case .startsPassedOver: "whether an activity began, its registration says"
             case .statesUnread: "the workers have not committed their offsets: they are theirs"
@@ -44,7 +53,9 @@ struct RebuildTally {
 
     private(set) var counts: [Count: Int] = [:]
 
-    mutating func count(_ count: Count, _ number: Int = 1) { counts[count, default: 0] += number }
+    mutating func count(_ count: Count, _ number: Int = 1) {
+        if number > 0 { counts[count, default: 0] += number }
+    }
 
     subscript(_ count: Count) -> Int { counts[count] ?? 0 }
 

@@ -3,18 +3,18 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// What one activity's newest command, or the start beside it, comes to.
+/// What one activity's or audience's newest command, or the start beside it, comes to.
 struct ReplayDecision {
     var app: Int
-    /// Its key in Redis.
-    var activity: [UInt8]
+    /// Of the activity or the audience in Redis.
+    var key: [UInt8]
     var candidate: ReplayCandidate
     var verdict: ReplayVerdict
 }
 
-/// Asks Redis about the activities of a table, some at a time, and has the judge decide on each.
+/// Asks Redis about the activities and audiences of a table, some at a time, and has the judge decide on each.
 struct ReplayDecisions {
-    /// Activities that are asked about at a time.
+    /// Activities and audiences that are asked about at a time.
     static let batch = 512
 
     let scope: ReplayScope
@@ -29,20 +29,33 @@ struct ReplayDecisions {
         let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
         for start in stride(from: 0, to: order.count, by: Self.batch) {
             let batch = order[start..<min(start + Self.batch, order.count)]
-            let values = try queries.values(batch.map(\.key))
+            let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
+            let records = try Self.byKey(audiences.map(\.key)) { try queries.hashes($0) }
+            let values = try Self.byKey(activities.map(\.key)) { try queries.values($0) }
             let redisMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
             let judge = ReplayJudge(
                 nowMilliseconds: Clock.wallMilliseconds,
                 redisMilliseconds: redisMilliseconds,
                 takesStarts: takesStarts
             )
-            for (element, value) in zip(batch, values) {
-                for decision in try decisions(on: element.value, of: element.key, value, judge) {
+            for (key, entry) in batch {
+                let found =
+                    entry.isOfAudience
+                    ? try decisions(on: entry, ofAudience: key, records[key] ?? [], judge)
+                    : try decisions(on: entry, of: key, values[key] ?? [], judge)
+                for decision in found {
                     guard try body(decision) else { return false }
                 }
             }
         }
         return true
+    }
+
+    private static func byKey<Value>(
+        _ keys: [[UInt8]],
+        _ ask: ([[UInt8]]) throws -> [Value]
+    ) rethrows -> [[UInt8]: Value] {
+        keys.isEmpty ? [:] : Dictionary(uniqueKeysWithValues: zip(keys, try ask(keys)))
     }
 
     private static func place(_ entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {
@@ -60,7 +73,7 @@ struct ReplayDecisions {
         var decisions: [ReplayDecision] = []
         func decide(_ candidate: ReplayCandidate, _ verdict: ReplayVerdict) {
             decisions.append(
-                ReplayDecision(app: entry.app, activity: activity, candidate: candidate, verdict: verdict)
+                ReplayDecision(app: entry.app, key: activity, candidate: candidate, verdict: verdict)
             )
         }
         for candidate in [entry.start, entry.state].compactMap(\.self) {
@@ -90,6 +103,26 @@ struct ReplayDecisions {
             decide(candidate, verdict)
         }
         return decisions
+    }
+
+    private func decisions(
+        on entry: ReplayTable.Entry,
+        ofAudience key: [UInt8],
+        _ record: RedisQueries.Hash,
+        _ judge: ReplayJudge
+    ) throws -> [ReplayDecision] {
+        let known = try AudienceInspection(fields: record)
+        return [entry.start, entry.state].compactMap(\.self)
+            .map { candidate in
+                let verdict = candidate.value.withUnsafeBytes { record -> ReplayVerdict in
+                    if candidate.isUnread { return ReplayVerdict(reason: .unread) }
+                    guard let command = try? Command.decode(record),
+                        let policy = scope.policy(of: command, app: entry.app, in: record)
+                    else { return ReplayVerdict(reason: .tableFull) }
+                    return judge.verdict(onAudienceCommand: command, of: record, policy: policy, audience: known)
+                }
+                return ReplayDecision(app: entry.app, key: key, candidate: candidate, verdict: verdict)
+            }
     }
 
     private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, app: Int) throws -> Bool {

@@ -12,7 +12,7 @@ struct ReplayJudge {
     /// Starts may be sent.
     var takesStarts: Bool
 
-    private var nowSeconds: Int64 { nowMilliseconds / 1_000 }
+    var nowSeconds: Int64 { nowMilliseconds / 1_000 }
 
     /// Of an update or an end.
     ///
@@ -76,7 +76,7 @@ struct ReplayJudge {
         }
     }
 
-    private func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
+    func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
         command.hasAlert
             && AgeRules.isAlertOld(
                 timestamp: command.version.timestamp,
@@ -115,7 +115,7 @@ struct ReplayJudge {
     }
 
     /// Of what the activity would show.
-    private static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
+    static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])

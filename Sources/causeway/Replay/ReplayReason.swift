@@ -1,6 +1,6 @@
 /// What a command of the range comes to, and why.
 enum ReplayReason: String, CaseIterable {
-    /// Newer than anything that Redis knows of its activity.
+    /// Newer than anything that Redis knows of its activity or audience.
     case send
     /// Redis knows it as settled without having been shown: it expired or failed.
     case sendAgain
@@ -17,6 +17,7 @@ enum ReplayReason: String, CaseIterable {
     case expired
     case activityOver
     case activityUnknown
+    case audienceOver
     case ended
     case invalid
     case registration
@@ -51,6 +52,7 @@ enum ReplayReason: String, CaseIterable {
         case .expired: "expired"
         case .activityOver: "activity over"
         case .activityUnknown: "activity unknown, too old"
+        case .audienceOver: "audience over"
         case .ended: "activity ended"
         case .invalid: "invalid"
         case .registration: "registration"
@@ -60,10 +62,10 @@ enum ReplayReason: String, CaseIterable {
 
     var explanation: String {
         switch self {
-        case .send: "the newest of its activity, and newer than anything that Redis knows"
+        case .send: "the newest of its activity or audience, and newer than anything that Redis knows"
         case .sendAgain: "the newest, which expired or failed and was never shown"
-        case .supersededInRange: "a newer command of its activity is in the range"
-        case .superseded: "Redis knows a newer command of its activity"
+        case .supersededInRange: "a newer command of its activity or audience is in the range"
+        case .superseded: "Redis knows a newer command of its activity or audience"
         case .duplicate: "Redis knows that it was sent, or is over"
         case .unchanged: "the activity shows it already"
         case .underWay: "a worker is about to send it"
@@ -75,10 +77,11 @@ enum ReplayReason: String, CaseIterable {
         case .expired: "past its own expiration"
         case .activityOver: "its activity began more than eight hours ago"
         case .activityUnknown: "older than an activity lives, and Redis knows nothing of it"
-        case .ended: "its activity has ended"
+        case .audienceOver: "older than the activities of an audience live"
+        case .ended: "its activity or audience has ended"
         case .invalid: "not a command that a worker would take"
         case .registration: "not a command; replay rebuild --registrations reads the registrations topic"
-        case .tableFull: "more activities than --memory has room for: narrow the range"
+        case .tableFull: "more activities and audiences than --memory has room for: narrow the range"
         }
     }
 }

@@ -4,8 +4,8 @@ import Delivery
 import LiveActivity
 import Redis
 
-/// Tells Redis what it has forgotten, and sends nothing: tokens, and of each activity the newest command as one that was sent. What it
-/// shows is left unknown, so that no later state counts as unchanged.
+/// Tells Redis what it has forgotten, and sends nothing: tokens and members of audiences, and of each activity and audience the newest command
+/// as one that was sent. What is shown is left unknown, so that no later state counts as unchanged.
 ///
 /// Without a store it only counts, by what the scripts' model answers; whether a device's token, or an activity's that no command is in the
 /// range of, is known already, it does not ask.
@@ -14,11 +14,11 @@ struct ReplayRebuilding {
     static let batch = 256
 
     let scope: ReplayScope
-    private let store: BlockingStore?
-    private let queries: RedisQueries
+    let store: BlockingStore?
+    let queries: RedisQueries
     private let rate: RecordRate
     /// Ends a wait for the rate.
-    private let isOver: () -> Bool
+    let isOver: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var written = 0
     private(set) var tally = RebuildTally()
@@ -87,6 +87,12 @@ struct ReplayRebuilding {
                 registeredAtMilliseconds: registration.registeredAtMilliseconds
             )
         }
+        func digests(of audiences: ByteRange, count: Int) -> [UInt8] {
+            [UInt8](unsafeUninitializedCapacity: count * AudienceList.digestBytes) { room, written in
+                let room = UnsafeMutableRawBufferPointer(room)
+                written = Registration.writeDigests(of: audiences, in: record, into: room)
+            }
+        }
         func call(
             _ kind: StoreSubjectKind,
             _ text: TextRange,
@@ -106,7 +112,7 @@ struct ReplayRebuilding {
                     frequentUpdates: activity.frequentUpdates,
                     shows: activity.shows,
                     source: .readAgain,
-                    audiences: nil
+                    audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
             )
         case .pushToStart(let start):
@@ -118,7 +124,7 @@ struct ReplayRebuilding {
                 .registerDevice(
                     attributesType: type,
                     token(start.token),
-                    .first(audiences: nil),
+                    .first(audiences: digests(of: start.audiences, count: start.audienceCount)),
                     isCarried: false
                 )
             )
@@ -159,18 +165,49 @@ struct ReplayRebuilding {
             for call in calls { remember(call) }
             return
         }
-        waitForTurn()
-        written += calls.count
+        waitForTurn(writing: calls.count)
         if calls.isEmpty { return }
-        for (call, reply) in zip(calls, try store.perform(calls, until: isOver)) where !call.operation.isUnregistration
-        {
+        for (call, reply) in zip(calls, try answers(to: calls, store)) where !call.operation.isUnregistration {
             tally.count(reply.verdict == .stale ? .registrationsStale : .registrationsWritten)
             if reply.heldCommand != nil { tally.count(.heldWithToken) }
         }
     }
 
+    /// The store's replies, when the audiences that they name know.
+    ///
+    /// In a reply that names audiences what is held is missing, and an admission waits for them: these calls are made once more.
+    private mutating func answers(
+        to calls: [StoreCall<[UInt8]>],
+        _ store: BlockingStore
+    ) throws -> [StoreReply<[UInt8]>] {
+        var replies = try store.perform(calls, until: isOver)
+        guard !replies.contains(where: { $0.verdict == .full }) else {
+            throw RedisError(
+                .busy,
+                "an activity has left more audiences than may have yet to know of it; try again later"
+            )
+        }
+        let changes = zip(calls, replies).map { RebuiltMembership($0, $1) }
+        let known = changes.compactMap(\.self)
+        guard !known.isEmpty else { return replies }
+        _ = try store.perform(known.flatMap(\.entries), until: isOver)
+        _ = try store.perform(known.compactMap(\.confirmation), until: isOver)
+        for change in known {
+            tally.count(.membersJoined, change.joinCount)
+            tally.count(.membersLeft, change.leaveCount)
+        }
+        let again = calls.indices.filter { index in
+            changes[index]?.confirmation != nil && [.registered, .leaves].contains(replies[index].verdict)
+        }
+        for (index, reply) in zip(again, try store.perform(again.map { calls[$0] }, until: isOver)) {
+            replies[index] = reply
+        }
+        return replies
+    }
+
     private mutating func remember(_ call: StoreCall<[UInt8]>) {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
+        if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
         let activity = ActivityKey.stored(app: call.subject.app, activity: call.subject.identifier)
         guard let known = registeredAtMilliseconds[activity] else { return }
@@ -183,7 +220,8 @@ struct ReplayRebuilding {
         }
     }
 
-    private func waitForTurn() {
+    mutating func waitForTurn(writing count: Int) {
+        defer { written += count }
         while !isOver() {
             let elapsed = Double(Clock.milliseconds - beganMilliseconds) / 1_000
             let seconds = rate.secondsUntil(another: written, elapsedSeconds: elapsed)
@@ -192,10 +230,17 @@ struct ReplayRebuilding {
         }
     }
 
+    mutating func count(_ count: RebuildTally.Count, _ number: Int = 1) { tally.count(count, number) }
+
     // MARK: - Newest states
 
-    /// Takes the newest commands of some activities, as far as Redis does not know them: a version that it knows may be waiting there, unsent.
+    /// Takes the newest commands of some activities and audiences, as far as Redis does not know them: a version that it knows may be waiting there, unsent.
     mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
+        try take(ofAudiences: entries.filter(\.value.isOfAudience))
+        try take(ofActivities: entries.filter { !$0.value.isOfAudience })
+    }
+
+    private mutating func take(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.values(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsPassedOver) }
@@ -214,8 +259,7 @@ struct ReplayRebuilding {
             }
         }
         guard let store else { return try forecast(states) }
-        waitForTurn()
-        written += states.count
+        waitForTurn(writing: states.count)
         if !states.isEmpty { try admit(states.map(\.state), store) }
     }
 
@@ -241,13 +285,14 @@ struct ReplayRebuilding {
 
     private mutating func admit(_ states: [RebuiltState], _ store: BlockingStore) throws {
         var next: [StoreCall<[UInt8]>] = []
-        for (state, reply) in zip(states, try store.perform(states.map(\.admission), until: isOver)) {
+        for (state, reply) in zip(states, try answers(to: states.map(\.admission), store)) {
             let count = Self.count(of: reply.verdict)
             if count == .statesWritten { next.append(state.settlement) }
             if count == .statesHeld { next.append(state.holding) }
             tally.count(count)
         }
-        if !next.isEmpty { _ = try store.perform(next, until: isOver) }
+        // An end takes its activity out of its audiences.
+        if !next.isEmpty { _ = try answers(to: next, store) }
     }
 
     private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {

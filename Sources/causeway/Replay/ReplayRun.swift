@@ -69,8 +69,8 @@ struct ReplayRun {
             )
             tally.count(intake)
             if case .invalid(let code, _) = intake { printLine(invalid: message, code: code) }
-            if case .command(let candidate, let activity, let app) = intake {
-                table.take(candidate, of: activity, app: app) { tally.count($0, app: app) }
+            if case .command(let candidate, let addressee, let app) = intake {
+                table.take(candidate, of: addressee, app: app) { tally.count($0, app: app) }
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
@@ -91,7 +91,7 @@ struct ReplayRun {
         progress.clear()
     }
 
-    /// Asks Redis about each activity of the table, and hands on what its newest command comes to.
+    /// Asks Redis about each activity and audience of the table, and hands on what its newest command comes to.
     mutating func decide(
         takesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
@@ -126,19 +126,22 @@ struct ReplayRun {
     func printLine(_ decision: ReplayDecision) {
         guard options.verbose else { return }
         let app = scope.apps[decision.app]
-        let activity = app.activity(ofKey: decision.activity)
         let candidate = decision.candidate
+        let audience = candidate.audience.map { String(decoding: $0, as: UTF8.self) }
+        let activity = audience == nil ? app.activity(ofKey: decision.key) : nil
         let source = "\(topic)/\(candidate.partition)/\(candidate.offset)"
         guard options.json else {
             let alert = decision.verdict.dropsAlert ? ", without its alert" : ""
+            let addressee = audience.map { "audience \($0)" } ?? activity ?? "-"
             let line =
-                "\(source)  \(app.bundleIdentifier)  \(activity)  \(candidate.event.name)  \(candidate.version.timestamp)"
+                "\(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \(candidate.version.timestamp)"
             return StandardStreams.printOutput("\(line)  \(decision.verdict.reason.title)\(alert)")
         }
         let line = JSONValue.members([
             "source": .string(source),
             "app": .string(app.bundleIdentifier),
-            "activity": .string(activity),
+            "activity": activity.map { .string($0) },
+            "audience": audience.map { .string($0) },
             "event": .string(candidate.event.name),
             "timestamp": .integer(candidate.version.timestamp),
             "sequence": candidate.version.sequence > 0 ? .integer(Int64(clamping: candidate.version.sequence)) : nil,

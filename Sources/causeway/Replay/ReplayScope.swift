@@ -38,7 +38,8 @@ struct ReplayScope {
 
 /// What a record of the range is.
 enum ReplayIntake: Equatable {
-    case command(ReplayCandidate, activity: [UInt8], app: Int)
+    /// - of: the key in Redis of its activity or audience.
+    case command(ReplayCandidate, of: [UInt8], app: Int)
     /// Nothing that a worker would take, with the code that its result would have.
     case invalid(code: String, app: Int?)
     /// Of the registrations topic, or a dead letter from there.
@@ -48,6 +49,12 @@ enum ReplayIntake: Equatable {
 }
 
 extension ReplayScope {
+    private func storedKey(of candidate: ReplayCandidate, _ addressee: [UInt8], app: Int) -> [UInt8] {
+        let name = apps[app].bundleIdentifier
+        guard candidate.audience != nil else { return ActivityKey.stored(app: Array(name.utf8), activity: addressee) }
+        return InspectedSegments(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
+    }
+
     /// Reads a record by the rules that a worker reads it by.
     func take(
         _ value: UnsafeRawBufferPointer?,
@@ -63,10 +70,10 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
-            // What its members show is not known here: a command to an audience is not replayed.
-            guard command.audience.isAbsent else { return .passedOver }
-            let activity = command.activity.bytes(in: value)
-            guard isLookedAt(app: apps[app].bundleIdentifier), isLookedAt(activity) else { return .passedOver }
+            let isOfAudience = !command.audience.isAbsent
+            let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
+            let isNamed = isOfAudience ? onlyActivity == nil : isLookedAt(addressee)
+            guard isLookedAt(app: apps[app].bundleIdentifier), isNamed else { return .passedOver }
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", app: app)
             }
@@ -76,6 +83,7 @@ extension ReplayScope {
             let candidate = ReplayCandidate(
                 event: command.event,
                 version: command.version,
+                audience: isOfAudience ? addressee : nil,
                 partition: place.partition,
                 offset: place.offset,
                 timestampMilliseconds: place.timestampMilliseconds,
@@ -83,8 +91,7 @@ extension ReplayScope {
                 key: key.map { Array($0) },
                 value: Array(value)
             )
-            let name = ActivityKey.stored(app: Array(apps[app].bundleIdentifier.utf8), activity: activity)
-            return .command(candidate, activity: name, app: app)
+            return .command(candidate, of: storedKey(of: candidate, addressee, app: app), app: app)
         } catch {
             if isNarrow { return .passedOver }
             let isRegistration = (try? Registration.decode(value)) != nil

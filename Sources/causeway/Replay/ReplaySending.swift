@@ -80,7 +80,7 @@ struct ReplaySending {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
         let app = apps[decision.app]
-        let activity = ActivityKey.activity(ofKey: decision.activity, app: app)
+        let activity = ActivityKey.activity(ofKey: decision.key, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version
         let settlement = StoreCall<[UInt8]>.Operation

@@ -4,6 +4,8 @@ import LiveActivity
 struct ReplayCandidate: Equatable {
     var event: Event
     var version: Version
+    /// Whom the command is for, unescaped, if that is an audience.
+    var audience: [UInt8]?
     var partition: Int32
     var offset: Int64
     /// Its time in the topic.
@@ -14,10 +16,10 @@ struct ReplayCandidate: Equatable {
     /// The whole record; empty: there was no room for it.
     var value: [UInt8]
 
-    var bytes: Int { value.count + (key?.count ?? 0) }
+    var bytes: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity, by the rules that a worker merges what waits by: a state gives way to a newer one, an end to no update,
+/// The newest command of each activity and of each audience, by the rules that a worker merges what waits by: a state gives way to a newer one, an end to no update,
 /// and a start, which is kept beside the newest state, to its end.
 ///
 /// What it holds is bounded by bytes. When these are used up, activities that are new to it are left out, and of those that it has, newer
@@ -27,6 +29,8 @@ struct ReplayTable {
         var app: Int
         var start: ReplayCandidate?
         var state: ReplayCandidate?
+
+        var isOfAudience: Bool { (start ?? state)?.audience != nil }
     }
 
     /// What an entry takes beside its commands' bytes.
@@ -34,7 +38,7 @@ struct ReplayTable {
 
     let bytesMax: Int
     private(set) var bytes = 0
-    /// By the activity's key in Redis.
+    /// By the key of the activity or the audience in Redis.
     private(set) var entries: [[UInt8]: Entry] = [:]
     /// There was no room for a command.
     private(set) var wasFull = false

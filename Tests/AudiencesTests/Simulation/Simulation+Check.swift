@@ -101,11 +101,11 @@ extension Simulation {
     /// A member is sent a version by two workers only if it was not done at the last checkpoint.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForced, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
-            !others.contains(worker.number), let text = worker.claimed[range(of: phone)],
+            !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
             let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
             let entry = checkpoint.entries.first(where: { $0.version == commands[content].version })
         else { return }
-        let ordinals = range(of: phone).ordinals
+        let ordinals = range(of: phone, commands[content]).ordinals
         let length = ordinals.upperBound - ordinals.lowerBound
         var position = entry.start - entry.start % length + phone.place.ordinal - ordinals.lowerBound
         if position < entry.start { position += length }
@@ -123,7 +123,7 @@ extension Simulation {
             violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushes) states of \(commands.count)")
         }
         for (range, pushes) in pushesByRange {
-            let members = phones.values.count { self.range(of: $0) == range }
+            let members = phones.values.count { range.ordinals.contains($0.place.ordinal) }
             // Each version that was reached by none before its round was over has completed one.
             let completed = commands.count {
                 SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
@@ -138,6 +138,8 @@ extension Simulation {
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {
+                // Its range's round was claimed by another partition's, and has nothing to tell of it.
+                if hadAddition { continue }
                 violations.append("\(command.number) has no result")
                 continue
             }
@@ -146,7 +148,9 @@ extension Simulation {
             for (range, text) in ranges {
                 let counts = counts(in: text)
                 for (outcome, count) in counts { sum[outcome, default: 0] += count }
-                let members = phones.values.count { self.range(of: $0) == range && $0.isDevice == command.isStart }
+                let members = phones.values.count {
+                    range.ordinals.contains($0.place.ordinal) && $0.isDevice == command.isStart
+                }
                 let counted = counts.values.reduce(0, +)
                 guard !hadLeave, !hadForced else { continue }
                 let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)

@@ -6,7 +6,8 @@ import LiveActivity
 extension Simulation {
     func injectFaults() {
         if random.chance(swarm.crash) { crash(random.number(0...workers.count - 1)) }
-        if random.chance(swarm.rebalance) { move(random.number(0...swarm.partitions - 1)) }
+        if random.chance(swarm.rebalance) { move(random.number(0...log.count - 1)) }
+        if random.chance(swarm.addition), log.count < Self.partitionsMax { addPartition() }
         if random.chance(swarm.outage) {
             let until = now + Int64(random.number(100...swarm.outageMax))
             switch random.number(0...2) {
@@ -15,6 +16,19 @@ extension Simulation {
             default: storeAwayUntil = until
             }
         }
+    }
+
+    private static let partitionsMax = 6
+
+    /// From now on the records of some ranges go to another partition than those before them. Until the claim of the new owner is known to
+    /// the old one both send.
+    private func addPartition() {
+        (hadForced, hadAddition) = (true, true)
+        trace?("\(now % 1_000_000) partition \(log.count) is added")
+        log.append([])
+        commits.append(PartitionProgress(committableOffset: 0, metadata: []))
+        owners.append(0)
+        assign(log.count - 1, to: random.number(0...workers.count - 1))
     }
 
     func assign(_ partition: Int, to owner: Int) {

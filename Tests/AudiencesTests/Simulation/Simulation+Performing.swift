@@ -90,7 +90,7 @@ extension Simulation {
         case .fanout:
             guard let order = record.order else { preconditionFailure("a fan-out record has an order") }
             let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
-            return .fanout(partition: key % swarm.partitions, SimulatedFanout(value: value, order: order))
+            return .fanout(partition: key % log.count, SimulatedFanout(value: value, order: order))
         case .rangeResult: return .rangeResult(String(decoding: value, as: UTF8.self))
         case .commandResult: return .commandResult(String(decoding: value, as: UTF8.self))
         case .invalidation: return .invalidation
@@ -131,11 +131,15 @@ extension Simulation {
     func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call
         if case .admit(var admission) = call.operation {
-            admission.rangeCount = swarm.rangeCount
+            admission.rangeCount =
+                swarm.kind == .ranges ? Swarm.rangeCounts[random.number(0...2)] : swarm.rangeCount
             call.operation = .admit(admission)
         }
         let reply = store.perform(call)
         if case .admit(let admission) = call.operation, reply.verdict == .send {
+            if let position = commands.firstIndex(where: { $0.version == admission.version }) {
+                commands[position].rangeCount = reply.grant?.rangeCount ?? 0
+            }
             // After a start nobody who joins is shown an older state.
             admittedContent =
                 admission.isStart
@@ -230,15 +234,16 @@ extension Simulation {
         checkRepeated(phone, content, worker)
         phone.sentBy[content, default: []].insert(worker.number)
         phones[name] = phone
-        pushesByRange[range(of: phone), default: 0] += 1
+        pushesByRange[range(of: phone, commands[content]), default: 0] += 1
         trace?(
             "\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) shows \(content) alert \(String(describing: alert))"
         )
         return true
     }
 
-    func range(of phone: SimulatedPhone) -> SegmentRange {
-        let count = Int(swarm.rangeCount)
+    /// The one of the command's ranges that the phone is in.
+    func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
+        let count = Int(command.rangeCount)
         let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
         return SegmentRange(index: index, count: count) ?? SegmentRange(index: 0, count: 1).unsafelyUnwrapped
     }
@@ -265,12 +270,15 @@ extension Simulation {
         case .rangeResult(let text):
             trace?("\(now % 1_000_000) \(text)")
             guard let command = SimulatedText.number(after: "\"command\":\"", in: text),
-                let first = SimulatedText.number(after: "\"segments\":[", in: text)
+                let first = SimulatedText.number(after: "\"segments\":[", in: text),
+                let last = SimulatedText.number(after: "\"segments\":[\(first),", in: text)
             else {
                 return violations.append("a range result names no command: \(text)")
             }
-            let index = first * Int(swarm.rangeCount) / MemberPlace.segmentCount
-            guard let range = SegmentRange(index: index, count: Int(swarm.rangeCount)) else { return }
+            let length = last - first + 1
+            guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
+                return violations.append("a range result of no range: \(text)")
+            }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
             trace?("\(now % 1_000_000) \(text)")

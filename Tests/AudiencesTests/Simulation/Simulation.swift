@@ -19,6 +19,8 @@ final class Simulation {
         var isEnd: Bool
         var isStart: Bool
         var ending: HandoverEnding?
+        /// Into how many ranges it was granted to go.
+        var rangeCount: UInt16 = 0
 
         /// No two commands have the same version: a duplicate was sent before a crash.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
@@ -65,6 +67,8 @@ final class Simulation {
     /// Whether something happened that allows pushes twice, or to go back.
     var hadCrash = false
     var hadForced = false
+    /// Partitions were added to the fan-out topic.
+    var hadAddition = false
     var hadLeave = false
 
     init(seed: UInt64, kind: Swarm.Kind) {

@@ -9,6 +9,10 @@ struct Swarm {
         case crashes
         /// The host or the store is away for long.
         case outages
+        /// As `crashes`, and each command finds the audience of another size, so that it is divided otherwise.
+        case ranges
+        /// As `crashes`, and the fan-out topic gets more partitions: a range moves to another one, whoever owns that.
+        case partitions
     }
 
     var kind: Kind
@@ -41,6 +45,11 @@ struct Swarm {
     var forced = 0
     var outage = 0
     var outageMax = 0
+    /// That a partition is added.
+    var addition = 0
+
+    /// Into which an audience is divided.
+    static let rangeCounts: [UInt16] = [256, 128, 64]
 
     init(_ random: inout SimulationRandom, kind: Kind) {
         self.kind = kind
@@ -68,11 +77,12 @@ struct Swarm {
         deadToken = draw(60)
         storeLoss = draw(60)
         productionFailure = draw(300)
-        if kind == .crashes {
+        if kind == .crashes || kind == .ranges || kind == .partitions {
             crash = draw(60)
             rebalance = draw(100)
             forced = random.chance(500) ? 500 : 0
         }
+        if kind == .partitions { addition = 40 }
         if kind == .outages {
             outage = random.number(20...100)
             outageMax = [2_000, 20_000, 3_600_000][random.number(0...2)]

@@ -1,0 +1,32 @@
+/// What the workers on a stage show at `/metrics`.
+struct WorkerMetrics {
+    let httpPorts: [UInt16]
+
+    /// The sum of a metric over all workers; 0 where none shows it yet.
+    ///
+    /// - Parameter label: as it is written, `topic="registrations"`; nil: of any series.
+    func sum(of metric: String, label: String? = nil) -> Double {
+        var sum = 0.0
+        for port in httpPorts {
+            let answer = try? ControlClient(port: port).body("GET", "/metrics")
+            let text = String(decoding: answer ?? [], as: UTF8.self)
+            for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
+                let series = line.prefix { $0 != " " }
+                guard series == metric || series.dropFirst(metric.count).first == "{",
+                    label.map({ series.contains($0) }) ?? true
+                else { continue }
+                sum += line.split(separator: " ").last.flatMap { Double($0) } ?? 0
+            }
+        }
+        return sum
+    }
+
+    /// Records of the registrations topic that the workers have received.
+    var registrationsReceived: Int { Int(sum(of: "causeway_records_received_total", label: "topic=\"registrations\"")) }
+
+    /// Whether the workers are done with all records that they have received, and so many registrations are among them.
+    func hasSettled(registrations: Int) -> Bool {
+        // A lane publishes both at once.
+        registrationsReceived == registrations && sum(of: "causeway_records_held") == 0
+    }
+}

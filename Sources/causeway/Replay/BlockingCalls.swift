@@ -1,0 +1,91 @@
+import ActivityStore
+import LiveActivity
+import Reactor
+import Redis
+
+/// Calls that a thread makes over a loop of its own, and waits for.
+final class BlockingCalls<Call, Reply> {
+    private let loop: EventLoop
+    private var replies: [Reply?] = []
+    /// Which calls these are, in the upper half of a tag: of calls that were given up a reply may still come.
+    private var round: UInt64 = 0
+    /// Of ``perform(_:until:issue:)``'s calls, those that are to be made.
+    private var waiting: [Int] = []
+    private var outstanding = 0
+    /// Nothing is called before, since a call was refused.
+    private var pauseEndMilliseconds: Int64 = 0
+    private var lastFailure = RedisError(.stream)
+    private var refusal: RedisError?
+
+    init(loop: EventLoop) { self.loop = loop }
+
+    /// Makes the calls, each until it is answered.
+    ///
+    /// - Parameters:
+    ///   - isOver: asked while they wait; then they wait for ``BlockingStore/lastPatienceMilliseconds`` only.
+    ///   - issue: makes a call with a tag; nil: the store is closed.
+    /// - Throws: if none was answered for ``BlockingStore/patienceMilliseconds``, or one was refused for good. Any of them may have been made.
+    func perform(
+        _ calls: [Call],
+        until isOver: () -> Bool,
+        issue: (Call, _ tag: UInt64) -> CallIssue?
+    ) throws(RedisError) -> [Reply] {
+        round += 1
+        replies = [Reply?](repeating: nil, count: calls.count)
+        waiting = Array(calls.indices.reversed())
+        (outstanding, refusal) = (0, nil)
+        loop.refreshClock()
+        var progressAt = loop.nowMilliseconds
+        while outstanding > 0 || !waiting.isEmpty {
+            let before = outstanding + waiting.count
+            try makeWaiting(calls, issue)
+            loop.turn(waitMilliseconds: BlockingStore.turnMilliseconds)
+            if let refusal { throw refusal }
+            if outstanding + waiting.count < before { progressAt = loop.nowMilliseconds }
+            let patience = isOver() ? BlockingStore.lastPatienceMilliseconds : BlockingStore.patienceMilliseconds
+            if loop.nowMilliseconds - progressAt > patience { throw lastFailure }
+        }
+        return replies.compactMap(\.self)
+    }
+
+    private func makeWaiting(
+        _ calls: [Call],
+        _ issue: (Call, _ tag: UInt64) -> CallIssue?
+    ) throws(RedisError) {
+        guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
+        while let index = waiting.last {
+            switch issue(calls[index], round << 32 | UInt64(index)) {
+            case .issued:
+                waiting.removeLast()
+                outstanding += 1
+            case .notReady, .full, .awaitsReplicas: return
+            case .outOfBounds: throw RedisError(.unknown, "a record does not fit Redis' limits")
+            case nil: throw RedisError(.closed)
+            }
+        }
+    }
+
+    private func index(of tag: UInt64) -> Int? {
+        let index = Int(tag & 0xFFFF_FFFF)
+        return tag >> 32 == round && replies.indices.contains(index) ? index : nil
+    }
+
+    // MARK: - From Redis
+
+    func replied(tag: UInt64, _ reply: Reply) {
+        guard let index = index(of: tag) else { return }
+        outstanding -= 1
+        replies[index] = reply
+    }
+
+    func failed(tag: UInt64, _ error: RedisError) {
+        guard let index = index(of: tag) else { return }
+        outstanding -= 1
+        lastFailure = error
+        if error.storeFailure == .refused { refusal = error }
+        waiting.append(index)
+        pauseEndMilliseconds = loop.nowMilliseconds + BlockingStore.pauseMilliseconds
+    }
+
+    func lost(_ reason: RedisError) { lastFailure = reason }
+}

@@ -1,0 +1,83 @@
+import LiveActivity
+
+/// What a reply about an activity or a device changes of its audiences: the entries that a lane writes for it, and what it tells the activity
+/// store afterwards.
+struct RebuiltMembership {
+    /// For the audiences' pages: those that it leaves, then those that it joins.
+    let entries: [AudienceCall<[UInt8]>]
+    let joinCount: Int
+    /// That the audiences which it has left know of it.
+    let confirmation: StoreCall<[UInt8]>?
+
+    var leaveCount: Int { entries.count - joinCount }
+
+    /// Nil if the reply changes nothing.
+    init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
+        let subject = call.subject
+        let joining = reply.verdict == .registered ? JoiningMember(call.operation) : nil
+        let joins = joining?.audiences ?? []
+        let left = (reply.leaves ?? [])
+            .withUnsafeBytes { bytes in
+                AudienceLeaves(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
+            }
+        guard !joins.isEmpty || left != nil else { return nil }
+        let place = subject.identifier.withUnsafeBytes { MemberPlace(of: $0) }
+        func entry(_ audience: AudienceDigest, _ member: JoiningMember?, at milliseconds: Int64) -> AudienceCall<
+            [UInt8]
+        > {
+            let entry = MemberEntry<[UInt8]>(
+                place: place,
+                isLeaving: member == nil,
+                kind: subject.kind,
+                environment: member?.registration.environment ?? .production,
+                frequentUpdates: member?.frequentUpdates ?? false,
+                atMilliseconds: milliseconds,
+                identifier: subject.identifier,
+                token: member?.registration.token ?? []
+            )
+            return AudienceCall(tag: 0, app: subject.app, audience: audience, operation: .append(entry))
+        }
+        var entries: [AudienceCall<[UInt8]>] = []
+        var confirmation: StoreCall<[UInt8]>?
+        if let left {
+            // Who joins an audience has not left it, unless it did so later than it registered.
+            let registeredAt = joining?.registration.registeredAtMilliseconds ?? .min
+            for audience in left.audiences where left.atMilliseconds > registeredAt || !joins.contains(audience) {
+                entries.append(entry(audience, nil, at: left.atMilliseconds))
+            }
+            confirmation = StoreCall(
+                tag: 0,
+                subject: subject,
+                operation: .confirmLeaves(atMilliseconds: left.atMilliseconds)
+            )
+        }
+        if let joining {
+            entries += joins.map { entry($0, joining, at: joining.registration.registeredAtMilliseconds) }
+        }
+        self.entries = entries
+        self.confirmation = confirmation
+        joinCount = joins.count
+    }
+}
+
+/// What a registration says of the member of audiences that it makes.
+struct JoiningMember {
+    let registration: TokenRegistration<[UInt8]>
+    let frequentUpdates: Bool
+    let audiences: [AudienceDigest]
+
+    /// Nil if it is no registration that names audiences.
+    init?(_ operation: StoreCall<[UInt8]>.Operation) {
+        let named: [UInt8]?
+        switch operation {
+        case .register(let registration, let frequentUpdates, _, _, let audiences):
+            (self.registration, self.frequentUpdates, named) = (registration, frequentUpdates != false, audiences)
+        case .registerDevice(_, let registration, let step, _):
+            // As a lane has it, which knows no such setting of a device.
+            (self.registration, frequentUpdates, named) = (registration, true, step.audiences)
+        default: return nil
+        }
+        audiences = (named ?? []).withUnsafeBytes { Array(AudienceList($0)) }
+        if audiences.isEmpty { return nil }
+    }
+}

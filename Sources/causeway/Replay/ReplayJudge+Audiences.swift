@@ -1,0 +1,91 @@
+import ActivityStore
+import Audiences
+import Delivery
+import LiveActivity
+
+/// Commands to audiences. What their members show, nobody asks: that the newest version was fanned out is what Redis knows, and a round
+/// that has begun ends by itself. So the newest goes once more only if Redis does not know it.
+extension ReplayJudge {
+    /// Of an update, an end or a start to an audience.
+    ///
+    /// - Parameter command: decoded from `record`.
+    func verdict(
+        onAudienceCommand command: Command,
+        of record: UnsafeRawBufferPointer,
+        policy: Policy,
+        audience: AudienceInspection
+    ) -> ReplayVerdict {
+        if let reason = reasonOfAge(command, policy) { return ReplayVerdict(reason: reason) }
+        let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
+        switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
+        case .send, .wait:
+            // Admitted, and not yet known to be fanned out.
+            if audience.admitted?.version == command.version { return ReplayVerdict(reason: .underWay) }
+            let dropsAlert = command.event != .start && dropsAlert(of: command, policy)
+            return ReplayVerdict(reason: .send, dropsAlert: dropsAlert)
+        case .duplicate: return ReplayVerdict(reason: .duplicate)
+        case .unchanged: return ReplayVerdict(reason: .unchanged)
+        case .ended: return ReplayVerdict(reason: .ended)
+        default: return ReplayVerdict(reason: .superseded)
+        }
+    }
+
+    /// Nil: it is young enough.
+    private func reasonOfAge(_ command: Command, _ policy: Policy) -> ReplayReason? {
+        guard command.event == .start else {
+            if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
+            let isEnd = command.event == .end
+            return AgeRules.isOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds)
+                ? .audienceOver : nil
+        }
+        guard takesStarts else { return .startLeftOut }
+        let expiration = AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policy.expiration.startSeconds
+        )
+        return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
+    }
+
+    /// What a worker would ask Redis, without a draw on the budgets.
+    static func audienceAdmission(
+        of command: Command,
+        _ record: UnsafeRawBufferPointer,
+        policy: Policy,
+        nowSeconds: Int64
+    ) -> AudienceAdmission<[UInt8]> {
+        let isEnd = command.event == .end
+        let expirations = policy.expiration
+        return AudienceAdmission(
+            version: command.version,
+            digest: digest(of: command, record, dropsAlert: false),
+            pace: policy.pace,
+            isEnd: isEnd,
+            isStart: command.event == .start,
+            asksForHighPriority: false,
+            mayUseReserve: false,
+            rangeCount: 1,
+            body: joinerBody(of: command, record),
+            expiration: Audiences.sentExpiration(
+                event: command.event,
+                expiration: command.expiration,
+                staleDate: command.staleDate,
+                defaultSeconds: isEnd ? expirations.endSeconds : expirations.updateSeconds,
+                from: nowSeconds
+            )
+        )
+    }
+
+    /// What a member that joins is sent.
+    private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
+            let layout = Body.write(command, from: record, into: memory)
+            let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
+            guard command.hasAlert else { return JoinerBody.bytes(body, layout) }
+            let count = Body.countWithoutAlert(body, layout)
+            let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...].prefix(count))
+            let quiet = Body.writeWithoutAlert(body, layout, into: room)
+            return JoinerBody.bytes(UnsafeRawBufferPointer(room), quiet)
+        }
+    }
+}

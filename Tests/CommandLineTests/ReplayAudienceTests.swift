@@ -1,0 +1,256 @@
+import ActivityStore
+import LiveActivity
+import Redis
+import Testbed
+import Testing
+
+@testable import causeway
+
+extension ReplayScene {
+    /// A registration of an activity that names audiences.
+    fileprivate func member(_ activity: String, of audiences: [String], at seconds: Int64, token: String = "0af70af7")
+        -> Record
+    {
+        let names = audiences.map { "\"\($0)\"" }.joined(separator: ",")
+        let value = #"""
+            {"app":"\#(Self.app)","activity":"\#(activity)","environment":"sandbox","token":"\#(token)",
+             "registeredAt":\#(seconds * 1_000),"audiences":[\#(names)]}
+            """#
+        return Record(key: activity, value: value, milliseconds: seconds * 1_000)
+    }
+
+    fileprivate func device(_ device: String, of audience: String, at seconds: Int64) -> Record {
+        let value = #"""
+            {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
+             "registeredAt":\#(seconds * 1_000),"audiences":["\#(audience)"]}
+            """#
+        return Record(key: device, value: value, milliseconds: seconds * 1_000)
+    }
+
+    fileprivate func command(
+        to audience: String,
+        at timestamp: Int64,
+        state: Int = 1,
+        event: String = "update",
+        alert: Bool = false,
+        others: String = ""
+    ) -> Record {
+        let ring = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
+        let aps = #"{"event":"\#(event)","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(ring)\#(start)}"#
+        let value = #"{"app":"\#(Self.app)","audience":"\#(audience)",\#(others)"aps":\#(aps)}"#
+        return Record(key: audience, value: value, milliseconds: timestamp * 1_000)
+    }
+
+    fileprivate func writer(_ audience: String) throws -> AudienceWriter {
+        try AudienceWriter(port: redis.port, app: Self.app, audience: audience)
+    }
+
+    /// The tokens of an audience's members, by their ids.
+    fileprivate func members(of audience: String) throws -> [String: String] {
+        let writer = try writer(audience)
+        let segments = (0..<MemberPlace.segmentCount).map { UInt8($0) }
+        let directories = try writer.perform(segments.map { .directory(segment: $0) })
+        var pages: [AudienceWriter.Operation] = []
+        for (segment, directory) in zip(segments, directories) {
+            for bound in try InspectedSegments.bounds(ofDirectory: directory.bytes ?? []) {
+                pages.append(.page(segment: segment, lowerBound: bound))
+            }
+        }
+        var members: [String: String] = [:]
+        let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+        defer { scratch.deallocate() }
+        for reply in pages.isEmpty ? [] : try writer.perform(pages) {
+            try (reply.bytes ?? [])
+                .withUnsafeBytes { bytes in
+                    let page = try #require(MemberPage(bytes))
+                    for reference in scratch[..<page.members(into: scratch).count] {
+                        let member = try #require(page[reference])
+                        var room = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMost, Limits.identifierBytes))
+                        let identifier = room.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
+                        let name = String(decoding: room[..<identifier], as: UTF8.self)
+                        let token = room.withUnsafeMutableBytes { member.writeToken(to: $0) }
+                        members[name] = String(decoding: room[..<token], as: UTF8.self)
+                    }
+                }
+        }
+        return members
+    }
+
+    fileprivate func record(of audience: String) throws -> AudienceInspection {
+        let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
+        let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
+        defer { queries.close() }
+        let segments = try #require(InspectedSegments(app: Self.app, audience: audience))
+        return try AudienceInspection(fields: queries.hash(segments.recordKey))
+    }
+
+    fileprivate func admission(
+        at timestamp: Int64,
+        digest: UInt64 = 3,
+        isEnd: Bool = false
+    ) -> AudienceAdmission<[UInt8]> {
+        let bucket = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
+        return AudienceAdmission(
+            version: Version(timestamp: timestamp, sequence: 0),
+            digest: digest,
+            pace: Policy.Pace(
+                spacingMilliseconds: 0,
+                throttledSpacingMaxMilliseconds: 0,
+                throttleRecoveryMilliseconds: 1,
+                budget: bucket,
+                frequentBudget: bucket
+            ),
+            isEnd: isEnd,
+            isStart: false,
+            asksForHighPriority: false,
+            mayUseReserve: false,
+            rangeCount: 4,
+            body: [],
+            expiration: now + 600
+        )
+    }
+}
+
+@Suite("causeway replay and audiences", .serialized, .ownThread)
+struct ReplayAudienceTests {
+    private func rebuilt(_ run: ProgramRun) throws -> [String: Int] {
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        guard case .object(let counts)? = report["rebuilt"] else { return [:] }
+        return counts.compactMapValues { $0.whole.map { Int($0) } }
+    }
+
+    private func produceRegistrations(_ scene: ReplayScene) throws {
+        let now = scene.now
+        try scene.produce(
+            [
+                scene.member("stays", of: ["final"], at: now - 3_600),
+                scene.member("moved", of: ["final"], at: now - 3_600),
+                scene.member("over", of: ["final"], at: now - 13 * 3_600),
+                scene.member("gone", of: ["final"], at: now - 3_600),
+                scene.member("left", of: ["final", "cup"], at: now - 3_600),
+                scene.member("ended", of: ["final"], at: now - 3_600),
+                scene.device("phone", of: "final", at: now - 30 * 86_400),
+                .init(key: "gone", value: nil, milliseconds: (now - 1_800) * 1_000),
+                scene.member("left", of: ["cup"], at: now - 1_800),
+                scene.member("moved", of: ["final"], at: now - 1_800, token: "0bf70bf7"),
+            ],
+            to: ReplayScene.registrations
+        )
+    }
+
+    @Test("Members are in their audiences again, unless they left or are over; the newest state counts as sent")
+    func rebuild() throws {
+        let scene = try ReplayScene()
+        let now = scene.now
+        try produceRegistrations(scene)
+        let end = scene.update("ended", at: now - 60)
+        let commands = [
+            scene.command(to: "final", at: now - 200), scene.command(to: "final", at: now - 100, state: 2, alert: true),
+            .init(key: end.key, value: end.value?.replacing("update", with: "end"), milliseconds: end.milliseconds),
+            scene.command(to: "forgotten", at: now - 9 * 3_600), scene.command(to: "cup", at: now - 50),
+        ]
+        try scene.produce(commands)
+        try scene.commit([0: 4])
+
+        let dry = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
+        #expect(dry.exitCode == 0, "\(dry.errors)")
+        #expect(try rebuilt(dry)["audiencesWritten"] == 1 && rebuilt(dry)["membersJoined"] == 9)
+        #expect(try scene.redis.contents().isEmpty)
+
+        let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(
+            try rebuilt(run) == [
+                "registrationsWritten": 8, "registrationsOver": 1, "unregistered": 1, "statesWritten": 1,
+                "statesTooOld": 1, "statesUnread": 1, "membersJoined": 9, "membersLeft": 3, "audiencesWritten": 1,
+            ]
+        )
+        #expect(try scene.members(of: "final") == ["stays": "0af70af7", "moved": "0bf70bf7", "phone": "0af70af8"])
+        #expect(try scene.members(of: "cup") == ["left": "0af70af7"])
+        #expect(try scene.count() == Int64(commands.count))
+
+        let newest = Version(timestamp: now - 100, sequence: 0)
+        let record = try scene.record(of: "final")
+        #expect(
+            record.newest?.version == newest && record.newest?.isSettled == true
+                && record.rounds.allSatisfy(\.isFinished)
+        )
+        let writer = try scene.writer("final")
+        let shown = try writer.perform(.newest)
+        let body = String(decoding: shown.bytes ?? [], as: UTF8.self)
+        #expect(shown.newest == newest && body.contains(#""n":2"#) && !body.contains("alert"))
+        #expect(try writer.perform(.admit(scene.admission(at: now - 150))).verdict == .superseded)
+        #expect(try writer.perform(.admit(scene.admission(at: now - 100))).verdict == .duplicate)
+        let next = try writer.perform(.admit(scene.admission(at: now - 20, digest: 0x5A)))
+        #expect(next.verdict == .send && next.grant?.rangeCount == 4, "no round holds the number of ranges")
+    }
+
+    @Test("A second rebuild changes nothing, nor one of the tokens alone the newest states")
+    func again() throws {
+        let scene = try ReplayScene()
+        try produceRegistrations(scene)
+        try scene.produce([scene.command(to: "final", at: scene.now - 100)])
+        try scene.commit([0: 1])
+        let tokens = try scene.replay("rebuild", "--registrations", "--execute", "--json")
+        #expect(try rebuilt(tokens)["membersJoined"] == 9, "\(tokens.errors)")
+        let members = try scene.members(of: "final")
+        #expect(members.keys.sorted() == ["ended", "moved", "phone", "stays"])
+        #expect(try scene.record(of: "final").newest == nil)
+
+        #expect(try rebuilt(scene.replay("rebuild", "--execute", "--json"))["audiencesWritten"] == 1)
+        let second = try scene.replay("rebuild", "--execute", "--json")
+        #expect(try rebuilt(second)["audiencesKnown"] == 1 && rebuilt(second)["audiencesWritten"] == nil)
+        #expect(try scene.members(of: "final") == members)
+    }
+
+    @Test("The newest command of an audience is sent once more if Redis does not know it")
+    func send() throws {
+        let scene = try ReplayScene()
+        let now = scene.now
+        for (audience, timestamp, isSettled, isEnd) in [
+            ("newer", now - 90, true, false), ("same", now - 10, true, false), ("busy", now - 10, false, false),
+            ("older", now, true, false), ("ended", now - 90, true, true),
+        ] {
+            let writer = try scene.writer(audience)
+            #expect(try writer.perform(.admit(scene.admission(at: timestamp, isEnd: isEnd))).verdict == .send)
+            if isSettled { _ = try writer.perform(.settle(version: Version(timestamp: timestamp, sequence: 0))) }
+        }
+        let start = #""activity":"{device}-1","#
+        let records = [
+            scene.command(to: "newer", at: now - 50), scene.command(to: "newer", at: now - 10, state: 2),
+            scene.command(to: "same", at: now - 10), scene.command(to: "busy", at: now - 10),
+            scene.command(to: "older", at: now - 10), scene.command(to: "ended", at: now - 10),
+            scene.command(to: "new", at: now - 400, alert: true), scene.command(to: "ancient", at: now - 9 * 3_600),
+            scene.command(to: "late", at: now - 100, others: "\"expiration\":\(now - 50),"),
+            scene.command(to: "born", at: now - 10, event: "start", alert: true, others: start),
+            scene.command(to: "unread", at: now - 5),
+        ]
+        try scene.produce(records)
+        try scene.commit([0: Int64(records.count) - 1])
+        let expected = [
+            "send": 2, "supersededInRange": 1, "duplicate": 1, "underWay": 1, "superseded": 1, "ended": 1,
+            "audienceOver": 1, "expired": 1, "startLeftOut": 1, "unread": 1,
+        ]
+        let before = try scene.redis.contents()
+        let report = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
+        #expect(report.exitCode == 0, "\(report.errors)")
+        #expect(try scene.counts(report) == expected)
+        let lines = report.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
+        let newer = lines.first { $0["audience"]?.text == "newer" }
+        #expect(newer?["reason"]?.text == "send" && newer?["activity"] == nil)
+        #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .bool(true))
+        #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
+        // What one activity is asked about has nothing to do with audiences.
+        #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:])
+
+        let sent = try scene.replay("send", "--offsets", "0:0-", "--json", "--execute")
+        #expect(try scene.counts(sent) == expected, "\(sent.errors)")
+        let copies = try scene.records(from: Int64(records.count))
+        #expect(copies.map(\.key).sorted() == ["new", "newer"])
+        #expect(copies.first { $0.key == "newer" }?.value == records[1].value)
+        #expect(try scene.redis.contents() == before)
+        let starts = try scene.replay("report", "--offsets", "0:0-", "--json", "--starts")
+        #expect(try scene.counts(starts)["send"] == 3)
+    }
+}
