@@ -23,8 +23,8 @@
 -- Audiences. An activity that is in audiences, or was, says behind its token which ones it is in, and which it has left that may not
 -- know of it. A token that is retired, an end that is accepted, an unregistration and a registration that names them no more leave
 -- audiences; the reply names all that were left, behind a `=`: the time of the registration, then the digests. They are named until that
--- is confirmed, by the same time; an admission is told `leaves` until then. What a member shows is not known here: its audiences' pushes
--- replace it.
+-- is confirmed, by the same time; an admission is told `leaves` until then. `registered+` says that the member was in
+-- all named ones before. What a member shows is not known here: its audiences' pushes replace it.
 --
 -- Expiry. A change of an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
 -- overwrites a piece of the record, which keeps the expiry, except once in a thousand seconds; so does a settlement that frees nothing.
