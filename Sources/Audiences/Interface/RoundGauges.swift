@@ -19,8 +19,17 @@ extension Audiences {
     /// Members that had their turn since the start, by `MemberCounts.Outcome.rawValue`. A member counts once for each round that reaches it.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
 
-    /// Adds what stands now, by app.
+    /// Adds what stands now, by app. A version that was passed over has members to reach.
     public func addGauges(to gauges: inout [RoundGauges]) {
+        partitions.forEachAssigned { partition in
+            for passedOver in partition.passedOver.lowest {
+                let application = Int(passedOver.application)
+                gauges[application].oldestRoundMilliseconds = min(
+                    gauges[application].oldestRoundMilliseconds ?? .max,
+                    passedOver.admittedMilliseconds
+                )
+            }
+        }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
             let application = Int(rounds[round].application)
             gauges[application].membersParked += Int(rounds[round].parkedCount)
