@@ -11,7 +11,7 @@ import LiveActivity
 /// | has a command of the commands topic | ``take(_:now:)`` while ``canTakeCommand``; ``nextHandedBack()`` returns it to `Delivery`; ``withdraw(_:)`` when its partition is revoked |
 /// | has a member whose audiences change | ``receive(membership:now:)`` while ``canReceiveMembership``; ``nextMembershipOutcome()`` returns it to `Delivery` |
 /// | has partitions of the fan-out topic | ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)`` |
-/// | has a record of it | ``receive(_:order:now:)`` while ``canReceive`` and ``hasRoom(for:partition:)`` |
+/// | has a record of it | ``receive(_:order:now:)``, whether there is room or not; it reads the partition again as ``rereading(_:now:)`` says, and calls ``rereadingBegan(_:from:now:)`` |
 /// | asks the audience store | ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``; ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)`` |
 /// | asks the activity store | ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``, ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)`` |
 /// | has a free stream | ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s and over its pools in turn until none has a push; ``pushReturned(_:)`` if there was none after all; ``answered(_:_:now:)`` |

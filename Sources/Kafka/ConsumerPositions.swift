@@ -39,10 +39,10 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching, and gives back the last record that was handed out: `resume` starts there. Nobody has to keep it meanwhile, with the
-    /// batch that it was fetched in.
+    /// Stops fetching, and gives back the records that were handed out from an offset on: `resume` starts there. Nobody has to keep them
+    /// meanwhile, with the batches that they were fetched in.
     ///
-    /// - Parameter offset: of that record.
+    /// - Parameter offset: of the first of them.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }

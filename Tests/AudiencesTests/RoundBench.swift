@@ -9,6 +9,8 @@ final class RoundBench {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
+    static let neighbour = Array("com.example.neighbour".utf8)
+    private static let applications = [application, neighbour]
 
     struct Sent: Equatable {
         var member: String
@@ -29,33 +31,43 @@ final class RoundBench {
     private var names: [String: String] = [:]
     private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
 
+    /// Where the partition was read again.
+    private(set) var rereadings: [FanoutRereading] = []
+    private var pausedUntil = Int64.min
+
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
     init(
         store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000),
         seed: UInt64 = 1,
-        pagesMax: Int = 256
+        pagesMax: Int = 256,
+        recordBytesMax: Int = 64 << 20,
+        ledgerWindowOffsets: Int = 1 << 16
     ) {
         self.store = store
-        core = Self.makeCore(seed: seed, pagesMax: pagesMax)
+        core = Self.makeCore(seed: seed) {
+            $0.pagesMax = pagesMax
+            $0.recordBytesMax = recordBytesMax
+            $0.ledgerWindowOffsets = ledgerWindowOffsets
+        }
         guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.place = place
     }
 
-    private static func makeCore(seed: UInt64, pagesMax: Int) -> Audiences {
+    private static func makeCore(seed: UInt64, _ change: (inout AudiencesConfiguration) -> Void) -> Audiences {
         var policy = Policy(name: "default")
         policy.expiration.alertSeconds = 3_600
         policy.expiration.updateSeconds = 3_600
         var configuration = AudiencesConfiguration(
-            applications: [.init(bundleIdentifier: application, hasProduction: true, hasSandbox: true)],
+            applications: applications.map { .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true) },
             policies: [policy],
             seed: seed
         )
-        configuration.pagesMax = pagesMax
+        change(&configuration)
         return Audiences(configuration: configuration)
     }
 
-    func join(_ name: String) {
+    func join(_ name: String, _ audience: String = "match-1", application: Int = 0) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
         let entry = MemberEntry<[UInt8]>(
@@ -68,7 +80,10 @@ final class RoundBench {
             identifier: Array(name.utf8),
             token: Array(token.utf8)
         )
-        _ = store.perform(call(.append(entry)))
+        let digest = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        _ = store.perform(
+            AudienceCall(tag: 0, app: Self.applications[application], audience: digest, operation: .append(entry))
+        )
     }
 
     private func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
@@ -76,11 +91,12 @@ final class RoundBench {
     }
 
     /// A fan-out record of the only range, as another worker would have written it.
-    func command(_ number: Int, hasAlert: Bool = false) {
+    func command(_ number: Int, hasAlert: Bool = false, _ audience: String = "match-1", application: Int = 0) {
+        let app = String(decoding: Self.applications[application], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = 1_790_000_000 + Int64(number)
         let value = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"update\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"update\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         guard let range = SegmentRange(index: 0, count: 1) else { return }
@@ -183,7 +199,31 @@ final class RoundBench {
         return records
     }
 
+    /// Takes over what the last owner has committed.
+    func resume(_ progress: PartitionProgress?) {
+        guard let progress else { return }
+        _ = progress.metadata.withUnsafeBytes {
+            core.resume(place, at: progress.committableOffset, metadata: $0, logEnd: Int64(log.count))
+        }
+        nextOffset = Int(progress.committableOffset)
+    }
+
+    /// The partition is read again, and its first record now is a later one.
+    func skipRereading(to offset: Int) {
+        guard let rereading = core.rereading(place, now: moment) else { return }
+        core.rereadingBegan(place, from: rereading.offset, now: moment)
+        nextOffset = offset
+        read()
+    }
+
     func read() {
+        if let rereading = core.rereading(place, now: moment) {
+            core.rereadingBegan(place, from: rereading.offset, now: moment)
+            rereadings.append(rereading)
+            nextOffset = Int(rereading.offset)
+            pausedUntil = now + rereading.pauseMilliseconds
+        }
+        guard now >= pausedUntil else { return }
         while nextOffset < log.count {
             let record = log[nextOffset]
             record.value.withUnsafeBytes { value in
@@ -245,8 +285,8 @@ final class RoundBench {
 
     /// Hands out as many pushes as there are, or fewer.
     @discardableResult
-    func send(atMost count: Int = .max) -> [Sent] {
-        let pool = PoolIndex(application: 0, environment: .production)
+    func send(atMost count: Int = .max, application: UInt16 = 0) -> [Sent] {
+        let pool = PoolIndex(application: application, environment: .production)
         var sent: [Sent] = []
         while sent.count < count, let push = core.nextPush(pool, inFlightMax: 1_000, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)
@@ -286,13 +326,13 @@ final class RoundBench {
     }
 
     /// Sends and accepts until there is nothing left.
-    func finish() -> [Sent] {
+    func finish(application: UInt16 = 0) -> [Sent] {
         var all: [Sent] = []
         var idleTurns = 0
         // Asking for a push may make the core read a member again.
         while idleTurns < 2 {
             settle()
-            let sent = send()
+            let sent = send(application: application)
             idleTurns = sent.isEmpty ? idleTurns + 1 : 0
             all += sent
             answerPushes()
@@ -300,6 +340,14 @@ final class RoundBench {
         return all
     }
 
+    /// Of the first app.
+    var gauges: RoundGauges {
+        var gauges = Self.applications.map { _ in RoundGauges() }
+        core.addGauges(to: &gauges)
+        return gauges[0]
+    }
+
+    var passedOver: Int { core.passedOver(place) }
     var committableOffset: Int64? { core.committableOffset(place) }
 
     /// Gives the partition back.

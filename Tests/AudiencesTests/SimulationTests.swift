@@ -33,6 +33,16 @@ import Testing
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
     }
 
+    /// Some of the workers have room for a few records only.
+    @Test func recordsArePassedOverAndReadAgain() {
+        let rereadings = (1...20 as ClosedRange<UInt64>).map { seed in
+            let simulation = Simulation(seed: seed, kind: .crashes)
+            #expect(simulation.run() == [], "\(seed)")
+            return simulation.rereadings
+        }
+        #expect(rereadings.contains { $0 > 0 })
+    }
+
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seedToTrace != nil)) func trace() throws {
         let simulation = Simulation(seed: try #require(Self.seedToTrace), kind: Self.kindToTrace)

@@ -100,6 +100,23 @@ import Testing
         producer.close()
     }
 
+    /// Not only the last record: whoever had no room for one may have been handed others behind it.
+    @Test func recordsThatWereHandedOutLongAgoAreHandedOutAgain() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitions: 1)
+        let producer = try TestProducer(broker, [("batch.num.messages", "50")])
+        try await producer.fill("commands", count: 200)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.received.count == 200 })
+        reader.consumer.pause(Self.partition, rereadingFrom: 17)
+        #expect(!reader.step(), "nothing more of a paused partition")
+        reader.consumer.resume([Self.partition])
+        #expect(await reader.run { $0.received.count == 383 })
+        #expect(reader.received.numbers == Array(0..<200) + Array(17..<200))
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
+
     @Test func whatIsPausedAlreadyIsGivenBackToo() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

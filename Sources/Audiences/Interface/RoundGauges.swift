@@ -22,8 +22,17 @@ extension Audiences {
     /// Changes of members that their audiences know of, since the start, by `MembershipChangeKind.rawValue`.
     public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { lines[application].changes }
 
-    /// Adds what stands now, by app.
+    /// Adds what stands now, by app. A version that was passed over has members to reach.
     public func addGauges(to gauges: inout [RoundGauges]) {
+        partitions.forEachAssigned { partition in
+            for passedOver in partition.passedOver.lowest {
+                let application = Int(passedOver.application)
+                gauges[application].oldestRoundMilliseconds = min(
+                    gauges[application].oldestRoundMilliseconds ?? .max,
+                    passedOver.admittedMilliseconds
+                )
+            }
+        }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
             let application = Int(rounds[round].application)
             gauges[application].membersParked += Int(rounds[round].parkedCount)

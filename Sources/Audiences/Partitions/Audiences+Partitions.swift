@@ -52,7 +52,9 @@ extension Audiences {
 
     /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
-        guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
+        guard let partition = partitions[place],
+            partition.pointee.outstanding > 0 || partition.pointee.passedOver.count > 0
+        else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 

@@ -9,13 +9,17 @@ struct FanoutPartition: ~Copyable {
     var phase = Phase.assigned
     let epoch: UInt32
     let number: Int32
-    /// Records of this assignment that are not settled.
+    /// Records of this assignment that are held and not settled.
     var outstanding = 0
+    var passedOver: PassedOverRecords
+    /// When it was read again, monotonic.
+    var rereadMilliseconds = Int64.min
 
     init(number: Int32, epoch: UInt32, windowOffsets: Int) {
         self.number = number
         self.epoch = epoch
         ledger = PartitionLedger(windowOffsets: windowOffsets)
+        passedOver = PassedOverRecords(windowOffsets: windowOffsets)
     }
 }
 
@@ -59,6 +63,10 @@ struct FanoutPartitions: ~Copyable {
 
     subscript(_ place: UInt32) -> UnsafeMutablePointer<FanoutPartition>? {
         Int(place) < places.count ? places[Int(place)] : nil
+    }
+
+    func forEachAssigned(_ body: (borrowing FanoutPartition) -> Void) {
+        for case let partition? in places where partition.pointee.phase == .assigned { body(partition.pointee) }
     }
 
     func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<FanoutPartition>? {

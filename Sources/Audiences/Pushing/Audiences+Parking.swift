@@ -46,11 +46,13 @@ extension Audiences {
     /// It waits once more.
     mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
         parked[member].isUnderWay = false
+        // That version may be finished before the member is sent to again.
+        parked[member].version = .max
         parked[member].dueMilliseconds = now.monotonicMilliseconds + pause
         noteDue(member)
     }
 
-    /// A parked member that may be sent now; without one, when the next is due is known anew.
+    /// A parked member that may be sent now; if there is none, the round notes when the next one is due.
     mutating func dueParked(
         of round: UInt32,
         _ environment: DeviceEnvironment,

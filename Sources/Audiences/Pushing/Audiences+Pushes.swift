@@ -172,7 +172,7 @@ extension Audiences {
         pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMilliseconds
     }
 
-    private func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
+    func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
         let asked = lines[Int(rounds[round].application)].askedMilliseconds[Int(environment.rawValue)]
         return asked < now.monotonicMilliseconds - Self.absenceMilliseconds
     }
@@ -273,6 +273,7 @@ extension Audiences {
             round = parked[tag.parked].round
             environment = parked[tag.parked].environment
             parked[tag.parked].isUnderWay = false
+            parked[tag.parked].version = .max
             let due = parked[tag.parked].dueMilliseconds
             let earliest = rounds[round].parkedDue[Int(environment.rawValue)]
             rounds[round].parkedDue[Int(environment.rawValue)] = min(earliest, due)

@@ -17,7 +17,7 @@ struct ParkedMember: BitwiseCopyable {
     var isUnderWay = false
     /// APNs limits its token.
     var isLimited = false
-    /// Under which version it was sent last.
+    /// The version of the push that is on its way; `.max`: there is none.
     var version: UInt32 = .max
     /// When it is sent again; monotonic.
     var dueMilliseconds: Int64

@@ -9,6 +9,9 @@ struct ApplicationLine: BitwiseCopyable {
     var firstAwaitingPage: UInt32 = .max
     var lastAwaitingPage: UInt32 = .max
     var pages = 0
+    /// Fan-out records that are held.
+    var recordCount = 0
+    var recordBytes = 0
     /// By environment: pushes on their way, and when a push was last asked for, monotonic.
     var inFlight: InlineArray<2, Int> = .init(repeating: 0)
     var askedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)

@@ -18,20 +18,34 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Finishes the versions whose windows are over.
+    /// Finishes the versions whose windows are over, or empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
         var version = rounds[round].oldest
         while version != .max {
             let slot = versions[version]
-            if slot.stage == .underWay, watermark >= slot.end, lowestParked >= slot.end {
+            let isOver = watermark >= slot.end && lowestParked >= slot.end
+            // A member that waits for an alert below an empty window may wait for hours, and is no member of that window.
+            let isEmpty = slot.isOvertaken && slot.start == slot.end && !isOnItsWayToParked(version)
+            if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
                 versions[version].countedRevision = rounds[round].revision
             }
             version = slot.next
         }
+    }
+
+    /// Whether a push under a version is on its way to a parked member.
+    private func isOnItsWayToParked(_ version: UInt32) -> Bool {
+        var member = rounds[versions[version].round].firstParked
+        while member != .max {
+            let slot = parked.address(of: member)
+            if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
+            member = slot.pointee.next
+        }
+        return false
     }
 
     /// A checkpoint was written.
@@ -100,13 +114,23 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// Versions settle in their order, so that what is read again after a crash is complete up to the newest.
+    /// Versions settle in their order, so that what is read again after a crash is complete up to the newest. Overtaken versions do not wait
+    /// for an older one, which may be open for hours: the newer version that has overtaken them is not settled, and is read again.
     private mutating func settleFinished(of round: UInt32) {
-        while case let oldest = rounds[round].oldest, oldest != .max, versions[oldest].stage == .finished {
-            unlink(oldest, of: round)
-            rounds[round].lastSettled = max(rounds[round].lastSettled, versions[oldest].version)
-            rounds[round].revision += 1
-            settle(oldest)
+        var isOldest = true
+        var version = rounds[round].oldest
+        while version != .max {
+            let slot = versions[version]
+            let isReplaced = slot.isOvertaken && version != rounds[round].newest
+            if slot.stage == .finished, isOldest || isReplaced {
+                unlink(version, of: round)
+                rounds[round].lastSettled = max(rounds[round].lastSettled, slot.version)
+                rounds[round].revision += 1
+                settle(version)
+            } else {
+                isOldest = false
+            }
+            version = slot.next
         }
     }
 
@@ -138,7 +162,8 @@ extension Audiences {
     }
 
     private mutating func free(_ version: UInt32) {
-        recordBytes -= versions[version].heldBytes
+        countBytes(-versions[version].heldBytes, of: version)
+        lines[Int(rounds[versions[version].round].application)].recordCount -= 1
         versions[version].freeBytes()
         versions.free(version)
     }

@@ -32,7 +32,7 @@ extension Audiences {
         removeParked(of: round)
         var version = slot.oldest
         while version != .max {
-            recordBytes -= versions[version].otherBody.count
+            countBytes(-versions[version].otherBody.count, of: version)
             versions[version].receiveAgain(alertSeconds: policies[versions[version].policy].alertSeconds)
             version = versions[version].next
         }

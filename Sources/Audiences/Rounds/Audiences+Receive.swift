@@ -3,40 +3,58 @@ public import LiveActivity
 
 /// Records of the fan-out topic.
 extension Audiences {
-    /// Whether one more fan-out record may be received.
-    public var canReceive: Bool { !versions.isFull && !rounds.isFull && recordBytes < configuration.recordBytesMax }
-
-    /// Whether the record at `offset` of a partition fits its ledger now.
-    public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
-        partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
-    }
-
-    /// A record of the fan-out topic arrived.
+    /// A record of the fan-out topic arrived. If there is no room for it, it is passed over: ``rereading(_:now:)`` asks for it.
     /// - Parameter order: what its headers say; nil if they are not Causeway's.
     public mutating func receive(_ record: IncomingRecord, order: FanoutOrder?, now: Moment) {
-        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return }
-        switch partition.pointee.ledger.receive(record.offset) {
-        case .alreadySeen, .settledBefore: return
-        case .accepted: break
-        }
-        counters.records &+= 1
-        partition.pointee.receipts.note(
-            record.offset,
-            milliseconds: now.monotonicMilliseconds,
-            committableOffset: partition.pointee.ledger.committableOffset,
-            isAlone: partition.pointee.outstanding == 0
-        )
+        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
+            note(record.offset, of: partition, now: now)
+        else { return }
         guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
             !command.audience.isAbsent, (command.event == .start) == !command.activity.isAbsent,
             let application = application(of: command, in: value)
         else {
             // Causeway writes only what it can read: something else wrote this one, or its app is not configured any more.
             counters.recordsUnreadable &+= 1
+            partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
         }
+        let key = RoundKey(
+            application: application,
+            digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
+            range: order.range,
+            startsDevices: command.event == .start
+        )
+        guard hasRoom(for: key, at: record.offset, of: record.partition) else {
+            return passOver(record, order, key, now: now)
+        }
+        partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
-        let version = addVersion(command, from: value, record, order, epoch: partition.pointee.epoch, application, now)
+        let version = addVersion(command, from: value, record, order, epoch: partition.pointee.epoch, key, now)
         attend(version, now: now)
+    }
+
+    /// - Returns: whether the record is new, or was passed over before.
+    private mutating func note(
+        _ offset: Int64,
+        of partition: UnsafeMutablePointer<FanoutPartition>,
+        now: Moment
+    ) -> Bool {
+        if let cut = partition.pointee.passedOver.cutOffset, offset >= cut { return false }
+        settleMissing(below: offset, of: partition)
+        if partition.pointee.passedOver.contains(offset) { return true }
+        guard partition.pointee.ledger.hasRoom(for: offset) else {
+            partition.pointee.passedOver.cut(at: offset)
+            return false
+        }
+        guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
+        counters.records &+= 1
+        partition.pointee.receipts.note(
+            offset,
+            milliseconds: now.monotonicMilliseconds,
+            committableOffset: partition.pointee.ledger.committableOffset,
+            isAlone: partition.pointee.outstanding == 0 && partition.pointee.passedOver.count == 0
+        )
+        return true
     }
 
     private func application(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
@@ -62,22 +80,16 @@ extension Audiences {
         _ record: IncomingRecord,
         _ order: FanoutOrder,
         epoch: UInt32,
-        _ application: UInt16,
+        _ key: RoundKey,
         _ now: Moment
     ) -> UInt32 {
         let policy =
             withUnescaped(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
+            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(key.application)].policy)
         let body = HeapBytes(count: command.bodyCount)
         let layout = Body.write(command, from: value, into: body.room)
         Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
         let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
-        let key = RoundKey(
-            application: application,
-            digest: AudienceDigest(of: audience.bytes),
-            range: order.range,
-            startsDevices: command.event == .start
-        )
         let round = roundIndex[key] ?? addRound(key, audience, record.partition, epoch)
         // The round keeps a copy of its own.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
@@ -109,8 +121,15 @@ extension Audiences {
                 alertSeconds: alertSeconds
             )
         )
-        recordBytes += versions[version].heldBytes
+        lines[Int(key.application)].recordCount += 1
+        countBytes(versions[version].heldBytes, of: version)
         return version
+    }
+
+    /// Bytes that a record holds, more or less than before.
+    mutating func countBytes(_ bytes: Int, of version: UInt32) {
+        recordBytes += bytes
+        lines[Int(rounds[versions[version].round].application)].recordBytes += bytes
     }
 
     private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)

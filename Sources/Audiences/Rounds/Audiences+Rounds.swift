@@ -12,6 +12,7 @@ extension Audiences {
         rounds[round].phase = .running
         if let text = reply?.bytes, let checkpoint = Checkpoint(text) { restore(checkpoint, text, to: round) }
         admitReceived(of: round, now: now)
+        if rounds.isInUse(round) { awaitNoPassedOver(round, now: now) }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: UInt32) {
@@ -43,7 +44,10 @@ extension Audiences {
         rounds[round].behindSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
-    func isBehind(_ round: UInt32) -> Bool { rounds[round].behindSinceMilliseconds != .max }
+    /// A newer version that was passed over does come, once what is held has made room for it: the older ones go on until then.
+    func isBehind(_ round: UInt32) -> Bool {
+        rounds[round].behindSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
+    }
 
     /// Does what a round can do now, and arms its timer.
     mutating func moveOn(_ round: UInt32, now: Moment) {
@@ -54,6 +58,7 @@ extension Audiences {
             if rounds[round].phase == .running { return moveOn(round, now: now) }
         case .running:
             expireParked(of: round, now: now)
+            expireUnsent(of: round, now: now)
             giveUpOlder(round, now: now)
             readAhead(of: round)
             retirePages(of: round, now: now)
@@ -139,7 +144,7 @@ extension Audiences {
         for position in slot.parkedDue.indices where slot.parkedDue[position] > now.monotonicMilliseconds {
             due = min(due, slot.parkedDue[position])
         }
-        if slot.behindSinceMilliseconds != .max {
+        if isBehind(round) {
             due = min(due, slot.behindSinceMilliseconds + configuration.newerPatienceMilliseconds)
         }
         if slot.newest != .max {

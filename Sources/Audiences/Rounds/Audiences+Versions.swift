@@ -56,6 +56,7 @@ extension Audiences {
     /// A newer version goes on from here for one lap.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
+        noteStandstill(of: round, at: start, now: now)
         versions[version].start = start
         versions[version].end = start + rounds[round].length
         append(version, to: round)
@@ -66,22 +67,28 @@ extension Audiences {
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
+        closeStranded(of: round, now: now)
         leaveParked(to: version, of: round, now: now)
     }
 
     /// Versions under which nothing was sent are over, but for one whose alert goes on.
     private mutating func closeUnsent(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newest
-        let carried = versions[newest].carriesAlert ? versions[newest].alertVersion : nil
         var version = rounds[round].oldest
         while version != newest {
             let slot = versions[version]
-            if slot.stage == .underWay, slot.start == start, !(slot.hasAlert && slot.alertVersion == carried) {
+            if slot.stage == .underWay, slot.start == start, !isAlertCarried(of: version, by: newest) {
                 versions[version].end = start
                 versions[version].isOvertaken = true
             }
             version = slot.next
         }
+    }
+
+    /// Whether a newer version carries the alert of an older one, which is needed to carry it once more after a crash.
+    func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
+        versions[newest].carriesAlert && versions[version].hasAlert
+            && versions[version].alertVersion == versions[newest].alertVersion
     }
 
     private mutating func closeOldest(of round: UInt32) {
@@ -128,7 +135,7 @@ extension Audiences {
             Body.count(newer.body.bytes, newer.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
         else { return }
         let (body, layout) = Self.carrying(alert, on: newer.body.bytes, newer.layout)
-        recordBytes += body.count
+        countBytes(body.count, of: version)
         versions[version].otherBody = body
         versions[version].otherAlert = layout.alert
         (versions[version].alertStart, versions[version].alertEnd) = (start, end)
@@ -185,7 +192,7 @@ extension Audiences {
         guard slot.pointee.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.body.bytes }
         if slot.pointee.otherBody.isNone {
             slot.pointee.otherBody = Self.withoutAlert(slot.pointee.body.bytes, slot.pointee.layout).0
-            recordBytes += slot.pointee.otherBody.count
+            countBytes(slot.pointee.otherBody.count, of: version)
         }
         return slot.pointee.otherBody.bytes
     }

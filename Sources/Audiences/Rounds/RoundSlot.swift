@@ -57,6 +57,9 @@ struct RoundSlot: BitwiseCopyable {
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
     var behindSinceMilliseconds: Int64 = .max
 
+    /// The first of its records that was passed over and is not being read again; `.max`: none was.
+    var passedOverOffset: Int64 = .max
+
     // Positions.
     /// Below it every member has its outcome or is parked.
     var watermark: UInt64 = 0
@@ -64,6 +67,8 @@ struct RoundSlot: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// What is read next.
     var readPosition: UInt64 = 0
+    /// Since when versions have come and nobody was sent to, monotonic; `.max`: not known.
+    var standstillMilliseconds: Int64 = .max
     /// When the command was admitted since which there have always been members that the round had yet to reach, UNIX milliseconds.
     var unreachedSinceMilliseconds: Int64 = 0
 

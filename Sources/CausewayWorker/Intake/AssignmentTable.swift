@@ -16,6 +16,8 @@ struct AssignmentTable {
         /// All that a reader gets of the log was dealt, up to this offset; -1: that is not known, or more was dealt since. The high
         /// watermark may be beyond: behind the last record there may be markers of transactions, or one that is open.
         var endOffset: Int64 = -1
+        /// How often its lane has asked for records again; entries of its inbox say the same.
+        var reading: UInt16 = 0
         /// The last time that it was read once more; nil: it was not.
         var rereading: Rereading?
     }
@@ -87,6 +89,14 @@ struct AssignmentTable {
             entry?.completeRereading(settledBelow: settledBelow)
         }
         return settledBelow >= 0 && !isKnown
+    }
+
+    /// The lane asks for records again that it has dropped.
+    /// - Returns: false if the report is of an assignment that is over.
+    mutating func noteReadAgain(_ report: LaneReport) -> Bool {
+        guard self[report.topic, report.partition]?.number == report.assignment else { return false }
+        change(report.topic, report.partition) { $0?.reading &+= 1 }
+        return true
     }
 
     /// The partition is read once more up to `end`; 0: there is nothing to be read.

@@ -1,10 +1,10 @@
 import Delivery
 import Kafka
 
-/// Partitions of the deferred topic whose next record is not due. They are paused, and that record is read again: kept here, it would keep the
-/// whole batch that it was fetched in.
+/// Partitions of the deferred topic whose next record is not due, and of the fan-out topic whose lane had no room. They are paused, and the
+/// record is read again: kept here, it would keep the whole batch that it was fetched in.
 ///
-/// The delay is the same for all, so the records of a partition lie in the order in which they are due.
+/// The delay of deferred records is the same for all, so those of a partition lie in the order in which they are due.
 ///
 /// Times are monotonic: a record says by the wall clock when it is due, and what is left until then is waited for, whatever is done to that
 /// clock meanwhile.

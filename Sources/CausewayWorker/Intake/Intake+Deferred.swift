@@ -1,8 +1,9 @@
+import Audiences
 import Delivery
 import Kafka
 import Reactor
 
-/// The deferred topic is read when its records are due.
+/// The deferred topic is read when its records are due, the fan-out topic when its lane has room.
 extension Intake {
     /// Gives a record back that is not due, and pauses its partition.
     /// - Returns: nil if it was given back.
@@ -24,12 +25,20 @@ extension Intake {
         return nil
     }
 
+    /// A lane had no room for records of the fan-out topic, and asks for them again.
+    func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
+        guard assignments.noteReadAgain(report) else { return }
+        let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
+        deferred.wait(partition, untilMilliseconds: loop.nowMilliseconds + rereading.pauseMilliseconds)
+        consumer.pause(partition, rereadingFrom: rereading.offset)
+    }
+
     /// Reads on in the partitions whose next record has come due, and in those of a lane that has a pool back.
     func readDue() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolReturn() else { continue }
             poolReturnMilliseconds[lane] = milliseconds
-            resume(deferred.take { assignments[$0]?.lane == lane })
+            resume(deferred.take { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
         }
         resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }

@@ -131,7 +131,8 @@ extension Intake {
 
     private func lag(of partition: TopicPartition) -> Int64 {
         // What is not due is behind nothing.
-        if deferred.contains(partition), let entry = assignments[partition] {
+        if partition.topic.index == Self.deferredTopic, deferred.contains(partition), let entry = assignments[partition]
+        {
             return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
         }
         let watermarks = consumer.watermarks(of: partition)

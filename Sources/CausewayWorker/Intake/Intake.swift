@@ -218,6 +218,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let entry = InboxEntry(
             message: UInt(bitPattern: message.take()),
             assignment: assignment.number,
+            reading: assignment.reading,
             topic: topic,
             partition: partition,
             bytes: UInt32(clamping: bytes)
@@ -319,6 +320,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.take()
+                if let rereading = report.rereading { readAgain(rereading, report) }
                 guard assignments.note(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }

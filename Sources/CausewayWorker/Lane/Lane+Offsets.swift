@@ -1,3 +1,4 @@
+import Audiences
 import Delivery
 import Reactor
 
@@ -23,6 +24,30 @@ extension Lane {
             guard !entry.isReportedDrained, isDrained(entry) else { continue }
             guard report(position, isDrained: true) else { break }
             partitions[position].isReportedDrained = true
+            hasNews = true
+        }
+        if hasNews { kafkaWakeup.signal() }
+    }
+
+    /// Has the Kafka thread read partitions of the fan-out topic again. What it has dealt of them until then is dropped.
+    func askForRereadings() {
+        var hasNews = false
+        for position in partitions.entries.indices where partitions[position].isFanout {
+            let entry = partitions[position]
+            guard let rereading = audiences.rereading(entry.place, now: now) else { continue }
+            let isTaken = mailbox.laneReports.push(
+                LaneReport(
+                    topic: entry.topic,
+                    partition: entry.partition,
+                    assignment: entry.assignment,
+                    progress: nil,
+                    isDrained: false,
+                    rereading: rereading
+                )
+            )
+            guard isTaken else { break }
+            audiences.rereadingBegan(entry.place, from: rereading.offset, now: now)
+            partitions[position].reading &+= 1
             hasNews = true
         }
         if hasNews { kafkaWakeup.signal() }

@@ -116,10 +116,9 @@ extension Lane {
         entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
     }
 
+    /// The core of audiences takes what it has room for, and asks for the others again: its records hold up no other partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
-        entry.isFanout
-            ? audiences.hasRoom(for: offset, partition: entry.place)
-            : delivery.hasRoom(for: offset, partition: entry.place)
+        entry.isFanout || delivery.hasRoom(for: offset, partition: entry.place)
     }
 
     func oldestUnsettledMilliseconds(of entry: LanePartitions.Entry) -> Int64? {

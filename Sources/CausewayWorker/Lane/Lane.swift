@@ -126,6 +126,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     func timerFired(tag: UInt64) {
         if tag == TimerTag.offsets {
             reportOffsets()
+            askForRereadings()
             _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
         } else {
             coreTimer = nil
@@ -211,7 +212,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     private func takeRecords() {
         var taken = 0
-        while taken < Self.recordsPerTurnMax, delivery.canReceive, audiences.canReceive {
+        while taken < Self.recordsPerTurnMax, delivery.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             expectRecords()
@@ -224,7 +225,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             if taken % Self.recordsPerProduction == 0 { performProductions() }
         }
         // More is there, or may be when records settle: a settled record asks for a turn by itself.
-        if delivery.canReceive, audiences.canReceive { mailbox.wakeup.signal() }
+        if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
     /// Has memory fetch what comes next while this record is worked on: another thread wrote it.
@@ -242,7 +243,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
         let message = Message(taking: pointer)
         guard let position = partitions.position(topic: entry.topic, partition: entry.partition),
-            partitions[position].assignment == entry.assignment
+            partitions[position].expects(entry)
         else { return true }
         let place = partitions[position].place
         guard hasRoom(for: message.offset, partitions[position]) else {

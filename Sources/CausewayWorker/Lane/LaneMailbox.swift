@@ -1,3 +1,4 @@
+import Audiences
 import Delivery
 import Kafka
 import Reactor
@@ -9,10 +10,23 @@ struct InboxEntry: BitwiseCopyable {
     var message: UInt
     /// The assignment that the record was read in. A record of an earlier assignment of the same partition must not pass for one of this.
     var assignment: UInt32
-    var topic: Int32
     var partition: Int32
     /// What it takes of memory, about.
     var bytes: UInt32
+    private var topicIndex: Int16
+    /// How often its partition had been read again in this assignment: what was dealt before is dropped, and comes once more.
+    var reading: UInt16
+
+    init(message: UInt, assignment: UInt32, reading: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
+        self.message = message
+        self.assignment = assignment
+        self.reading = reading
+        topicIndex = Int16(truncatingIfNeeded: topic)
+        self.partition = partition
+        self.bytes = bytes
+    }
+
+    var topic: Int32 { Int32(topicIndex) }
 
     /// Gives the record back to librdkafka without looking at it.
     func discard() {
@@ -58,6 +72,8 @@ struct LaneReport: BitwiseCopyable {
     var progress: Unmanaged<Handover<PartitionProgress>>?
     /// Nothing of the partition is outstanding, and nothing will be begun.
     var isDrained: Bool
+    /// The lane has dropped records of the partition, and asks for them again.
+    var rereading: FanoutRereading?
 }
 
 /// A value with memory of its own that passes through a ring: rarely, never with a record.

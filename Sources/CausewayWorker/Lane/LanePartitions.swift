@@ -19,6 +19,11 @@ struct LanePartitions {
         var doubtMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
+        /// How often the lane has asked for records again.
+        var reading: UInt16 = 0
+
+        /// Whether the record is of this assignment, and dealt since records were last asked for again.
+        func expects(_ entry: InboxEntry) -> Bool { assignment == entry.assignment && reading == entry.reading }
 
         var isFanout: Bool { topic == Intake.fanoutTopic }
     }

@@ -8,6 +8,8 @@ final class SimulatedWorker {
         var place: UInt32
         var nextOffset: Int64
         var isRevoking = false
+        /// The partition is read again then.
+        var pausedUntil = Int64.min
     }
 
     enum PushFate {
@@ -57,6 +59,8 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsets = 64
+        // Room for a few records: the others are passed over, and read again.
+        configuration.recordBytesMax = [64 << 20, 64 << 20, 4_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         core = Audiences(configuration: configuration)
     }
@@ -65,6 +69,11 @@ final class SimulatedWorker {
         var gauges = [RoundGauges()]
         core.addGauges(to: &gauges)
         return gauges[0]
+    }
+
+    /// Records wait to be read again.
+    func hasPassedOver(at now: Int64) -> Bool {
+        assigned.values.contains { !$0.isRevoking && (core.passedOver($0.place) > 0 || $0.pausedUntil > now) }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
@@ -82,7 +91,7 @@ final class SimulatedWorker {
 
     var isIdle: Bool {
         core.commandsHeld == 0 && core.recordsHeld == 0 && core.roundsHeld == 0 && core.membershipsHeld == 0
-            && storeCalls.isEmpty
+            && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.place) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

@@ -70,6 +70,7 @@ final class Simulation {
     /// Partitions were added to the fan-out topic.
     var hadAddition = false
     var hadLeave = false
+    var rereadings = 0
 
     init(seed: UInt64, kind: Swarm.Kind) {
         self.seed = seed
@@ -180,6 +181,7 @@ final class Simulation {
             due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
         }
         if hasUnread { due = min(due, now + 1) }
+        for worker in workers where worker.hasPassedOver(at: now) { due = min(due, now + 1_000) }
         now = max(now + 1, min(due, now + 60_000))
         store.nowMilliseconds = now
     }
@@ -187,7 +189,7 @@ final class Simulation {
     var hasUnread: Bool {
         owners.indices.contains { partition in
             workers[owners[partition]].assigned[partition]
-                .map { !$0.isRevoking && $0.nextOffset < log[partition].count } ?? true
+                .map { !$0.isRevoking && $0.pausedUntil <= now && $0.nextOffset < log[partition].count } ?? true
         }
     }
 
@@ -225,10 +227,15 @@ final class Simulation {
             }
         }
         for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
+            if let rereading = worker.core.rereading(entry.place, now: worker.moment(now)) {
+                worker.core.rereadingBegan(entry.place, from: rereading.offset, now: worker.moment(now))
+                worker.assigned[partition]?.nextOffset = rereading.offset
+                worker.assigned[partition]?.pausedUntil = now + rereading.pauseMilliseconds
+                rereadings += 1
+            }
+            guard let entry = worker.assigned[partition], now >= entry.pausedUntil else { continue }
             var next = entry.nextOffset
-            while next < log[partition].count, worker.core.canReceive,
-                worker.core.hasRoom(for: next, partition: entry.place)
-            {
+            while next < log[partition].count {
                 let record = log[partition][Int(next)]
                 record.value.withUnsafeBytes { value in
                     worker.core.receive(

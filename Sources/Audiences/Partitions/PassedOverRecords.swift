@@ -1,0 +1,84 @@
+/// Records of a partition that were read when the core had no room for them. Their offsets are not settled, and they are read again.
+///
+/// They take one bit each of a window as long as the ledger's, which is allocated with the first of them.
+struct PassedOverRecords: ~Copyable {
+    struct Lowest {
+        var application: UInt16
+        var offset: Int64
+        /// When the command of the first record that was passed over was admitted, UNIX milliseconds.
+        var admittedMilliseconds: Int64
+    }
+
+    private let windowOffsets: Int
+    private var bits: UnsafeMutablePointer<UInt64>?
+    private(set) var count = 0
+    /// By app: the first record that was passed over and is not being read again. An app's records keep their order: behind this one,
+    /// only those of ranges that are under way are taken.
+    private(set) var lowest: [Lowest] = []
+    /// The first record that did not fit the ledger. None behind it is received before the partition is read again.
+    private(set) var cutOffset: Int64?
+    /// While records are read again: which is expected next; `.max`: none is.
+    private(set) var expectedOffset = Int64.max
+
+    init(windowOffsets: Int) { self.windowOffsets = windowOffsets }
+
+    deinit { bits?.deallocate() }
+
+    func contains(_ offset: Int64) -> Bool {
+        guard count > 0, let bits else { return false }
+        let position = Int(offset) & (windowOffsets - 1)
+        return bits[position >> 6] & (1 << UInt64(position & 63)) != 0
+    }
+
+    func lowestOffset(of application: UInt16) -> Int64 {
+        lowest.first { $0.application == application }?.offset ?? .max
+    }
+
+    /// Where reading again begins for those apps that have room.
+    func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
+        lowest.filter { hasRoom($0.application) }.map(\.offset).min()
+    }
+
+    mutating func insert(_ offset: Int64, of application: UInt16, admittedMilliseconds: Int64) {
+        if let place = lowest.firstIndex(where: { $0.application == application }) {
+            lowest[place].offset = min(lowest[place].offset, offset)
+        } else {
+            lowest.append(
+                Lowest(application: application, offset: offset, admittedMilliseconds: admittedMilliseconds)
+            )
+        }
+        guard !contains(offset) else { return }
+        if bits == nil {
+            let words = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
+            words.initialize(repeating: 0, count: windowOffsets / 64)
+            bits = words
+        }
+        let position = Int(offset) & (windowOffsets - 1)
+        bits?[position >> 6] |= 1 << UInt64(position & 63)
+        count += 1
+    }
+
+    mutating func remove(_ offset: Int64) {
+        guard contains(offset) else { return }
+        let position = Int(offset) & (windowOffsets - 1)
+        bits?[position >> 6] &= ~(1 << UInt64(position & 63))
+        count -= 1
+    }
+
+    mutating func cut(at offset: Int64) { cutOffset = min(cutOffset ?? .max, offset) }
+
+    /// The partition is read again from there: whatever has no room is passed over once more.
+    mutating func beginReading(from offset: Int64) {
+        lowest.removeAll { $0.offset >= offset }
+        if let cutOffset, cutOffset >= offset { self.cutOffset = nil }
+        expectedOffset = offset
+    }
+
+    /// - Returns: which records below `offset` the log has no more.
+    mutating func read(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
+        guard expectedOffset < .max else { return offset..<offset }
+        let missing = min(expectedOffset, offset)..<offset
+        expectedOffset = offset + 1 < end ? offset + 1 : .max
+        return missing
+    }
+}

@@ -1,0 +1,99 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// The host of an app is away for an hour or more, and new versions keep coming.
+@Suite struct AbsenceTests {
+    private static let names = Array(SimulatedNames.names[0].prefix(4))
+        .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
+    private static let periodMilliseconds: Int64 = 5_000
+
+    /// Two of four members have had their turn when the host goes away.
+    private func bench(hasAlert: Bool, answer: PushResult.Disposition) -> RoundBench {
+        let bench = RoundBench()
+        for name in Self.names { bench.join(name) }
+        bench.command(1, hasAlert: hasAlert)
+        bench.settle()
+        #expect(bench.send(atMost: 2).count == 2)
+        bench.answerPushes(answer)
+        return bench
+    }
+
+    /// A command every five seconds, for an hour.
+    private func hour(_ bench: RoundBench, _ numbers: ClosedRange<Int> = 2...720, heldMost: Int) {
+        var most = 0
+        for number in numbers {
+            bench.command(number)
+            bench.pass(milliseconds: Self.periodMilliseconds)
+            most = max(most, bench.core.recordsHeld)
+        }
+        #expect(most <= heldMost)
+    }
+
+    @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
+    func replacedVersionsSettle(answer: PushResult.Disposition) {
+        let bench = bench(hasAlert: false, answer: answer)
+        // What came before the host counts as away, and what is being recorded.
+        hour(bench, heldMost: 4)
+        #expect(bench.core.recordsHeld == 1)
+        #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
+        #expect(bench.finish().map(\.content) == [720, 720, 720, 720])
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
+    }
+
+    /// Members wait for an alert: its version stays, and holds back no other.
+    @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
+    func anAlertThatGoesOnHoldsItsOwnVersionAlone(answer: PushResult.Disposition) {
+        let bench = bench(hasAlert: true, answer: answer)
+        hour(bench, 2...600, heldMost: 4)
+        #expect(bench.core.recordsHeld == 2)
+        #expect(bench.committableOffset == 0)
+        let heard = bench.finish().filter { $0.alert == 1 }.map(\.member)
+        #expect(Set(heard) == Set(answer == .accepted ? Array(Self.names[2...]) : Self.names))
+        #expect(heard.count == Set(heard).count)
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+    }
+
+    @Test func anAlertThatIsTooOldHoldsNothing() {
+        let bench = bench(hasAlert: true, answer: .retryLater)
+        hour(bench, 2...730, heldMost: 4)
+        #expect(bench.core.recordsHeld == 1)
+        #expect(bench.committableOffset == 729)
+    }
+
+    /// The next owner reads what is not settled, and reaches the members who have waited.
+    @Test func theNextOwnerTakesOverWhatIsLeft() {
+        let first = bench(hasAlert: true, answer: .retryLater)
+        hour(first, 2...100, heldMost: 4)
+        #expect(first.revoke())
+        let progress = first.core.progress(first.place)
+        #expect(progress?.committableOffset == 0)
+        let second = RoundBench(store: first.store, seed: 2)
+        second.now = first.now
+        for name in Self.names { second.join(name) }
+        second.log = first.log
+        second.resume(progress)
+        second.read()
+        let sent = second.finish()
+        #expect(Set(sent.map(\.content)) == [100])
+        #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
+        second.pass(milliseconds: 1_000)
+        #expect(second.core.recordsHeld == 0 && second.core.roundsHeld == 0)
+    }
+
+    /// Nobody asks for a push, and the version's time is over.
+    @Test func whatExpiresSettlesWithoutTheHost() {
+        let bench = bench(hasAlert: false, answer: .accepted)
+        bench.pass(milliseconds: 3_500_000)
+        #expect(bench.core.recordsHeld == 1)
+        for _ in 0..<10 { bench.pass(milliseconds: 30_000) }
+        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+        #expect(bench.committableOffset == 1)
+        #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: bench.result(of: 1) ?? ""))
+    }
+}

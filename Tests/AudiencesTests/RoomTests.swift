@@ -1,0 +1,123 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Apps share the room for fan-out records: one whose host is away leaves room for the others.
+@Suite struct RoomTests {
+    private static let names = Array(SimulatedNames.names[0].prefix(4))
+    private static let recordBytesMax = 40_000
+
+    private func audience(_ number: Int) -> String { "match-\(number)" }
+
+    /// The host of the first app is away. It has more audiences than there is room for, each with a member; and the second app has one.
+    private func bench(audiences: Int, window: Int = 1 << 16) -> RoundBench {
+        let bench = RoundBench(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
+        for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
+        bench.join(Self.names[1], application: 1)
+        return bench
+    }
+
+    @Test func anAppWhoseHostIsAwayLeavesRoomForTheNext() {
+        let bench = bench(audiences: 200)
+        for number in 1...200 {
+            bench.command(number, audience(number))
+            bench.settle()
+        }
+        #expect(bench.passedOver > 0)
+        #expect(bench.core.recordsHeld + bench.passedOver == 200)
+        #expect(bench.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
+        for number in 201...260 {
+            bench.command(number, application: 1)
+            #expect(bench.finish(application: 1).map(\.content) == [number])
+            bench.pass(milliseconds: 60_000 / 60)
+        }
+        #expect(bench.core.recordBytes <= Self.recordBytesMax)
+        #expect(bench.committableOffset == 0)
+    }
+
+    /// Audiences with a round get their newer versions; nothing of the others is lost or turned round.
+    @Test func whatWasPassedOverIsReadAgainInItsOrder() {
+        let bench = bench(audiences: 60)
+        for round in 0..<5 {
+            for number in 1...60 {
+                bench.command(round * 60 + number, hasAlert: round == 3, audience(number))
+                bench.settle()
+            }
+            bench.now += 15_000
+        }
+        #expect(bench.passedOver > 0)
+        #expect(bench.rereadings.isEmpty, "there was no room")
+        var sent: [RoundBench.Sent] = []
+        for _ in 0..<100 where bench.core.recordsHeld + bench.passedOver > 0 {
+            sent += bench.finish()
+            bench.now += 5_000
+            bench.read()
+        }
+        #expect(bench.core.recordsHeld + bench.passedOver == 0)
+        #expect(bench.rereadings.count > 1)
+        #expect(bench.committableOffset == 300)
+        // The last version of each audience is shown, and each alert is heard once.
+        #expect(Set(sent.map(\.content)).isSuperset(of: 241...300))
+        var heard: [Int: Int] = [:]
+        for one in sent { if let alert = one.alert { heard[alert, default: 0] += 1 } }
+        #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
+    }
+
+    /// An hour of versions of eight audiences fits, whatever the room.
+    @Test func newerVersionsOfTheSameRangesNeedNoMoreRoom() {
+        let bench = bench(audiences: 8)
+        var number = 0
+        for _ in 0..<720 {
+            for audience in 1...8 {
+                number += 1
+                bench.command(number, self.audience(audience))
+            }
+            bench.pass(milliseconds: 5_000)
+        }
+        #expect(bench.passedOver == 0)
+        #expect(bench.core.recordsHeld == 8)
+        #expect(bench.committableOffset == Int64(number - 8))
+    }
+
+    /// A record that does not fit the ledger stops its partition, which is tried again every few seconds.
+    @Test func aFullLedgerStopsThePartitionForAWhile() {
+        let bench = bench(audiences: 1, window: 64)
+        bench.command(1, audience(1))
+        bench.settle()
+        for number in 2...100 {
+            bench.command(number, application: 1)
+            _ = bench.finish(application: 1)
+            bench.pass(milliseconds: 1_000)
+        }
+        #expect(bench.committableOffset == 0)
+        #expect(bench.rereadings.allSatisfy { $0 == FanoutRereading(offset: 64, pauseMilliseconds: 5_000) })
+        #expect((3...20).contains(bench.rereadings.count))
+        _ = bench.finish()
+        bench.pass(milliseconds: 10_000)
+        bench.read()
+        #expect(bench.finish(application: 1).map(\.content) == [100])
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.committableOffset == 100)
+    }
+
+    /// The log may have deleted records before there was room for them.
+    @Test func recordsThatAreGoneFromTheLogAreSettled() {
+        let bench = bench(audiences: 60)
+        for number in 1...60 {
+            bench.command(number, audience(number))
+            bench.settle()
+        }
+        let first = 60 - bench.passedOver
+        _ = bench.finish()
+        bench.pass(milliseconds: 5_000)
+        bench.skipRereading(to: first + 10)
+        for _ in 0..<100 where bench.core.recordsHeld + bench.passedOver > 0 {
+            _ = bench.finish()
+            bench.now += 5_000
+            bench.read()
+        }
+        #expect(bench.committableOffset == 60)
+    }
+}

@@ -1,0 +1,77 @@
+import Kafka
+import Testing
+
+@testable import CausewayWorker
+
+/// What was on its way to a lane when it asked for records of the fan-out topic again.
+@Suite struct FanoutRereadingTests {
+    private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopic), partition: 3)
+
+    private var table: AssignmentTable
+
+    init() {
+        table = AssignmentTable()
+        _ = table.insert(Self.partition, lane: 0)
+    }
+
+    /// As the Kafka thread deals a record.
+    private func dealt() -> InboxEntry? {
+        table[Self.partition]
+            .map {
+                InboxEntry(
+                    message: 0,
+                    assignment: $0.number,
+                    reading: $0.reading,
+                    topic: Intake.fanoutTopic,
+                    partition: Self.partition.partition,
+                    bytes: 100
+                )
+            }
+    }
+
+    private func report(_ assignment: UInt32) -> LaneReport {
+        LaneReport(
+            topic: Intake.fanoutTopic,
+            partition: Self.partition.partition,
+            assignment: assignment,
+            progress: nil,
+            isDrained: false
+        )
+    }
+
+    /// Twice in a row, too: the first answer may come after the second question.
+    @Test func whatWasDealtBeforeIsDropped() throws {
+        var tests = self
+        let before = try #require(tests.dealt())
+        #expect(before.topic == Intake.fanoutTopic && before.partition == 3)
+        var place = LanePartitions.Entry(
+            place: 0,
+            assignment: before.assignment,
+            topic: Intake.fanoutTopic,
+            partition: 3,
+            doubtMilliseconds: 0
+        )
+        #expect(place.expects(before))
+        place.reading &+= 1
+        #expect(!place.expects(before))
+        let isHeard = tests.table.noteReadAgain(report(before.assignment))
+        #expect(isHeard)
+        let again = try #require(tests.dealt())
+        #expect(place.expects(again) && !place.expects(before))
+        place.reading &+= 1
+        #expect(!place.expects(again))
+        let isHeardAgain = tests.table.noteReadAgain(report(before.assignment))
+        let last = try #require(tests.dealt())
+        #expect(isHeardAgain && place.expects(last))
+    }
+
+    @Test func aQuestionOfAnAssignmentThatIsOverIsNotHeard() throws {
+        var tests = self
+        let before = try #require(tests.dealt())
+        tests.table.remove(Self.partition)
+        _ = tests.table.insert(Self.partition, lane: 0)
+        let isHeard = tests.table.noteReadAgain(report(before.assignment))
+        #expect(!isHeard)
+        #expect(tests.table[Self.partition]?.reading == 0)
+    }
+}
