@@ -28,7 +28,9 @@ import LiveActivity
 ///
 /// What must hold:
 /// - a member is sent to only when nothing of the round before is under way to it, so its pushes leave in the order of their versions;
-/// - a version is finished when every member of its window has its outcome, in the order of the versions, and settled in that order;
+/// - a version is finished when every member of its window has its outcome; versions settle in their order, but for those that newer ones have
+///   replaced, and the newest of a round settles last;
+/// - a record that has no room is neither held nor settled, and the records of its range behind it wait with it;
 /// - what is counted of a version at a checkpoint is what lies below the checkpoint's watermark and is not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>

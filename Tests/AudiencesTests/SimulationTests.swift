@@ -35,11 +35,12 @@ import Testing
 
     /// Some of the workers have room for a few records only.
     @Test func recordsArePassedOverAndReadAgain() {
-        let rereadings = (1...20 as ClosedRange<UInt64>).map { seed in
-            let simulation = Simulation(seed: seed, kind: .crashes)
-            #expect(simulation.run() == [], "\(seed)")
-            return simulation.rereadings
-        }
+        let rereadings = (1...20 as ClosedRange<UInt64>)
+            .map { seed in
+                let simulation = Simulation(seed: seed, kind: .crashes)
+                #expect(simulation.run() == [], "\(seed)")
+                return simulation.rereadings
+            }
         #expect(rereadings.contains { $0 > 0 })
     }
 

@@ -60,7 +60,7 @@ final class SimulatedWorker {
         )
         configuration.ledgerWindowOffsets = 64
         // Room for a few records: the others are passed over, and read again.
-        configuration.recordBytesMax = [64 << 20, 64 << 20, 4_000][Int(seed / 8 % 3)]
+        configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         core = Audiences(configuration: configuration)
     }
