@@ -38,8 +38,8 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour acceptance-test \
-    image image-check clean
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
+    acceptance-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -134,7 +134,7 @@ fleet-test: build fleet-deps ## Workers that share a group are restarted, killed
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
 
-acceptance-test: build fleet-deps ## Kill, join, stop workers, overtake, take Redis away in the middle of rounds through an audience: ten minutes
+acceptance-test: build fleet-deps ## Meet rounds through an audience in their middle: newer commands, kills, Redis away: ten minutes
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Acceptance/run.py .build/release/causeway $(ACCEPTANCE)
 

@@ -1,5 +1,5 @@
-"""What happens in the middle of rounds. Each case is given a scene whose members are in and whose workers share the topics, and leaves it when
-its last command is out and the disturbance is over."""
+"""What happens in the middle of rounds. Each case is given a scene whose members are in and whose workers share the topics, and leaves it
+when its last command is out and the disturbance is over."""
 
 import signal
 import time

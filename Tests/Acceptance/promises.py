@@ -52,43 +52,50 @@ def backwards(evidence, options):
 
 
 def is_since_checkpoint(evidence, options, time):
-    """Whether a push of this time may have been behind the last checkpoint of a worker that crashed, or before a loss of Redis' data."""
-    return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes) or any(
-        time <= wipe + options.flight for wipe in evidence.wipes
-    )
+    """Whether a push of this time may have been behind the last checkpoint of a worker that crashed."""
+    return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes)
 
 
-def is_shown_to_joiner(member, push, before):
-    """Whether it is what a member is sent that has registered another token: the newest state, without its alert."""
-    return member.renewed is not None and before <= member.renewed <= push.time and push.alert is None
+def is_before_wipe(evidence, options, time):
+    return any(time <= wipe + options.flight for wipe in evidence.wipes)
+
+
+def is_joined_during(member, command):
+    """Whether a member has registered, for the first time, with another token or after a loss of Redis' data, when a command was out: it is
+    shown the newest state at once, without its alert, and the round may reach it as well."""
+    return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
 
 
 def repeats(evidence, options):
-    """No member is sent the same state twice, but after a crash who was sent it since the last checkpoint."""
+    """No member is sent the same state twice, but who joined meanwhile, and after a crash who was sent it since the last checkpoint."""
     law = Law("nobody is sent a state twice, but after a crash who was reached since the last checkpoint")
-    twice, ages = 0, []
-    most = 1 + len(evidence.crashes) + len(evidence.wipes)
+    twice, shown, ages = 0, 0, []
+    # Whose data was lost joins again and is in another round of the same command.
+    most = 1 + len(evidence.crashes) + 2 * len(evidence.wipes)
     for member in evidence.members.values():
         times = {}
         for push in reached(member):
             before = times.setdefault(push.command.order, [])
-            if before and is_shown_to_joiner(member, push, before[-1]):
-                continue
             before.append(push.time)
             if len(before) == 1:
                 continue
+            if len(before) == 2 and (is_joined_during(member, push.command) or evidence.wipes):
+                shown += 1
+                continue
             twice += 1
             ages += [crash - before[-2] for crash in evidence.crashes if crash + options.flight >= before[-2]]
-            if len(before) > most or not is_since_checkpoint(evidence, options, before[-2]):
+            is_lost = is_before_wipe(evidence, options, push.command.time)
+            if len(before) > most or not (is_lost or is_since_checkpoint(evidence, options, before[-2])):
                 law.breaks(f"{member.activity}: line {push.line}, {push.command.identifier} for time {len(before)}, after {before[-2]}")
-    law.measured = f"{twice} repeated" + (f"; sent first {max(ages)} ms before the crash at most" if ages else "")
+    law.measured = f"{twice} repeated, {shown} more as they joined" + (f"; sent first {max(ages)} ms before the crash at most" if ages else "")
     return law
 
 
 def bound(evidence, options):
     """Pushes are no more than members times (completed rounds + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
-    completed = sum(command.outcome == "delivered" for command in evidence.commands)
+    # After a loss of Redis' data the newest command has another round.
+    completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
     accepted = sum(push.status == 200 for push in evidence.pushes)
     most = len(evidence.members) * (completed + 1)
     if accepted > most:
@@ -132,7 +139,7 @@ def alerts(evidence, options):
             before = times.setdefault(push.alert, [])
             if before:
                 again += 1
-                if not is_since_checkpoint(evidence, options, before[-1]):
+                if not (is_since_checkpoint(evidence, options, before[-1]) or is_before_wipe(evidence, options, before[-1])):
                     law.breaks(f"{member.activity}: line {push.line} rings {push.alert!r} again")
             before.append(push.time)
         if not member.is_in_throughout:
@@ -171,7 +178,10 @@ def results(evidence, options):
                 law.breaks(f"{command.identifier}: {command.outcome}, and no range has a result")
             continue
         if evidence.wipes:
-            check_sums(law, command, [own[-1] for own in command.ranges.values()], 0, most)
+            # It may have been divided once more, by the members that are back.
+            width = SEGMENTS // command.totals[-1]["ranges"]
+            ranges = [own[-1] for (first, last), own in command.ranges.items() if last - first + 1 == width]
+            check_sums(law, command, ranges, 0, most)
             continue
         for own in [command.totals, *command.ranges.values()]:
             if any(one.get("members") != own[0].get("members") or one["outcome"] != own[0]["outcome"] for one in own):
