@@ -18,6 +18,8 @@ DEMO ?=
 TEST ?=
 # What the fleet is like, and what happens to it: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
+# Which rounds: make acceptance-test ACCEPTANCE='killed overtaken-50'.
+ACCEPTANCE ?=
 # Which outages: make outage-test OUTAGE='--case apns-503'.
 OUTAGE ?=
 # Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
@@ -38,7 +40,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
-    image image-check clean
+    acceptance-test image image-check clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -134,6 +136,10 @@ fleet-deps: deps
 fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: six minutes
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
+
+acceptance-test: build fleet-deps ## Meet rounds through an audience in their middle: newer commands, kills, Redis away: ten minutes
+	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
+	@.build/fleet/venv/bin/python Tests/Acceptance/run.py .build/release/causeway $(ACCEPTANCE)
 
 outage-test: build fleet-deps ## Break what workers stand on, case by case: a quarter of an hour; what is lost, old or twice fails
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)

@@ -1,0 +1,256 @@
+"""What happens in the middle of rounds. Each case is given a scene whose members are in and whose workers share the topics, and leaves it
+when its last command is out and the disturbance is over."""
+
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+from arena import SESSION_MILLISECONDS, now
+from processes import Failure, wait_until
+from stage import DRAIN_SECONDS
+
+WORKERS = 3
+SHARE_SECONDS = 60
+ROUND_SECONDS = 90
+QUIET_SECONDS = 2
+LOOK_SECONDS = 0.02
+OVER_SHARE = 0.95
+"""A round of which more is done is not met in its middle any more."""
+
+
+class Scene:
+    """What cases work with, and the figures that they note."""
+
+    def __init__(self, stage, crowd, outcomes, group):
+        self.stage, self.crowd, self.outcomes, self.group = stage, crowd, outcomes, group
+        self.figures = {}
+
+    def start_workers(self, count=WORKERS):
+        workers = [self.stage.worker(number) for number in range(1, count + 1)]
+        self.shared_by(workers)
+        return workers
+
+    def shared_by(self, workers):
+        try:
+            return wait_until(lambda: self.group.is_shared_by(workers), SHARE_SECONDS, "shared")
+        except Failure:
+            names = [worker.name for worker in workers]
+            raise Failure(f"{names} do not share all partitions after {SHARE_SECONDS} s: {self.group.text()}") from None
+
+    def reach(self, command, share):
+        """Waits until so many of the members show a command's state: then its round is in its middle, for certain."""
+        wanted = int(self.crowd.count * share)
+        wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", LOOK_SECONDS)
+
+    def happens(self, what, command):
+        """Writes down that it has happened now, and that the round was in its middle still."""
+        self.crowd.incident(what)
+        share = self.crowd.shown(command) / self.crowd.count
+        if share > OVER_SHARE:
+            raise Failure(f"{what}: {share:.0%} were reached, the round was not in its middle")
+        self.figures[f"{what} at"] = f"{share:.0%} of the round"
+
+    def done(self):
+        """Waits until every command has its result, every phone the last state, and nothing more comes."""
+        began = time.monotonic()
+        last = self.crowd.commands[-1]
+        try:
+            wait_until(lambda: self.outcomes.final.keys() >= {c["command"] for c in self.crowd.commands}, ROUND_SECONDS, "results")
+        except Failure:
+            self.figures["results"] = f"only of {sorted(self.outcomes.final)}"
+        wait_until(lambda: now() - self.outcomes.last_at > QUIET_SECONDS * 1_000, ROUND_SECONDS, "no more results")
+        seen = [self.crowd.report()["pushes"], time.monotonic()]
+
+        def is_quiet():
+            pushes = self.crowd.report()["pushes"]
+            if pushes != seen[0]:
+                seen[:] = [pushes, time.monotonic()]
+            return time.monotonic() - seen[1] > QUIET_SECONDS
+
+        wait_until(is_quiet, ROUND_SECONDS, "no more pushes", 0.2)
+        self.figures["done after"] = f"{time.monotonic() - began:.1f} s; {self.crowd.shown(last)} phones show {last['command']}"
+
+
+def quiet(scene):
+    """Nothing happens: two rounds, one after the other."""
+    scene.crowd.command("Goal one")
+    wait_until(lambda: "goal-1" in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
+    scene.crowd.command("Goal two")
+
+
+def overtaken(share, is_same_second=False):
+    def play(scene):
+        first = scene.crowd.command("Goal one")
+        scene.reach(first, share)
+        scene.crowd.command(timestamp=first["timestamp"] if is_same_second else None)
+        if not is_same_second:
+            scene.happens("second command", first)
+
+    play.__doc__ = f"A second command{', of the same second,' if is_same_second else ''} when {share:.0%} have the first."
+    return play
+
+
+def killed(scene):
+    """The worker with most ranges is killed."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    victim = scene.stage.busiest()
+    victim.process.kill()
+    scene.happens("kill", first)
+
+
+def killed_overtaken(scene):
+    """The worker with most ranges is killed, and a second command comes before another has taken over."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    victim = scene.stage.busiest()
+    victim.process.kill()
+    scene.happens("kill", first)
+    scene.crowd.command()
+
+
+def all_killed(scene):
+    """All workers are killed, and others come."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    for worker in scene.stage.workers.values():
+        worker.process.kill()
+    scene.happens("kill", first)
+    for worker in scene.stage.workers.values():
+        worker.start()
+
+
+def joined(scene):
+    """A fourth worker joins."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.2)
+    four = scene.stage.worker(4)
+    scene.shared_by([*(worker for worker in scene.stage.workers.values() if worker is not four), four])
+    scene.happens("join", first)
+
+
+def left(scene):
+    """The worker with most ranges is told to stop."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.3)
+    leaver = scene.stage.busiest()
+    leaver.process.signal(signal.SIGTERM)
+    scene.happens("leave", first)
+    code, seconds = leaver.process.wait(DRAIN_SECONDS + 5)
+    scene.figures["stopped"] = f"with {code} after {seconds:.1f} s"
+    if code != 0:
+        raise Failure(f"{leaver.name} ended with {code}; see {leaver.log}")
+
+
+def left_overtaken(scene):
+    """The worker with most ranges is told to stop, and a second command comes at once."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.3)
+    leaver = scene.stage.busiest()
+    leaver.process.signal(signal.SIGTERM)
+    scene.happens("leave", first)
+    scene.crowd.command("Goal two")
+    code, _ = leaver.process.wait(DRAIN_SECONDS + 5)
+    if code != 0:
+        raise Failure(f"{leaver.name} ended with {code}; see {leaver.log}")
+
+
+def frozen(scene):
+    """A worker is stopped for longer than its session, and wakes when others are through with a newer round."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    sleeper = scene.stage.busiest()
+    sleeper.process.signal(signal.SIGSTOP)
+    scene.happens("freeze", first)
+    others = [worker for worker in scene.stage.workers.values() if worker is not sleeper]
+    time.sleep(SESSION_MILLISECONDS / 1_000)
+    scene.shared_by(others)
+    second = scene.crowd.command()
+    wait_until(lambda: second["command"] in scene.outcomes.final, ROUND_SECONDS, "the second round's result")
+    sleeper.process.signal(signal.SIGCONT)
+    scene.shared_by([*others, sleeper])
+
+
+def redis_restarted(scene):
+    """Redis is killed, and comes back with its data."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    scene.stage.kill_redis()
+    scene.happens("redis killed", first)
+    scene.stage.start_redis()
+
+
+def redis_away(scene):
+    """Redis is killed, a second command comes, and three seconds later Redis is back with its data."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    scene.stage.kill_redis()
+    scene.happens("redis killed", first)
+    scene.crowd.command("Goal two")
+    time.sleep(3)
+    scene.stage.start_redis()
+
+
+def redis_emptied(scene):
+    """Redis loses all."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    scene.stage.wipe_redis()
+    scene.happens("wipe", first)
+
+
+def redis_emptied_overtaken(scene):
+    """Redis loses all, and a second command comes at once."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    scene.stage.wipe_redis()
+    scene.happens("wipe", first)
+    scene.crowd.command()
+
+
+CHANGED = 200
+
+
+def membership(scene):
+    """Phones have died before; others join, leave and get other tokens in the middle; then a second command."""
+    crowd = scene.crowd
+    crowd.die(0, CHANGED)
+    first = crowd.command("Goal one")
+    scene.reach(first, 0.3)
+    crowd.leave(CHANGED, CHANGED)
+    crowd.join(crowd.count, CHANGED)
+    crowd.rotate(2 * CHANGED, CHANGED)
+    scene.happens("members have changed", first)
+    wait_until(lambda: first["command"] in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
+    crowd.command()
+
+
+@dataclass(frozen=True)
+class Case:
+    play: Callable
+    later: int = 0
+    """Phones that are not in from the start."""
+    options: dict = field(default_factory=dict)
+    """Of the judge."""
+
+
+ALL = {
+    "quiet": Case(quiet),
+    "overtaken-10": Case(overtaken(0.1)),
+    "overtaken-50": Case(overtaken(0.5)),
+    "overtaken-90": Case(overtaken(0.9)),
+    "same-second": Case(overtaken(0.5, is_same_second=True)),
+    "membership": Case(membership, later=CHANGED),
+    "joined": Case(joined),
+    "left": Case(left),
+    "left-overtaken": Case(left_overtaken),
+    "killed": Case(killed),
+    "killed-overtaken": Case(killed_overtaken),
+    "all-killed": Case(all_killed),
+    "frozen": Case(frozen),
+    "redis-restarted": Case(redis_restarted),
+    "redis-away": Case(redis_away),
+    "redis-emptied": Case(redis_emptied),
+    "redis-emptied-overtaken": Case(redis_emptied_overtaken),
+}
