@@ -87,7 +87,8 @@ def repeats(evidence, options):
             is_lost = is_before_wipe(evidence, options, push.command.time)
             if len(before) > most or not (is_lost or is_since_checkpoint(evidence, options, before[-2])):
                 law.breaks(f"{member.activity}: line {push.line}, {push.command.identifier} for time {len(before)}, after {before[-2]}")
-    law.measured = f"{twice} repeated, {shown} more as they joined" + (f"; sent first {max(ages)} ms before the crash at most" if ages else "")
+    oldest = f"; sent first {max(ages)} ms before the crash at most" if ages else ""
+    law.measured = f"{twice} repeated, {shown} more as they joined{oldest}"
     return law
 
 
