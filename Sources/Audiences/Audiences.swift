@@ -127,6 +127,9 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
+    /// The registrations are read once more, since the store has lost them: rounds that it has lost as well wait for their members.
+    public var membersAreReadAgain = false
+
     /// Commands that are not handed back.
     public var commandsHeld: Int { commands.count }
     /// Fan-out records that are not settled.

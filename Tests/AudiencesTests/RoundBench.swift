@@ -42,13 +42,15 @@ final class RoundBench {
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         recordBytesMax: Int = 64 << 20,
-        ledgerWindowOffsets: Int = 1 << 16
+        ledgerWindowOffsets: Int = 1 << 16,
+        membershipsMax: Int = 4_096
     ) {
         self.store = store
         core = Self.makeCore(seed: seed) {
             $0.pagesMax = pagesMax
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
+            $0.membershipsMax = membershipsMax
         }
         guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.place = place

@@ -54,6 +54,9 @@ extension AudienceSession {
         }
     }
 
+    /// By the script's numbers.
+    private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
+
     /// Takes the reply to checkpoints: the newest admitted version, and for each whether it was recorded.
     private func take(
         _ reply: Reply,
@@ -64,8 +67,8 @@ extension AudienceSession {
         let isWhole = reply.kind == .array(count: count + 1)
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole, let isRecorded = reader.number(index + 1, in: 0...1),
-                let result = withNewest(AudienceReply(isRecorded == 1 ? .settled : .foreign), at: 0, from: reader)
+            guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
+                let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
             else { return violation(on: connection) }
             connection.noteSuccess()
             if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }

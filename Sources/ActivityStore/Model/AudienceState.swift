@@ -170,7 +170,9 @@ package struct AudienceState: Sendable {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
         }
         let count = underWay?.rangeCount ?? call.rangeCount
-        if let admitted, admitted.grant.rangeCount != count { ranges = ranges.filter { $0.key.count == count } }
+        if let admitted, admitted.grant.rangeCount != count {
+            for range in ranges.keys where range.count != count { ranges[range]?.progress = [] }
+        }
         return count
     }
 
@@ -215,7 +217,11 @@ package struct AudienceState: Sendable {
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.foreign)
         reply.newest = newestForActivities
-        if let state = ranges[range], state.claim != claim { return reply }
+        guard let state = ranges[range] else {
+            reply.verdict = .lost
+            return reply
+        }
+        guard state.claim == claim else { return reply }
         ranges[range] = RangeState(claim: claim, progress: text)
         renew(now)
         reply.verdict = .settled

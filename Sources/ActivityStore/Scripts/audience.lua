@@ -145,7 +145,8 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      if (letter == 'c' or letter == 'p') and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
+      -- A claim stays: a range without one would be taken for one that the server has lost.
+      if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
   local place = placeOfRound(list, round)
@@ -180,21 +181,15 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each whether it was recorded.
+  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each 1 if it was recorded, 0 if another has
+  -- claimed the range, 2 if nobody has: the server has lost what it knew, and the members with it.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
   for index, name in ipairs(names) do
     local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
-    local isOwn = not owners[name] or owners[name] == claim
-    if isOwn then
-      if not owners[name] then
-        owners[name] = claim
-        fields[#fields + 1], fields[#fields + 2] = name, claim
-      end
-      fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text
-    end
-    replies[index + 1] = isOwn and 1 or 0
+    if owners[name] == claim then fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text end
+    replies[index + 1] = owners[name] == claim and 1 or owners[name] and 0 or 2
   end
   if fields[1] then store(unpack(fields)) end
   return replies

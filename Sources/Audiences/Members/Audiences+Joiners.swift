@@ -230,11 +230,19 @@ extension Audiences {
         wakeMembership(membership)
     }
 
-    /// A later change has come, or its time is over: members whose push is tried for long must not keep others from joining.
+    /// A later change has come, or its time is over.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
-            || memberships.count > memberships.limit / 2
+            || memberships.count > memberships.limit / 2 && isHeldUp(membership, at: milliseconds)
+    }
+
+    /// Whether a member's push is refused time and again, or its host away: that must not keep others from joining. While its host takes pushes
+    /// a member stays, however many join: the round may have passed its position.
+    private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
+        let (application, environment) = line(of: membership)
+        return memberships[membership].attempts > 0
+            || isAway(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
     }
 
     private mutating func joinerRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {

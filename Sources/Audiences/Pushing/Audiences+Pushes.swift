@@ -173,8 +173,12 @@ extension Audiences {
     }
 
     func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
-        let asked = lines[Int(rounds[round].application)].askedMilliseconds[Int(environment.rawValue)]
-        return asked < now.monotonicMilliseconds - Self.absenceMilliseconds
+        isAway(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
+    }
+
+    /// Whether an app's pool has asked for no push for long.
+    func isAway(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
+        lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
     /// A member's turn is over without a push.

@@ -202,9 +202,9 @@ extension Audiences {
         rounds[round].recordedRevision = rounds[round].askedRevision
         counters.checkpoints &+= 1
         noteAdmitted(reply?.newest, of: round, now: now)
-        if reply?.verdict == .foreign {
+        if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
-            return lose(round, now: now)
+            return lose(round, membersAreLost: verdict == .lost, now: now)
         }
         finishRecorded(of: round)
         moveOn(round, now: now)

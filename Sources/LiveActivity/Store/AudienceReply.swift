@@ -18,6 +18,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case settled
     /// Another has claimed the range.
     case foreign
+    /// Nobody has claimed the range: the store has lost what it knew of the audience, and its members.
+    case lost
     case progress
     case finished
     case pages
@@ -32,7 +34,7 @@ public struct AudienceReply<Bytes> {
     public var waitMilliseconds: Int64 = 0
     /// With ``AudienceVerdict/send`` of an admission.
     public var grant: AudienceGrant?
-    /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, and `send` of `newest`. A start
+    /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, `lost`, and `send` of `newest`. A start
     /// does not count.
     public var newest: Version?
     /// With `send` of `newest`: the timestamp, the priorities are a lone member's to choose; and until when it is to be sent, UNIX seconds.
