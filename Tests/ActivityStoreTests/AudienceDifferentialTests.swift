@@ -53,7 +53,7 @@ import Testing
                 // Less than a day in all: in the server no time passes, so nothing expires there.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
-                for _ in 0..<random.below(200) {
+                for _ in 0..<random.below(800) {
                     let entry = Self.entry(&random, now: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
                     #expect(reply.verdict == .joined)
@@ -88,7 +88,7 @@ import Testing
     /// Out of order, some of members that cannot live any more, now and then of a device.
     private static func entry(_ random: inout SplitMix, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
-        let scene = AudienceScene(random: &random, member: random.below(1_200), now: now - random.pick(ages))
+        let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
         var entry = scene.entry
         if random.below(40) == 0 { entry.kind = .device }
         entry.environment = random.below(4) == 0 ? .sandbox : .production

@@ -37,8 +37,11 @@ final class RoundBench {
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
+    /// A fourth of a server's, so that a few dozen members have several pages.
+    static let pageBytesMax = 8_186
+
     init(
-        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000),
+        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000, pageBytesMax: pageBytesMax),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         recordBytesMax: Int = 64 << 20,

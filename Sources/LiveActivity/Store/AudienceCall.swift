@@ -232,5 +232,5 @@ public enum AudienceLimits {
     /// Of what ``AudienceCall/Operation/checkpoint(_:text:)`` keeps.
     public static let progressBytes = 4_096
     /// The longest page that is read, in bytes.
-    public static let pageBytes = 16 * 1_024
+    public static let pageBytes = 64 * 1_024
 }

@@ -76,7 +76,7 @@ final class Simulation {
         self.seed = seed
         random = SimulationRandom(seed: seed)
         swarm = Swarm(&random, kind: kind)
-        store = AudienceStoreModel(nowMilliseconds: now)
+        store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundBench.pageBytesMax)
         log = Array(repeating: [], count: swarm.partitions)
         commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: swarm.partitions)
         for _ in 0..<swarm.workers { workers.append(makeWorker()) }
