@@ -5,8 +5,8 @@ import LiveActivity
 /// late. The one that owns it in truth must not be left without its rounds: it claims them again, after a pause that grows, so that the two
 /// do not only take them from each other.
 ///
-/// A round whose claim nobody has was in a store that came back empty: pages read since then had no members, so it begins again, with its
-/// alert, when the members are back. Who was reached before the loss is sent the same state, with the same timestamp, once more.
+/// A round whose claim nobody has was in a store that came back empty: pages read since then had no members, so it goes on
+/// from the last checkpoint that was recorded when the members are back. Who was reached since then is sent the same state once more.
 extension Audiences {
     private static var pauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
