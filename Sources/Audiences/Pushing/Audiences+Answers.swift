@@ -27,7 +27,7 @@ extension Audiences {
         // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: notice(tag, content, .failed, result, now: now)
-        case .rejected: notice(tag, content, .failed, result, now: now)
+        case .rejected, .channelGone: notice(tag, content, .failed, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             sendAgain(tag, content, result, now: now)
         }

@@ -99,6 +99,7 @@ extension PushResult.Disposition {
         case .tokenDead: self = .tokenDead
         case .tokenSuspect: self = .tokenSuspect
         case .topicSuspect: self = .topicSuspect
+        case .channelGone: self = .channelGone
         case .rejected: self = .rejected
         case .ambiguous: self = .ambiguous
         }
