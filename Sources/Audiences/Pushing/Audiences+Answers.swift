@@ -14,6 +14,7 @@ extension Audiences {
     public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
+        guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         guard let content = Answered(tag, pages: pages, parked: parked) else {
             preconditionFailure("a push of a member")
