@@ -53,6 +53,17 @@ public struct AudienceStoreModel: Sendable {
         }
     }
 
+    /// Writes what the keeper of channels writes to an audience's record: a channel, or that there is none any more.
+    public mutating func set(
+        _ channel: AudienceChannel?,
+        in environment: DeviceEnvironment,
+        of audience: AudienceDigest,
+        app: [UInt8]
+    ) {
+        let key = AudienceKey(app: app, audience: audience)
+        audiences[key, default: AudienceState()].set(channel, in: environment, nowMilliseconds: nowMilliseconds)
+    }
+
     /// FLUSHALL: the server has forgotten everything.
     public mutating func flushAll() {
         audiences.removeAll()

@@ -204,7 +204,7 @@ extension Audiences {
         let (application, environment) = line(of: membership)
         lines[application].inFlight[environment] -= 1
         switch result.disposition {
-        case .accepted, .rejected: endMembership(membership)
+        case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
         case .tokenDead: joinerRefused(membership, result, now: now)
         case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)

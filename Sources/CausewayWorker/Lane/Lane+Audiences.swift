@@ -194,7 +194,7 @@ extension Lane {
         switch kind {
         case .fanout: plan.topics.fanout
         case .start: plan.topics.commands
-        case .rangeResult, .commandResult, .memberResult: plan.topics.results
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .broadcastTotals: plan.topics.results
         case .invalidation: plan.topics.invalidations
         }
     }

@@ -34,6 +34,8 @@ public struct AudienceReply<Bytes> {
     public var waitMilliseconds: Int64 = 0
     /// With ``AudienceVerdict/send`` of an admission.
     public var grant: AudienceGrant?
+    /// With `grant`: the channels that the audience has.
+    public var channels = AudienceChannels()
     /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, `lost`, and `send` of `newest`. A start
     /// does not count.
     public var newest: Version?
@@ -41,11 +43,13 @@ public struct AudienceReply<Bytes> {
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false
-    /// With `finished`: ranges of the version that are not finished.
+    /// With `finished`: ranges and broadcasts of the version that are not finished.
     public var rangesLeft = 0
-    /// With `finished` of the last range: of all ranges.
+    /// With `finished` of the last range or broadcast: of all ranges.
     public var totals: MemberCounts?
     public var times = RoundTimes()
+    /// With `totals`: what became of the broadcasts.
+    public var broadcasts = MemberCounts()
     /// The body of `newest`, the text of `progress`, the bounds of `pages`, the bytes of `page`.
     public var bytes: Bytes?
 
