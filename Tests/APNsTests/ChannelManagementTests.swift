@@ -148,6 +148,18 @@ import Testing
         }
     }
 
+    @Test func aTaskThatIsCancelledWaitsForNoAnswer() async throws {
+        try await Self.run(timeoutMilliseconds: 600_000) { simulator, management in
+            var lost = Faults()
+            lost.unansweredShare = 1
+            try await simulator.setFaults(lost, ofManagement: true)
+            let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
+            while try await simulator.statistics().managementRequests == 0 { await Task.yield() }
+            task.cancel()
+            #expect(await task.value?.cause == .ambiguous)
+        }
+    }
+
     @Test func aServiceThatIsNotThereIsUnsent() async throws {
         let port = try Listener.unusedLoopbackPort()
         let management = try Self.client(port: port)

@@ -166,10 +166,20 @@ public final class ChannelManagement: Sendable {
                 text: "more than \(Self.requestsMax) requests wait for \(place.authority)"
             )
         }
-        let result: Result<ManagementResponse, ManagementFault> = await withCheckedContinuation { continuation in
-            queue.async { [place, authorization] in
-                continuation.resume(returning: Self.exchange(request, place, authorization))
+        let interruption: Wakeup
+        do throws(SystemError) {
+            interruption = try Wakeup()
+        } catch {
+            throw ChannelError(cause: .unsent, status: 0, text: "\(error)")
+        }
+        let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                queue.async { [place, authorization] in
+                    continuation.resume(returning: Self.exchange(request, place, authorization, interruption))
+                }
             }
+        } onCancel: {
+            interruption.signal()
         }
         switch result {
         case .failure(let fault):
@@ -189,13 +199,20 @@ public final class ChannelManagement: Sendable {
     private static func exchange(
         _ request: ManagementRequest,
         _ place: ManagementPlace,
-        _ authorization: @Sendable () -> String?
+        _ authorization: @Sendable () -> String?,
+        _ interruption: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
         guard let token = authorization() else {
             return .failure(ManagementFault(isAmbiguous: false, text: "no provider token could be signed"))
         }
         do {
-            return try ManagementExchange(request, to: place, authorization: token).run()
+            return try ManagementExchange(
+                request,
+                to: place,
+                authorization: token,
+                interruption: interruption
+            )
+            .run()
         } catch {
             return .failure(ManagementFault(isAmbiguous: false, text: "\(error)"))
         }

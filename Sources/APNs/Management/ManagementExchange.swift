@@ -30,7 +30,7 @@ struct ManagementResponse: Sendable {
 /// - `over`: by an answer, a fault, the deadline. Final.
 ///
 /// Until the request is out nothing can have happened at APNs; from then on only an answer tells.
-final class ManagementExchange: StreamHandler, TimerHandler {
+final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// Addresses of one name that are tried.
     private static let addressesMax = 8
     /// A list of 10,000 channels takes some 300 kB; ids may be longer than those that have been seen.
@@ -46,6 +46,8 @@ final class ManagementExchange: StreamHandler, TimerHandler {
     private let place: ManagementPlace
     private let request: ManagementRequest
     private let authorization: String
+    /// Signalled when nobody waits any longer.
+    private let interruption: Wakeup
     private var phase = Phase.connecting
     private var addresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
@@ -57,8 +59,14 @@ final class ManagementExchange: StreamHandler, TimerHandler {
     private var response = ManagementResponse(status: 0, channel: nil, retryAfterSeconds: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
-    init(_ request: ManagementRequest, to place: ManagementPlace, authorization: String) throws(SystemError) {
+    init(
+        _ request: ManagementRequest,
+        to place: ManagementPlace,
+        authorization: String,
+        interruption: Wakeup
+    ) throws(SystemError) {
         loop = try EventLoop()
+        self.interruption = interruption
         self.request = request
         self.place = place
         self.authorization = authorization
@@ -69,6 +77,11 @@ final class ManagementExchange: StreamHandler, TimerHandler {
         loop.refreshClock()
         deadlineMilliseconds = loop.nowMilliseconds + place.timeoutMilliseconds
         deadline = loop.schedule(afterMilliseconds: place.timeoutMilliseconds, handler: self, tag: 0)
+        do throws(SystemError) {
+            try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
+        } catch {
+            end(error.description)
+        }
         // The look-up may outlive the exchange: its thread is not waited for.
         loop.resolve(host: place.host, port: place.port) { [weak self] resolution in self?.resolved(resolution) }
         if result == nil { loop.run() }
@@ -110,10 +123,13 @@ final class ManagementExchange: StreamHandler, TimerHandler {
         stream?.flush()
         stream?.close()
         loop.cancel(deadline)
+        loop.remove(descriptor: interruption.descriptor)
         loop.stop()
     }
 
     func timerFired(tag: UInt64) { end("\(place.authority): no answer within \(place.timeoutMilliseconds) ms") }
+
+    func descriptorReady(_ events: Interest) { end("nobody waits for it any longer") }
 
     // MARK: - The stream
 
