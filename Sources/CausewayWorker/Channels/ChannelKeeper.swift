@@ -252,8 +252,8 @@ package actor ChannelKeeper {
     func tend(_ site: Site) async throws(ChannelRefusal) {
         let before = entryCounts[site.place, default: 0]
         var known = try self.known(site.place)
-        // Where there has never been a channel nothing is written, and APNs is not asked.
-        guard before > 0 || !known.entries.isEmpty || !known.intents.isEmpty else { return }
+        // Where no audience gets a channel and there has never been one, nothing is written, and APNs is not asked.
+        guard site.isDeclared || before > 0 || !known.entries.isEmpty || !known.intents.isEmpty else { return }
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
         }
