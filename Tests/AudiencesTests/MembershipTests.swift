@@ -38,7 +38,9 @@ import Testing
     @Test func ofAHostThatIsAwayHalfOfTheRoomIsLeftToOthers() {
         let bench = RoundBench(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
-        for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() { bench.register(name, record: UInt32(place)) }
+        for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {
+            bench.register(name, record: UInt32(place))
+        }
         bench.settle()
         bench.pass(milliseconds: 10_000)
         #expect(bench.core.membershipsHeld <= 16)

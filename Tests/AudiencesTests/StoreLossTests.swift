@@ -7,7 +7,8 @@ import Testing
 
 /// Rounds of a store that comes back empty: members and claims are gone.
 @Suite struct StoreLossTests {
-    private static let members = Array(SimulatedNames.names[0].prefix(60))
+    /// Of two segments, so that the checkpoint stands between their pages.
+    private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
 
     /// A round that has reached some of its members when the store loses all, and has seen the loss.
     private func benchAfterLoss() -> (bench: RoundBench, reached: Set<String>) {
@@ -15,7 +16,7 @@ import Testing
         for name in Self.members { bench.join(name) }
         bench.command(1, hasAlert: true)
         bench.settle()
-        let reached = Set(bench.send(atMost: 20).map(\.member))
+        let reached = Set(bench.send(atMost: 30).map(\.member))
         bench.answerPushes()
         bench.pass(milliseconds: 1_000)
         bench.store = AudienceStoreModel(nowMilliseconds: bench.now)

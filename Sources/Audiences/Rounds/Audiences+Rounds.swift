@@ -12,7 +12,7 @@ extension Audiences {
         rounds[round].phase = .running
         // A store that has lost where the round stood says nothing of it.
         for text in [reply?.bytes, rounds[round].recordedText.bytes] {
-            guard let text, let checkpoint = Checkpoint(text) else { continue }
+            guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
             break
         }

@@ -24,7 +24,8 @@ extension Delivery {
         let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
         if partition.pointee.topic == .registrations {
-            registrationsReadAgainUntilMilliseconds = now.monotonicMilliseconds + Self.registrationsReadAgainMillisecondsMax
+            registrationsReadAgainUntilMilliseconds =
+                now.monotonicMilliseconds + Self.registrationsReadAgainMillisecondsMax
         }
     }
 
