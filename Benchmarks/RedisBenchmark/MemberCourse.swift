@@ -8,7 +8,6 @@ import Redis
 final class MemberCourse: AudienceStoreHandler {
     /// Pages that are asked for at a time.
     private static let pagesUnderWay = 8
-    private static let app = Array("com.example.match".utf8)
 
     /// For each member. Reading includes the directories, and on the reader's side finding the members on their pages.
     struct Figures {
@@ -94,7 +93,7 @@ final class MemberCourse: AudienceStoreHandler {
         while joined < members {
             var isFull = false
             while issued < members && !isFull {
-                isFull = try !issue(.append(Self.member(issued, nowMilliseconds: loop.wallMilliseconds)), &issued)
+                isFull = try !issue(.append(Crowd.entry(issued, atMilliseconds: loop.wallMilliseconds)), &issued)
             }
             try turn()
         }
@@ -103,7 +102,7 @@ final class MemberCourse: AudienceStoreHandler {
     }
 
     private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issued: inout Int) throws -> Bool {
-        let call = AudienceCall(tag: UInt64(issued), app: Self.app, audience: audience, operation: operation)
+        let call = AudienceCall(tag: UInt64(issued), app: Crowd.app, audience: audience, operation: operation)
         switch call.withBorrowedBytes({ store?.issue($0) }) {
         case .issued?:
             issued += 1
@@ -143,30 +142,6 @@ final class MemberCourse: AudienceStoreHandler {
             }
             try turn()
         }
-    }
-
-    // MARK: - Names and tokens
-
-    private static func member(_ index: Int, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
-        let digits = Array("0123456789abcdef".utf8)
-        var state = UInt64(index) &* 0x9E37_79B9_7F4A_7C15 &+ 1
-        let token = (0..<160)
-            .map { _ in
-                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-                return digits[Int(state >> 60)]
-            }
-        let text = "0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))"
-        let identifier = Array(text.utf8)
-        return MemberEntry(
-            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
-            isLeaving: false,
-            kind: .activity,
-            environment: .production,
-            frequentUpdates: true,
-            atMilliseconds: nowMilliseconds,
-            identifier: identifier,
-            token: token
-        )
     }
 
     // MARK: - From Redis

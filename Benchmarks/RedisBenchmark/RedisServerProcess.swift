@@ -60,6 +60,12 @@ final class RedisServerProcess {
 
     var usedMemoryBytes: Int { ask("INFO", "memory").field("used_memory").flatMap { Int($0) } ?? 0 }
 
+    /// Calls of scripts since it was started.
+    var scriptCalls: Int {
+        let text = ask("INFO", "commandstats").field("cmdstat_evalsha") ?? ""
+        return Int(text.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) ?? 0
+    }
+
     /// What redis-cli prints.
     func ask(_ arguments: String...) -> Answer {
         let quoted = arguments.map { "'\($0)'" }.joined(separator: " ")

@@ -96,18 +96,47 @@ func measureMembers(over transport: RedisServerProcess.Transport, callsPerComman
     }
 }
 
+/// What whole registrations of members cost Redis: the activities' records and the audiences' pages.
+func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
+    let way = callsPerCommandMax == 1 ? "each call a command" : "up to \(callsPerCommandMax) calls a command"
+    print("registrations that name an audience, over \(transport), \(way), CPU of one core:")
+    for members in [10_000, 100_000, 1_000_000] {
+        let server = try RedisServerProcess()
+        let course = try JoinCourse(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
+        let (joined, moved) = (try course.joinAll(members), try course.moveAll(members))
+        course.close()
+        print(
+            members.padded(9),
+            "joined:",
+            hundredths(joined.microseconds),
+            "us,",
+            Int(1_000_000 / joined.microseconds),
+            "/s,",
+            thousandths(joined.scriptCalls),
+            "scripts each; moved to another audience:",
+            hundredths(moved.microseconds),
+            "us,",
+            Int(1_000_000 / moved.microseconds),
+            "/s,",
+            thousandths(moved.scriptCalls),
+            "scripts"
+        )
+    }
+}
+
 func thousandths(_ number: Double) -> String {
     let value = Int((number * 1_000).rounded())
     return "\(value / 1_000).\(String(value % 1_000 + 1_000).dropFirst())"
 }
 
 do {
-    if CommandLine.arguments.dropFirst().first == "members" {
-        for (transport, joins) in [
+    let measures = ["members": measureMembers, "joins": measureJoins]
+    if let measure = CommandLine.arguments.dropFirst().first.flatMap({ measures[$0] }) {
+        for (transport, calls) in [
             (RedisServerProcess.Transport.unix, StoreLimits.callsPerCommandMax), (.tcp, StoreLimits.callsPerCommandMax),
             (.tcp, 1),
         ] {
-            try measureMembers(over: transport, callsPerCommandMax: joins)
+            try measure(transport, calls)
         }
         exit(0)
     }

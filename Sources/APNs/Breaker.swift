@@ -44,7 +44,7 @@ public struct BreakerConfiguration: Sendable, Hashable {
 
 /// What an answer tells about the service and the configuration.
 enum BreakerSample {
-    /// The push was judged on its own: accepted, its token dead, or its payload refused.
+    /// The push was judged on its own: accepted, its token or channel dead, or its payload refused.
     case succeeded
     /// 5xx, or no answer within its time. A lost connection is none: it says nothing about the next one.
     case unavailable
@@ -56,7 +56,7 @@ enum BreakerSample {
 
     init(kind: PushAnswer.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
         switch disposition {
-        case .accepted, .tokenDead, .limited: self = .succeeded
+        case .accepted, .tokenDead, .limited, .channelGone: self = .succeeded
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = isDeadline ? .unavailable : .indifferent
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden

@@ -25,13 +25,7 @@ extension Connection {
             2 * FrameHeader.byteCount + encoder.blockBytesMax + (isWhole ? body.count : 0)
         )
         guard let start = room.baseAddress else { preconditionFailure("no room was reserved") }
-        let blockBytes = encoder.write(
-            to: start + FrameHeader.byteCount,
-            deviceToken: request.deviceToken,
-            priority: request.priority,
-            expiration: request.expiration,
-            identifier: request.identifier
-        )
+        let blockBytes = writeBlock(of: request, to: start + FrameHeader.byteCount)
         let isEmpty = body.isEmpty
         FrameHeader(
             payloadBytes: blockBytes,
@@ -71,12 +65,33 @@ extension Connection {
         return true
     }
 
+    @inline(__always)
+    private func writeBlock(of request: borrowing PushRequest, to output: UnsafeMutableRawPointer) -> Int {
+        guard !request.isBroadcast else {
+            return encoder.writeBroadcast(
+                to: output,
+                channel: request.address,
+                priority: request.priority,
+                expiration: request.expiration,
+                identifier: request.identifier
+            )
+        }
+        return encoder.write(
+            to: output,
+            deviceToken: request.address,
+            priority: request.priority,
+            expiration: request.expiration,
+            identifier: request.identifier
+        )
+    }
+
     /// The next stream's.
     private func takeSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
         let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
         let slot = slots.pointer(index)
         slot.pointee.tag = request.tag
         slot.pointee.identifier = request.identifier
+        slot.pointee.isBroadcast = request.isBroadcast
         slot.pointee.streamIdentifier = nextStream
         streams.insert(nextStream, slot: index)
         return index
@@ -198,6 +213,7 @@ extension Connection {
         let isRefusedKey = trialToken != nil && slot.status == 403
         // What a key on trial has spoilt has not been processed, and goes with the old key.
         if isRefusedKey { kind = .notProcessed }
+        let disposition = Disposition(kind: kind, status: slot.status, reason: reason)
         let result = PushAnswer(
             tag: slot.tag,
             kind: kind,
@@ -209,7 +225,7 @@ extension Connection {
             sentAtMilliseconds: slot.sentAtMilliseconds,
             answeredAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,
-            disposition: Disposition(kind: kind, status: slot.status, reason: reason)
+            disposition: slot.isBroadcast ? disposition.ofBroadcast : disposition
         )
         // Free first, so that the handler can use the stream; the reason's text stays until an answer overwrites it.
         streams.remove(slot.streamIdentifier)
@@ -226,6 +242,7 @@ extension Connection {
         pool.pushCompleted(
             result,
             on: self,
+            isBroadcast: slot.isBroadcast,
             ranOutOfTime: ranOutOfTime,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAt
         )

@@ -6,7 +6,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case retryNow
     /// APNs cannot take it now (5xx, or too many provider tokens): later, and then the newest state instead of this payload.
     case retryLater
-    /// APNs limits this device token (429): later, and its activity less often.
+    /// APNs limits this device token or channel (429): later, and what it shows less often.
     case limited
     /// The provider token was refused. The pool gets a new one and a new connection by itself; send again.
     case refreshProviderToken
@@ -18,6 +18,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case tokenSuspect
     /// The device token is for another topic: usually a wrong configuration, so the token is kept.
     case topicSuspect
+    /// There is no such channel: somebody has deleted it, or the environment is another one's. A new channel takes its place.
+    case channelGone
     /// APNs refuses this push for a reason that no retry removes.
     case rejected
     /// The push was sent and its answer was lost; it may have been accepted.
@@ -43,6 +45,14 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
+    /// What the answer to a broadcast means: it has no device token that could be dead or suspect.
+    var ofBroadcast: Disposition {
+        switch self {
+        case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
+        default: self
+        }
+    }
+
     /// By reason: the "Resend?", "Device token" and "Provider token" columns of the reference's table.
     private init?(known reason: Reason) {
         switch reason {
@@ -54,6 +64,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
             self = .tokenSuspect
         case .deviceTokenNotForTopic:
             self = .topicSuspect
+        case .channelNotRegistered, .badChannelId:
+            self = .channelGone
         case .idleTimeout, .shutdown:
             self = .retryNow
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -64,10 +76,11 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
             self = .retryLater
         case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
             .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badPath,
-            .methodNotAllowed, .payloadTooLarge:
+            .methodNotAllowed, .payloadTooLarge, .featureNotEnabled, .missingChannelId, .badRequestParams,
+            .badRequestPayload, .missingPushType, .cannotCreateChannelConfig:
             self = .rejected
-        case .badCertificate, .badCertificateEnvironment, .forbidden, .invalidProviderToken, .missingProviderToken,
-            .badEnvironmentKeyIdInToken:
+        case .badCertificate, .badCertificateEnvironment, .topicMismatch, .forbidden, .invalidProviderToken,
+            .missingProviderToken, .badEnvironmentKeyIdInToken:
             self = .providerRefused
         }
     }

@@ -208,6 +208,7 @@ public final class Pool {
     func pushCompleted(
         _ answer: borrowing PushAnswer,
         on connection: Connection,
+        isBroadcast: Bool,
         ranOutOfTime: Bool,
         roundTripMilliseconds: Int64
     ) {
@@ -226,7 +227,8 @@ public final class Pool {
         )
         statistics.answered += 1
         if answer.disposition != .accepted { act(on: answer.reason, of: connection) }
-        if answer.disposition == .accepted { acceptedSinceSuspect = true }
+        // A broadcast says nothing about tokens.
+        if answer.disposition == .accepted, !isBroadcast { acceptedSinceSuspect = true }
         handler.pushAnswered(answer)
         if sample == .suspect { acceptedSinceSuspect = false }
         if transition != .none { breakerChanged(transition) }

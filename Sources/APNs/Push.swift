@@ -5,15 +5,19 @@
 public struct PushRequest: ~Copyable {
     /// The caller's own name for the push; comes back in ``PushAnswer/tag``.
     public var tag: UInt64
-    /// The token in lower-case hexadecimal, 2 to ``deviceTokenBytesMax`` bytes, an even number.
-    public var deviceToken: UnsafeRawBufferPointer
+    /// Of a push to a device its token in lower-case hexadecimal, 2 to ``deviceTokenBytesMax`` bytes, an even number; of a broadcast the
+    /// channel's id.
+    public var address: UnsafeRawBufferPointer
+    /// Whether ``address`` is a channel's: the push goes to all who subscribe to it.
+    public var isBroadcast: Bool
     /// `apns-priority`: 5 or 10, the two that Apple allows for Live Activities.
     public var priority: UInt8
-    /// `apns-expiration` in UNIX seconds, 0 or later. Always sent: left out, APNs would keep the push up to 30 days.
+    /// `apns-expiration` in UNIX seconds, 0 or later. Always sent: left out, APNs would keep the push up to 30 days. On a channel without
+    /// storage APNs takes nothing but 0.
     public var expiration: Int64
-    /// `apns-id`: the UUID's first and last eight bytes, big-endian.
+    /// `apns-id`, of a broadcast `apns-request-id`: the UUID's first and last eight bytes, big-endian.
     public var identifier: (UInt64, UInt64)
-    /// The JSON payload. APNs refuses more than 4,096 bytes with 413; that is the caller's to check.
+    /// The JSON payload. APNs refuses more than 4,096 bytes, of a broadcast 5,120, with 413; that is the caller's to check.
     public var body: UnsafeRawBufferPointer
     /// The ``PushAnswer/connection`` that must not carry this push, for a retry elsewhere; 0 for any.
     public var avoidedConnection: UInt32
@@ -22,7 +26,10 @@ public struct PushRequest: ~Copyable {
 
     /// The longest device token taken, in hexadecimal digits. Tokens of Live Activities have been seen with 160.
     public static let deviceTokenBytesMax = 200
+    /// The longest id of a channel taken, in bytes.
+    public static let channelBytesMax = 64
 
+    /// A push to one device.
     public init(
         tag: UInt64,
         deviceToken: UnsafeRawBufferPointer,
@@ -34,7 +41,30 @@ public struct PushRequest: ~Copyable {
         isRetry: Bool = false
     ) {
         self.tag = tag
-        self.deviceToken = deviceToken
+        address = deviceToken
+        isBroadcast = false
+        self.priority = priority
+        self.expiration = expiration
+        self.identifier = identifier
+        self.body = body
+        self.avoidedConnection = avoidedConnection
+        self.isRetry = isRetry
+    }
+
+    /// A broadcast to all who subscribe to a channel of the app.
+    public init(
+        tag: UInt64,
+        channel: UnsafeRawBufferPointer,
+        priority: UInt8,
+        expiration: Int64,
+        identifier: (UInt64, UInt64),
+        body: UnsafeRawBufferPointer,
+        avoidedConnection: UInt32 = 0,
+        isRetry: Bool = false
+    ) {
+        self.tag = tag
+        address = channel
+        isBroadcast = true
         self.priority = priority
         self.expiration = expiration
         self.identifier = identifier
@@ -49,9 +79,19 @@ public struct PushRequest: ~Copyable {
         return Hexadecimal.isLowerCase(bytes)
     }
 
+    /// Whether the bytes can stand in `apns-channel-id`: they are base64 text. Whether the channel exists, APNs knows.
+    public static func isChannel(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard !bytes.isEmpty, bytes.count <= channelBytesMax else { return false }
+        return bytes.allSatisfy { byte in
+            byte.isASCIIAlphanumeric || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
+                || byte == UInt8(ascii: "=")
+        }
+    }
+
     /// Whether the fields are ones that APNs could accept; a push that is not well-formed is never sent.
     var isWellFormed: Bool {
-        (priority == 5 || priority == 10) && expiration >= 0 && PushRequest.isDeviceToken(deviceToken)
+        guard priority == 5 || priority == 10, expiration >= 0 else { return false }
+        return isBroadcast ? PushRequest.isChannel(address) : PushRequest.isDeviceToken(address)
     }
 }
 
@@ -66,7 +106,7 @@ public struct PushAnswer: ~Copyable {
         case notProcessed
         /// Completely sent, but no status came: deadline, reset, lost connection, GOAWAY at or above its stream.
         case ambiguous
-        /// Never sent: its token is not hexadecimal, or its priority or expiration is out of range.
+        /// Never sent: its address is no token or channel, or its priority or expiration is out of range.
         case malformed
     }
 

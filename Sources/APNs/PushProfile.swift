@@ -6,11 +6,13 @@ public struct PushProfile: Sendable, Hashable {
     public let pushType: String
     /// What stands before the device token in `:path`.
     public let pathPrefix: String
+    /// `:path` of broadcasts, whose channel stands in a header field.
+    public let broadcastPath: String
 
     /// The longest bundle id taken, in bytes.
     public static let bundleIdentifierBytesMax = 255
 
-    /// Live Activity pushes to device tokens of one app.
+    /// Live Activity pushes to device tokens and channels of one app.
     ///
     /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or holds anything but letters, digits, `-`
     ///   and `.`, which is what Apple allows in `CFBundleIdentifier`.
@@ -28,6 +30,7 @@ public struct PushProfile: Sendable, Hashable {
         topic = bundleIdentifier + ".push-type.liveactivity"
         pushType = "liveactivity"
         pathPrefix = "/3/device/"
+        broadcastPath = "/4/broadcasts/apps/" + bundleIdentifier
     }
 }
 

@@ -1,6 +1,7 @@
 /// Why APNs refused a push: the `reason` of its JSON answer, or of a GOAWAY frame's debug data.
 ///
-/// The cases are Apple's table for `/3/device`, name by name ("Handling notification responses from APNs").
+/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification responses from APNs", "Handling
+/// error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The answer names no reason, as with every 200.
     case absent
@@ -20,8 +21,17 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case missingTopic
     case payloadEmpty
     case topicDisallowed
+    case featureNotEnabled
+    case missingChannelId
+    case badChannelId
+    case channelNotRegistered
+    case badRequestParams
+    case badRequestPayload
+    case missingPushType
+    case cannotCreateChannelConfig
     case badCertificate
     case badCertificateEnvironment
+    case topicMismatch
     case expiredProviderToken
     case forbidden
     case invalidProviderToken
@@ -63,10 +73,12 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         case .absent, .unknown: 0
         case .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
-            .missingTopic, .payloadEmpty, .topicDisallowed:
+            .missingTopic, .payloadEmpty, .topicDisallowed, .featureNotEnabled, .missingChannelId, .badChannelId,
+            .channelNotRegistered, .badRequestParams, .badRequestPayload, .missingPushType,
+            .cannotCreateChannelConfig:
             400
-        case .badCertificate, .badCertificateEnvironment, .expiredProviderToken, .forbidden, .invalidProviderToken,
-            .missingProviderToken, .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken:
+        case .badCertificate, .badCertificateEnvironment, .topicMismatch, .expiredProviderToken, .forbidden,
+            .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken:
             403
         case .badPath: 404
         case .methodNotAllowed: 405
@@ -78,7 +90,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's for `/3/device`; the others have been met beside it: Apple's broadcast
+    /// The first spelling of a reason is Apple's; the others have been met beside it: Apple's broadcast
     /// page prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),
@@ -115,5 +127,14 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         ("BadEnvironmentKeyInToken", .badEnvironmentKeyIdInToken),
         ("BadPath", .badPath),
         ("MethodNotAllowed", .methodNotAllowed),
+        ("ChannelNotRegistered", .channelNotRegistered),
+        ("BadChannelId", .badChannelId),
+        ("FeatureNotEnabled", .featureNotEnabled),
+        ("MissingChannelId", .missingChannelId),
+        ("BadRequestParams", .badRequestParams),
+        ("BadRequestPayload", .badRequestPayload),
+        ("MissingPushType", .missingPushType),
+        ("CannotCreateChannelConfig", .cannotCreateChannelConfig),
+        ("TopicMismatch", .topicMismatch),
     ]
 }

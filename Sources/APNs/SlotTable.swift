@@ -12,7 +12,7 @@ struct Slot {
     var tag: UInt64 = 0
     /// The body's bytes that wait for room in the windows.
     var bodyRest = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// `apns-id`.
+    /// `apns-id`, of a broadcast `apns-request-id`.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// By the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
@@ -40,6 +40,7 @@ struct Slot {
     /// Whether it is in the list of deadlines; it leaves that list when its time runs out.
     var isTimed = false
     var isWaiting = false
+    var isBroadcast = false
     /// Whether the answer has said how long its body is.
     var hasContentLength = false
 }

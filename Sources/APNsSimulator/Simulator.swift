@@ -34,6 +34,7 @@ public final class Simulator: Sendable {
         var threads: [LoopThread]
         var bell: RegistrationBell
         var port: UInt16
+        var managementPort: UInt16
         var caFile: String?
         var interface: ControlInterface?
         var interfacePort: UInt16
@@ -46,6 +47,8 @@ public final class Simulator: Sendable {
 
     /// Port of the service; 0 while it does not run.
     public var port: UInt16 { running?.port ?? 0 }
+    /// Port of the service that manages channels; 0 while it does not run.
+    public var managementPort: UInt16 { running?.managementPort ?? 0 }
     /// Port of the HTTP interface; 0 if there is none.
     public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
     /// The certificate authority to trust, PEM; nil unless the certificate was made by the simulator.
@@ -82,13 +85,20 @@ public final class Simulator: Sendable {
         guard (1...64).contains(configuration.threads) else {
             throw SimulatorError(.invalidConfiguration, "threads: from 1 to 64")
         }
-        guard let address = SocketAddress(numeric: configuration.host, port: configuration.port) else {
+        guard let address = SocketAddress(numeric: configuration.host, port: configuration.port),
+            let managementAddress = SocketAddress(numeric: configuration.host, port: configuration.managementPort)
+        else {
             throw SimulatorError(.invalidConfiguration, "host: not a numeric address: \(configuration.host)")
         }
         let (tls, caFile) = try configuration.security.context(host: configuration.host)
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
         let bell = RegistrationBell()
-        let model = DeviceModel(environment: configuration.environment, rules: configuration.rules, seed: seed)
+        let model = DeviceModel(
+            environment: configuration.environment,
+            rules: configuration.rules,
+            channelRules: configuration.channelRules,
+            seed: seed
+        )
         let setup = ServiceSetup(
             keys: try verifyingKeys(),
             environment: configuration.environment,
@@ -103,13 +113,14 @@ public final class Simulator: Sendable {
             threads: [],
             bell: bell,
             port: 0,
+            managementPort: 0,
             caFile: caFile,
             interface: nil,
             interfacePort: 0,
             environment: configuration.environment
         )
         do throws(SimulatorError) {
-            try await startThreads(&started, setup: setup, address: address, seed: seed)
+            try await startThreads(&started, setup: setup, addresses: [address, managementAddress], seed: seed)
             if let port = configuration.interfacePort {
                 let interface = try await ControlInterface.start(port: port, simulator: self)
                 started.interface = interface
@@ -163,7 +174,7 @@ public final class Simulator: Sendable {
     private func startThreads(
         _ running: inout Running,
         setup: ServiceSetup,
-        address: SocketAddress,
+        addresses: [SocketAddress],
         seed: UInt64
     ) async throws(SimulatorError) {
         let plan = FaultPlan(configuration.faults)
@@ -171,8 +182,8 @@ public final class Simulator: Sendable {
             for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
             for index in running.mailboxes.indices.reversed() {
                 let mailboxes = running.mailboxes
-                let listening = index == 0 ? address : nil
-                let (thread, port) = try await startThread(index) { loop throws(SystemError) in
+                let listening = index == 0 ? addresses : []
+                let (thread, ports) = try await startThread(index) { loop throws(SystemError) in
                     let server = try ServerLoop(
                         loop: loop,
                         setup: setup,
@@ -180,15 +191,14 @@ public final class Simulator: Sendable {
                         plan: plan,
                         seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
                     )
-                    return (
-                        server,
-                        try listening.map { address throws(SystemError) in
-                            try server.listen(on: address, peers: mailboxes)
-                        } ?? 0
-                    )
+                    var ports: [UInt16] = []
+                    for (address, service) in zip(listening, [Service.push, .management]) {
+                        ports.append(try server.listen(on: address, for: service, peers: mailboxes))
+                    }
+                    return (server, ports)
                 }
                 running.threads.append(thread)
-                running.port = port
+                if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
             }
         } catch {
             // A thread that failed to start takes no work: its mailbox is not asked to end it.
@@ -198,13 +208,13 @@ public final class Simulator: Sendable {
 
     private func startThread(
         _ index: Int,
-        _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, UInt16)
-    ) async throws -> (LoopThread, UInt16) {
-        let ports = AsyncStream<Result<UInt16, SystemError>>.makeStream()
+        _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, [UInt16])
+    ) async throws -> (LoopThread, [UInt16]) {
+        let ports = AsyncStream<Result<[UInt16], SystemError>>.makeStream()
         let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
             do throws(SystemError) {
-                let (server, port) = try make(loop)
-                ports.continuation.yield(.success(port))
+                let (server, own) = try make(loop)
+                ports.continuation.yield(.success(own))
                 ports.continuation.finish()
                 withExtendedLifetime(server) { loop.run() }
             } catch {
@@ -275,13 +285,15 @@ public final class Simulator: Sendable {
     /// clock does not go back.
     public func reset() async throws(SimulatorError) {
         let (environment, rules) = (configuration.environment, configuration.rules)
+        let channelRules = configuration.channelRules
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
         try await withDevices { (devices, _) throws(DeviceModel.Fault) in
-            devices = DeviceModel(environment: environment, rules: rules, seed: seed)
+            devices = DeviceModel(environment: environment, rules: rules, channelRules: channelRules, seed: seed)
         }
         try await onEveryThread { server in
             server.resetStatistics()
-            server.set(Faults())
+            server.set(Faults(), of: .push)
+            server.set(Faults(), of: .management)
         }
     }
 
@@ -295,14 +307,18 @@ public final class Simulator: Sendable {
     }
 
     /// The faults in force.
-    public func faults() async throws(SimulatorError) -> Faults {
-        try await onThread(0) { $0.faults }
+    ///
+    /// - Parameter isOfManagement: whether those of the service that manages channels are meant.
+    public func faults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> Faults {
+        try await onThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
     }
 
     /// Puts faults in force for all requests to come.
-    public func setFaults(_ faults: Faults) async throws(SimulatorError) {
+    ///
+    /// - Parameter isOfManagement: whether those of the service that manages channels are meant.
+    public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
         if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
-        try await onEveryThread { $0.set(faults) }
+        try await onEveryThread { $0.set(faults, of: isOfManagement ? .management : .push) }
     }
 
     /// Sends GOAWAY on all connections there are that have not got one.
@@ -353,37 +369,5 @@ public final class Simulator: Sendable {
         }
         guard let value else { throw SimulatorError(.notRunning, "the simulator does not run") }
         return value
-    }
-}
-
-extension SimulatorConfiguration.Security {
-    /// The TLS to serve with, and the certificate authority to trust if one was made.
-    fileprivate func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
-        do throws(TLSError) {
-            switch self {
-            case .cleartext:
-                return (nil, nil)
-            case .certificate(let certificateFile, let keyFile):
-                let tls = try TLSContext.server(
-                    certificateFile: certificateFile,
-                    keyFile: keyFile,
-                    applicationProtocols: ["h2"]
-                )
-                return (tls, nil)
-            case .selfSigned(let directory):
-                let files = try SelfSignedCertificate.write(
-                    directory: directory,
-                    hosts: ["localhost", "127.0.0.1", "::1"]
-                )
-                let tls = try TLSContext.server(
-                    certificateFile: files.certificateFile,
-                    keyFile: files.keyFile,
-                    applicationProtocols: ["h2"]
-                )
-                return (tls, files.caFile)
-            }
-        } catch {
-            throw SimulatorError(.invalidConfiguration, "\(error)")
-        }
     }
 }

@@ -45,6 +45,8 @@ public struct SimulatorConfiguration: Sendable {
     public var host = "127.0.0.1"
     /// 0: the system chooses.
     public var port: UInt16 = 0
+    /// Port of the service that manages channels, on the same address; 0: the system chooses.
+    public var managementPort: UInt16 = 0
     /// Port of the HTTP interface, on 127.0.0.1; 0: the system chooses; nil: no interface.
     public var interfacePort: UInt16? = 0
     public var security: Security
@@ -55,6 +57,7 @@ public struct SimulatorConfiguration: Sendable {
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
+    public var channelRules = ChannelRules()
     /// A file that every push is written to, a line of JSON each; nil: none. It is overwritten at the start, and grows by some 400 bytes a push.
     public var pushLog: String?
     /// Of the generator behind tokens, identifiers and faults; nil: another at each start.
@@ -94,6 +97,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         case .tooMany(let what): self.init(.limitReached, "too many \(what)")
         case .unknownCrowd(let name): self.init(.notFound, "no crowd \(name)")
         case .crowdExists(let name): self.init(.conflict, "crowd \(name) exists")
+        case .unknownChannel(let name): self.init(.notFound, "no channel \(name)")
         }
     }
 }

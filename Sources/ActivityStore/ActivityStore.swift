@@ -53,7 +53,8 @@ public final class ActivityStore {
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
     /// Updates, ends and settlements of activities that are issued one after the other, without another operation between them, leave as
-    /// one command. Each of them succeeds or fails by itself, except that the command may fail as a whole.
+    /// one command; so do registrations of activities and confirmations of what they have left. Each of them succeeds or fails by itself,
+    /// except that the command may fail as a whole.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {

@@ -24,7 +24,6 @@ struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// Different paces in one command.
     static let pacesMax = 8
-    private static let keyBytesMax = StoreKey.bytesMax + CommandWriter.argumentOverheadBytes
     private static let firstPaceNumber: UInt8 = 2
     /// The longest admission or settlement.
     private static let callBytesMax =
@@ -32,11 +31,7 @@ struct CallBatch: ~Copyable {
         + StoredRecord.millisecondsBytes + TokenText.bytesMax
 
     let capacity: Int
-    private(set) var count = 0
-    private let keys: UnsafeMutableRawBufferPointer
-    private var keyByteCount = 0
-    /// Of the keys that are in the batch.
-    private let fingerprints: UnsafeMutableBufferPointer<UInt64>
+    private var keys: BatchKeys
     private let arguments: UnsafeMutableRawBufferPointer
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
@@ -47,8 +42,7 @@ struct CallBatch: ~Copyable {
     init(capacity: Int) {
         precondition((1...Self.callsMax).contains(capacity))
         self.capacity = capacity
-        keys = .allocate(byteCount: capacity * Self.keyBytesMax, alignment: 1)
-        fingerprints = .allocate(capacity: capacity)
+        keys = BatchKeys(capacity: capacity)
         arguments = .allocate(
             byteCount: capacity * Self.callBytesMax + CommandWriter.argumentOverheadBytes,
             alignment: 1
@@ -57,12 +51,11 @@ struct CallBatch: ~Copyable {
     }
 
     deinit {
-        keys.deallocate()
-        fingerprints.deallocate()
         arguments.deallocate()
         paces.deallocate()
     }
 
+    var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
     /// Whether there is room for a call with this pace; if not, `write` and `removeAll` make room.
@@ -114,23 +107,13 @@ struct CallBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// - Returns: ``CallBits/isAgain`` if the key may already be in the batch. No false negatives; a rare false positive costs one
-    ///   extra read.
     private mutating func appendKey(_ key: UnsafeRawBufferPointer) -> UInt8 {
-        precondition(count < capacity, "a batch has room for a call that is appended")
-        var writer = CommandWriter(keys, continuingAt: keyByteCount)
-        writer.argument(key)
-        keyByteCount = writer.count
-        let fingerprint = KeyFingerprint(key).value
-        let isAgain = fingerprints[..<count].contains(fingerprint)
-        fingerprints.initializeElement(at: count, to: fingerprint)
-        count += 1
-        return isAgain ? CallBits.isAgain : 0
+        keys.append(key) ? CallBits.isAgain : 0
     }
 
     /// What `write` needs beside the prefix, at most.
     var commandBytesMax: Int {
-        keyByteCount + argumentByteCount + paceCount * StoredPace.bytes
+        keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
             + (paceCount + 3) * CommandWriter.argumentOverheadBytes
     }
 
@@ -140,7 +123,7 @@ struct CallBatch: ~Copyable {
         var writer = CommandWriter(room, argumentCount: argumentCount)
         writer.verbatim(prefix)
         writer.argument(number: count)
-        writer.verbatim(UnsafeRawBufferPointer(rebasing: keys[..<keyByteCount]))
+        writer.verbatim(keys.bytes)
         writer.argument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         for pace in paces[..<paceCount] {
             writer.argument(count: StoredPace.bytes) {
@@ -151,8 +134,7 @@ struct CallBatch: ~Copyable {
     }
 
     mutating func removeAll() {
-        count = 0
-        keyByteCount = 0
+        keys.removeAll()
         argumentByteCount = 0
         paceCount = 0
         lastPace = 0

@@ -44,20 +44,6 @@ extension CommandWriter {
         }
     }
 
-    /// A registration for an activity's record: its time, the token's form and the token, one argument.
-    mutating func argument(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
-        Self.withForm(registration.token, registration.environment) { form, token in
-            argument(count: StoredRecord.millisecondsBytes + 1 + token.count) {
-                $0.number(
-                    StoredTime.stored(registration.registeredAtMilliseconds),
-                    bytes: StoredRecord.millisecondsBytes
-                )
-                $0.byte(form.rawValue)
-                $0.verbatim(token)
-            }
-        }
-    }
-
     /// A registration as a device's fields `t` and `u` have it: two arguments.
     mutating func deviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         deviceArguments(
@@ -115,6 +101,40 @@ extension CommandWriter {
             byte(form.rawValue)
             verbatim(token)
         }
+    }
+
+    /// A registration of a batch; see ``RegistrationBatch``.
+    mutating func registration(
+        _ bits: UInt8,
+        _ registration: TokenRegistration<UnsafeRawBufferPointer>,
+        audiences: UnsafeRawBufferPointer?,
+        shows: Version?
+    ) {
+        let count = audiences.map { AudienceList($0).count } ?? 0
+        Self.withForm(registration.token, registration.environment) { form, token in
+            byte(bits)
+            byte(form.rawValue)
+            number(UInt64(token.count), bytes: 2)
+            byte(UInt8(count))
+            number(
+                StoredTime.stored(registration.registeredAtMilliseconds),
+                bytes: StoredRecord.millisecondsBytes
+            )
+            verbatim(token)
+        }
+        if let audiences, count > 0 {
+            byte(UInt8(count))
+            byte(0)
+            verbatim(audiences)
+        }
+        if let shows { text(shows) }
+    }
+
+    /// A confirmation of a batch, likewise.
+    mutating func confirmation(_ bits: UInt8, milliseconds: Int64) {
+        byte(bits)
+        number(0, bytes: 4)
+        number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
     }
 
     private mutating func stored(_ version: Version) {

@@ -82,6 +82,11 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),
         ("REFUND", letter("g")),
+        // What a call of a batch of registrations is.
+        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
+        ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
+        ("CONFIRMS", Int64(RegistrationBits.confirms)),
+        ("REGISTERS_AGAIN", Int64(RegistrationBits.isAgain)),
     ]
 
     private static func letter(_ letter: Unicode.Scalar) -> Int64 { Int64(letter.value) }

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// The calls as commands. `admit` reads an operation from the first argument's letter, a batch from its length.
+/// The calls as commands. `admit` reads an operation from the first argument's letter, a batch of admissions from its length.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -16,16 +16,38 @@ extension StoreSession {
             collect(admission, key: key, tag: tag, on: connection)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             let number = SettlementNumber(settlement)
+            flushRegistrations(on: connection)
             batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .limit(let version, let pace):
+            flushRegistrations(on: connection)
             if !batch.takes(pace) { flush(on: connection) }
             batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .retire(let version, let retirement):
+            flushRegistrations(on: connection)
             batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
-        case .admitStart, .hold, .register, .unregister, .reopen, .confirmLeaves:
+        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
+            flushCommands(on: connection)
+            // A token that came with a command is no record's: nobody waits with it until a reply has room.
+            let isAlone = source == .command
+            if isAlone { flushRegistrations(on: connection) }
+            registrations.append(
+                key,
+                registration,
+                frequentUpdates: frequentUpdates,
+                shows: shows,
+                source: source,
+                audiences: audiences
+            )
+            collected(SessionCall(tag: tag, kind: .register), on: connection)
+            if isAlone { flushRegistrations(on: connection) }
+        case .confirmLeaves(let atMilliseconds) where call.subject.kind == .activity:
+            flushCommands(on: connection)
+            registrations.append(key, confirmingLeavesAt: atMilliseconds)
+            collected(SessionCall(tag: tag, kind: .confirm), on: connection)
+        case .admitStart, .hold, .unregister, .reopen, .confirmLeaves:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
@@ -34,6 +56,7 @@ extension StoreSession {
     }
 
     private func collect(_ admission: StateAdmission<Bytes>, key: Bytes, tag: UInt64, on connection: RedisConnection) {
+        flushRegistrations(on: connection)
         if !batch.takes(admission.pace) { flush(on: connection) }
         batch.append(key, admission)
         let call = SessionCall(
@@ -47,11 +70,11 @@ extension StoreSession {
         collected(call, on: connection)
     }
 
-    /// A call was put into the batch.
+    /// A call was put into a batch.
     private func collected(_ call: SessionCall, on connection: RedisConnection) {
         calls.append(call)
-        connection.appendCall(isWritten: false)
-        if batch.isFull { flush(on: connection) }
+        connection.appendCall(isWritten: false, asksForReplicas: call.kind.asksForReplicas)
+        if batch.isFull || registrations.isFull { flush(on: connection) }
     }
 
     private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
@@ -72,28 +95,6 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
                 $0.argument(version)
             }
-        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
-            let bytes = 128 + TokenText.bytesMax + (audiences?.count ?? 0)
-            write(
-                .register,
-                call.tag,
-                key,
-                argumentCount: audiences == nil ? 6 : 7,
-                argumentBytes: bytes,
-                on: connection
-            ) {
-                $0.argument(letter: UInt8(ascii: "r"))
-                $0.emptyArgument()
-                $0.argument(registration)
-                if let shows { $0.textArgument(shows) } else { $0.emptyArgument() }
-                switch frequentUpdates {
-                case true?: $0.argument(letter: UInt8(ascii: "1"))
-                case false?: $0.argument(letter: UInt8(ascii: "0"))
-                case nil: $0.emptyArgument()
-                }
-                $0.argument(letter: UInt8(ascii: "0") + source.rawValue)
-                if let audiences { $0.argument(audiences) }
-            }
         case .unregister(let atMilliseconds):
             write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
                 $0.argument(letter: UInt8(ascii: "x"))
@@ -109,7 +110,7 @@ extension StoreSession {
         case .confirmLeaves(let atMilliseconds):
             write(.confirm, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
                 $0.argument(letter: UInt8(ascii: "c"))
-                if call.subject.kind == .device { $0.argument(letter: UInt8(ascii: "*")) } else { $0.emptyArgument() }
+                $0.argument(letter: UInt8(ascii: "*"))
                 $0.argument(recordMilliseconds: atMilliseconds)
             }
         default:

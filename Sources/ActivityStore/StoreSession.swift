@@ -18,8 +18,10 @@ final class StoreSession: RedisSession {
     var scripts: [String] { StoreScript.bodies }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<SessionCall>
-    /// Calls that were issued and have not been written; they are the newest of ``calls``.
+    /// Updates, ends and settlements that were issued and have not been written; then they are the newest of ``calls``.
     var batch: CallBatch
+    /// Likewise, registrations of activities; not both at a time.
+    var registrations: RegistrationBatch
     /// Where the token of a reply is unpacked.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
@@ -29,6 +31,7 @@ final class StoreSession: RedisSession {
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = CallBatch(capacity: configuration.callsPerCommandMax)
+        registrations = RegistrationBatch(capacity: configuration.callsPerCommandMax)
         self.handler = handler
     }
 
@@ -37,6 +40,11 @@ final class StoreSession: RedisSession {
     }
 
     func flush(on connection: RedisConnection) {
+        flushCommands(on: connection)
+        flushRegistrations(on: connection)
+    }
+
+    func flushCommands(on connection: RedisConnection) {
         guard batch.count > 0 else { return }
         let prefix = connection.scripts[StoreScript.admit.rawValue]
         connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytes + batch.commandBytesMax) {
@@ -45,7 +53,20 @@ final class StoreSession: RedisSession {
         batch.removeAll()
     }
 
-    func discardCollected() { batch.removeAll() }
+    func flushRegistrations(on connection: RedisConnection) {
+        guard registrations.count > 0 else { return }
+        let prefix = connection.scripts[StoreScript.admit.rawValue]
+        connection.write(
+            calls: registrations.count,
+            bytesMax: ScriptPrefixes.bytes + registrations.commandBytesMax
+        ) { registrations.write(prefix: prefix, to: $0) }
+        registrations.removeAll()
+    }
+
+    func discardCollected() {
+        batch.removeAll()
+        registrations.removeAll()
+    }
 
     func failed(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }

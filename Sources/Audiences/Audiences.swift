@@ -57,6 +57,12 @@ public struct Audiences: ~Copyable {
     var parked: Slab<ParkedMember>
     var notices: Slab<NoticeSlot>
 
+    var broadcasts: Slab<BroadcastSlot>
+    var channels: Slab<ChannelSlot>
+    var channelIndex: [BroadcastKey: UInt32] = [:]
+    /// Channels that APNs does not know, until the keeper is told.
+    var lostChannels: IndexQueue<UInt32>
+
     var memberships: Slab<MembershipSlot>
     /// The last change of each member whose audiences are being told.
     var membershipIndex: [MemberKey: UInt32] = [:]
@@ -99,18 +105,22 @@ public struct Audiences: ~Copyable {
         lines = configuration.applications.map { _ in ApplicationLine() }
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
+        broadcasts = Slab(limit: configuration.recordsMax)
+        // Those that are abandoned stay until their pushes are answered, and those that rest until their pause is over.
+        channels = Slab(limit: configuration.recordsMax * 2)
+        lostChannels = IndexQueue(limit: configuration.recordsMax * 4)
         memberships = Slab(limit: configuration.membershipsMax)
         // What was not fetched yet, and what is held.
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
         questions = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
         let callsMax =
-            configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 5 + pagesMax
+            configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
             + configuration.noticesMax + configuration.membershipsMax * 2
         storeQueue = StoreQueue(limit: callsMax)
         activityQueue = StoreQueue(limit: configuration.noticesMax)
         productions = ProductionQueue(
-            limit: configuration.commandsMax * MemberPlace.segmentCount + configuration.recordsMax * 2
+            limit: configuration.commandsMax * (MemberPlace.segmentCount + 2) + configuration.recordsMax * 4
                 + configuration.noticesMax * 2 + configuration.startsMax
         )
     }
@@ -122,15 +132,20 @@ public struct Audiences: ~Copyable {
         for index in 0..<rounds.indexBound where rounds.isInUse(index) { rounds[index].freeBytes() }
         for index in 0..<memberships.indexBound where memberships.isInUse(index) { memberships[index].freeBytes() }
         for index in 0..<states.indexBound where states.isInUse(index) { states[index].body.free() }
+        for index in 0..<broadcasts.indexBound where broadcasts.isInUse(index) { broadcasts[index].freeBytes() }
+        for index in 0..<channels.indexBound where channels.isInUse(index) { channels[index].audience.free() }
         for index in 0..<pages.indexBound where pages.isInUse(index) { pages[index].freeBytes() }
         tokenDigits.deallocate()
         memberScratch.deallocate()
     }
 
+    /// The registrations are read once more, since the store has lost them: rounds that it has lost as well wait for their members.
+    public var membersAreReadAgain = false
+
     /// Commands that are not handed back.
     public var commandsHeld: Int { commands.count }
     /// Fan-out records that are not settled.
-    public var recordsHeld: Int { versions.count }
+    public var recordsHeld: Int { versions.count + broadcasts.count }
     public var roundsHeld: Int { rounds.count }
     /// Members that wait to be sent again.
     public var membersParked: Int { parked.count }
@@ -156,6 +171,11 @@ public struct Audiences: ~Copyable {
                     memberships[entry.index].timerMilliseconds == entry.dueMilliseconds
                 else { continue }
                 membershipDue(entry.index, now: now)
+            case .channel:
+                guard channels.isInUse(entry.index), channels[entry.index].timerMilliseconds == entry.dueMilliseconds
+                else { continue }
+                channels[entry.index].timerMilliseconds = .max
+                moveOn(channel: entry.index, now: now)
             }
         }
     }

@@ -17,7 +17,7 @@ enum ConfigurationConsistency {
         for (key, topic) in [
             ("commands", topics.commands), ("registrations", topics.registrations), ("results", topics.results),
             ("invalidations", topics.invalidations), ("deadLetters", topics.deadLetters),
-            ("deferred", topics.deferred), ("fanout", topics.fanout),
+            ("deferred", topics.deferred), ("fanout", topics.fanout), ("channels", topics.channels),
         ] {
             if let other = topicKeys.updateValue(key, forKey: topic) {
                 add("kafka.topics.\(key)", "is the same topic as \(other)")
@@ -46,11 +46,24 @@ enum ConfigurationConsistency {
             }
         }
 
-        let policies = configuration.policies.map(\.name)
         for policy in configuration.policies {
             faults += policyFaults(of: policy, place: place)
         }
 
+        faults += appFaults(of: configuration, place: place)
+        return faults
+    }
+
+    private static func appFaults(
+        of configuration: WorkerConfiguration,
+        place: (String) -> ConfigurationPlace?
+    ) -> [PlacedFault] {
+        var faults: [PlacedFault] = []
+        func add(_ key: String, _ message: String) {
+            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+        }
+
+        let policies = configuration.policies.map(\.name)
         var bundles: [String: String] = [:]
         for app in configuration.apps {
             let section = "apps.\(app.name)"
@@ -62,6 +75,11 @@ enum ConfigurationConsistency {
                     app.sandboxKeyId == nil ? "\(section).sandboxKeyFile" : "\(section).sandboxKeyId",
                     "sandboxKeyId and sandboxKeyFile belong together"
                 )
+            }
+            let missing = app.channels.environments.filter { !app.environments.contains($0) }
+            if !missing.isEmpty, !app.channels.audiences.isEmpty || place("\(section).channels.environments") != nil {
+                let key = "\(section).channels.environments"
+                add(key, "\(missing.map { "\($0.name)" }.joined(separator: ", ")) is none of the app's environments")
             }
             if !policies.contains(app.policy) {
                 let near = ConfigurationNames.nearest(to: app.policy, among: policies)

@@ -173,6 +173,12 @@ extension ConfigurationDocument {
             } else {
                 add(valuePlace, key, "must be a list such as [\(names.joined(separator: ", "))]")
             }
+        case .texts:
+            if value.sequence != nil {
+                places[key] = valuePlace
+            } else {
+                add(valuePlace, key, "must be a list such as [\"match-*\"], or [] for none")
+            }
         case .text, .choice:
             if value.isNull {
                 // Left empty: the same as left out.

@@ -141,6 +141,14 @@ private struct ConfigurationReading {
                     return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), none twice")
                 }
                 key.assign(&root, .choices(values))
+            case .texts:
+                let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
+                guard Set(values).count == values.count else { return add(place, name, "names one twice") }
+                if let complaint = values.lazy.compactMap({ text in key.complaint(text).map { "\(text) \($0)" } }).first
+                {
+                    return add(place, name, complaint)
+                }
+                key.assign(&root, .texts(values))
             case .choice(let choices):
                 let value = try reader.requiredString(forKey: path)
                 guard choices.contains(value) else {
@@ -167,7 +175,7 @@ private struct ConfigurationReading {
     private static func noun(for shape: KeyShape) -> String {
         switch shape {
         case .integer(let range): "a whole number in \(range.lowerBound)...\(range.upperBound)"
-        case .choices: "a list"
+        case .choices, .texts: "a list"
         case .text, .choice, .properties: "one value"
         }
     }

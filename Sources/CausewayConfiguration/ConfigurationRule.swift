@@ -1,3 +1,4 @@
+import LiveActivity
 import Reactor
 import Redis
 
@@ -103,6 +104,12 @@ enum ConfigurationRule {
             (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
         return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
+    }
+
+    /// Audience ids, of which the last character may be a `*` for whatever follows.
+    static func audiencePattern(_ text: String) -> String? {
+        let isGood = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
+        return isGood ? nil : "is no pattern of audiences: 1 to \(Limits.identifierBytes) bytes, a * at the end only"
     }
 
     /// Properties that have a key of their own.

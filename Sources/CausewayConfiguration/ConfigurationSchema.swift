@@ -24,6 +24,7 @@ enum ConfigurationSchema {
         .text("kafka.topics.deadLetters", \.kafka.topics.deadLetters, complaint: ConfigurationRule.topic),
         .text("kafka.topics.deferred", \.kafka.topics.deferred, complaint: ConfigurationRule.topic),
         .text("kafka.topics.fanout", \.kafka.topics.fanout, complaint: ConfigurationRule.topic),
+        .text("kafka.topics.channels", \.kafka.topics.channels, complaint: ConfigurationRule.topic),
         .choice("kafka.supersededResults", \.kafka.supersededResults),
         .properties("kafka.properties", \.kafka.properties),
         .propertyFiles("kafka.propertyFiles", \.kafka.propertyFiles),
@@ -44,8 +45,16 @@ enum ConfigurationSchema {
 
         .text("apns.production.host", \.apns.production.host, complaint: ConfigurationRule.host),
         .integer("apns.production.port", \.apns.production.port, 1...65_535),
+        .text(
+            "apns.production.managementHost",
+            \.apns.production.managementHost,
+            complaint: ConfigurationRule.host
+        ),
+        .integer("apns.production.managementPort", \.apns.production.managementPort, 1...65_535),
         .text("apns.sandbox.host", \.apns.sandbox.host, complaint: ConfigurationRule.host),
         .integer("apns.sandbox.port", \.apns.sandbox.port, 1...65_535),
+        .text("apns.sandbox.managementHost", \.apns.sandbox.managementHost, complaint: ConfigurationRule.host),
+        .integer("apns.sandbox.managementPort", \.apns.sandbox.managementPort, 1...65_535),
         .optional("apns.caFile", \.apns.caFile, isFile: true),
         .optional("apns.sharedTokenKeyFile", \.apns.sharedTokenKeyFile, isFile: true),
         .integer("apns.connectionsPerPool", \.apns.connectionsPerPool, 1...16),
@@ -79,6 +88,10 @@ enum ConfigurationSchema {
         .optional("sandboxKeyId", \.sandboxKeyId, complaint: ConfigurationRule.appleIdentifier),
         .optional("sandboxKeyFile", \.sandboxKeyFile, isFile: true),
         .text("policy", \.policy, complaint: ConfigurationRule.policyName).reloadable,
+        .texts("channels.audiences", \.channels.audiences, complaint: ConfigurationRule.audiencePattern),
+        .choice("channels.storage", \.channels.storage),
+        .integer("channels.keepSeconds", \.channels.keepSeconds, 0...2_592_000),
+        .environments("channels.environments", \.channels.environments),
     ]
 
     /// The keys of each member of `policies`. What one leaves out has the default, not the value of another policy.

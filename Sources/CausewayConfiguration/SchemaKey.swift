@@ -8,6 +8,8 @@ enum KeyShape: Sendable, Equatable {
     case choice([String])
     /// A list without repetition, never empty.
     case choices([String])
+    /// A list of texts, which may be empty.
+    case texts
     /// A map from a librdkafka property to its value.
     case properties
 }
@@ -17,6 +19,7 @@ enum KeyValue: Sendable {
     case text(String)
     case integer(Int)
     case choices([String])
+    case texts([String])
     case properties([KafkaProperty])
 }
 
@@ -160,6 +163,28 @@ extension SchemaKey {
                 }
             },
             display: { "[\($0[keyPath: path].map { "\($0.name)" }.joined(separator: ", "))]" },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
+        )
+    }
+
+    /// A list of texts without repetition, empty if it is left out.
+    static func texts(
+        _ name: String,
+        _ path: any Path<[String]>,
+        complaint: @escaping @Sendable (String) -> String?
+    ) -> SchemaKey {
+        SchemaKey(
+            name: name,
+            shape: .texts,
+            isRequired: false,
+            isSecret: false,
+            isFile: false,
+            complaint: complaint,
+            assign: { root, value in
+                if case .texts(let texts) = value { root[keyPath: path] = texts }
+            },
+            display: { "[\($0[keyPath: path].joined(separator: ", "))]" },
             isSame: { $0[keyPath: path] == $1[keyPath: path] },
             copy: { $0[keyPath: path] = $1[keyPath: path] }
         )

@@ -58,6 +58,7 @@ extension WorkerConfiguration {
             package var deadLetters = "causeway.dead-letters"
             package var deferred = "causeway.deferred"
             package var fanout = "causeway.fanout"
+            package var channels = "causeway.channels"
 
             package init() {}
         }
@@ -119,10 +120,22 @@ extension WorkerConfiguration {
             package var host: String
             /// 1...65,535.
             package var port = 443
+            /// Where broadcast channels are managed.
+            package var managementHost: String
+            /// 1...65,535.
+            package var managementPort: Int
         }
 
-        package var production = Endpoint(host: "api.push.apple.com")
-        package var sandbox = Endpoint(host: "api.sandbox.push.apple.com")
+        package var production = Endpoint(
+            host: "api.push.apple.com",
+            managementHost: "api-manage-broadcast.push.apple.com",
+            managementPort: 2_196
+        )
+        package var sandbox = Endpoint(
+            host: "api.sandbox.push.apple.com",
+            managementHost: "api-manage-broadcast.sandbox.push.apple.com",
+            managementPort: 2_195
+        )
         /// PEM file of the authorities that APNs' certificate is checked against; nil: the system's.
         package var caFile: String?
         /// A file with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet have the same, and
@@ -146,6 +159,29 @@ extension WorkerConfiguration {
         }
     }
 
+    /// The broadcast channels of an app's audiences.
+    package struct Channels: Sendable {
+        package enum Storage: String, Sendable, CaseIterable {
+            /// APNs keeps no message; more may be published.
+            case none
+            /// APNs keeps the newest, for 8 h at most.
+            case newest
+        }
+
+        /// Audiences that get a channel, a `*` at the end for whatever follows; empty: those that a command asks for.
+        package var audiences: [String] = []
+        package var storage = Storage.newest
+        /// A channel is deleted so long after its audience has ended. 0...2,592,000.
+        package var keepSeconds = 3_600
+        /// Never empty, no element twice.
+        package var environments = [DeviceEnvironment.production]
+
+        /// Whether an audience gets a channel without being asked.
+        package func include(audience: String) -> Bool {
+            audiences.contains { $0.hasSuffix("*") ? audience.hasPrefix($0.dropLast()) : audience == $0 }
+        }
+    }
+
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
         /// The name under `apps` in the file; it stands in logs and in the names of environment variables only.
@@ -165,6 +201,7 @@ extension WorkerConfiguration {
         package var sandboxKeyFile: String?
         /// The policy of the commands that name none.
         package var policy = WorkerConfiguration.defaultPolicyName
+        package var channels = Channels()
 
         package init(name: String) {
             self.name = name

@@ -62,6 +62,7 @@ struct BrokerCommand: ParsableCommand {
         let own = WorkerConfiguration.Kafka.Topics()
         let names = [
             own.commands, own.registrations, own.results, own.invalidations, own.deadLetters, own.deferred, own.fanout,
+            own.channels,
         ]
         var topics = Dictionary(uniqueKeysWithValues: names.map { ($0, partitions) })
         for text in topic {

@@ -65,6 +65,7 @@ package final class Worker: Service {
         let signals = signals
         let wakeup = plan.wakeup
         let fleetTokens = try plan.makeFleetTokens()
+        let channelKeeper = try plan.makeChannelKeeper()
         await fleetTokens?.begin()
         let storeWatch = try plan.makeStoreWatch { fault in
             signals.fail(fault)
@@ -82,6 +83,10 @@ package final class Worker: Service {
             if let configurationReload { group.addTask { await configurationReload.run() } }
             if let exporter = plan.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
+            if let channelKeeper {
+                // Admission reads the answers in Redis.
+                group.addTask { await channelKeeper.run(plan.channelRequests.stream) { _, _ in } }
+            }
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {

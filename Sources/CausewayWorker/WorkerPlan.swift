@@ -27,6 +27,12 @@ struct WorkerPlan: @unchecked Sendable {
     /// Nil: every worker signs its own provider tokens.
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingBoard = RereadingBoard()
+    /// What lanes ask the keeper of channels. An audience whose request finds no place is asked for again by a later command.
+    let channelRequests = AsyncStream.makeStream(
+        of: ChannelRequest.self,
+        bufferingPolicy: .bufferingOldest(WorkerPlan.channelRequestsMax)
+    )
+    private static let channelRequestsMax = 4_096
     private let traceRings: [TraceRing]
     /// Nil: traces are not exported.
     let traceExporter: TraceExporter?
@@ -95,6 +101,29 @@ struct WorkerPlan: @unchecked Sendable {
     func makeFleetTokens() throws(RedisError) -> FleetTokens? {
         guard let tokenSeal else { return nil }
         return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
+    }
+
+    /// Keeps the channels of audiences; nil if no app may have any.
+    func makeChannelKeeper() throws -> ChannelKeeper? {
+        let (registry, log, labels) = (registry, log, registry.labels)
+        let apps = configuration.apps
+        return try ChannelKeeper.make(
+            configuration,
+            redis: redis,
+            tokens: { app, environment in
+                guard let source = signers[app.key(for: environment)] else {
+                    preconditionFailure("a key without a signer")
+                }
+                return source
+            },
+            note: { note in
+                ChannelNotes.tell(note, log) { app, environment in
+                    let name = apps.first { $0.bundleId == app }?.name ?? ""
+                    return labels.pools.firstIndex { $0.app == name && $0.environment == environment }
+                        .map { (registry.channels, $0) }
+                }
+            }
+        )
     }
 
     /// - Parameter refuse: called if Redis is not what the configuration says.

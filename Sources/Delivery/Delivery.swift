@@ -40,6 +40,8 @@ public struct Delivery: ~Copyable {
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has yet to take.
     var handovers: IndexQueue<UInt32>
+    /// Monotonic; until then registrations may be read once more, since the store has lost them.
+    var registrationsReadAgainUntilMilliseconds = Int64.min
     var memberships: Memberships
     /// When what waits for a pool is next looked through.
     var deferralLookMilliseconds: Int64 = .min

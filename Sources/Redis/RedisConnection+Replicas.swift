@@ -56,10 +56,12 @@ extension RedisConnection {
         return true
     }
 
-    /// The oldest call was made, but too few replicas have it.
-    func takeUnacknowledged(from reader: ReplyReader) {
-        guard completeOldestCall(from: reader) else { return }
-        session.failed(RedisError(.replicasMissing))
+    /// The oldest calls, which left as one command, were made, but too few replicas have what they wrote.
+    func takeUnacknowledged(_ count: Int, from reader: ReplyReader) {
+        for _ in 0..<count {
+            guard completeOldestCall(from: reader) else { return }
+            session.failed(RedisError(.replicasMissing))
+        }
     }
 
     func takeReplicaCount(_ reply: Reply) {

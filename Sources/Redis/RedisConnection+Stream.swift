@@ -49,7 +49,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         if reply.kind == .error {
             takeError(reply.bytes, of: call, from: reader)
         } else if call.awaitsReplicas && areReplicasEnough != true {
-            takeUnacknowledged(from: reader)
+            takeUnacknowledged(count, from: reader)
         } else {
             session.replied(reply, toCalls: count, from: reader, on: self)
         }

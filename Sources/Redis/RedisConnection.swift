@@ -263,7 +263,7 @@ public final class RedisConnection {
     /// - Parameters:
     ///   - isWritten: whether the call has left as a command of its own; else it is collected for ``write(calls:bytesMax:_:)``.
     ///   - asksForReplicas: the reply is given when ``RedisConfiguration/replicas`` have what the call wrote; if too few have, the call
-    ///     fails with ``RedisError/Code/replicasMissing``. Only a call that is written, and while ``takesAcknowledgedCalls``.
+    ///     fails with ``RedisError/Code/replicasMissing``, and so do all that leave with it. Only while ``takesAcknowledgedCalls``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
         append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteCall(asksForReplicas: asksForReplicas))
@@ -277,7 +277,12 @@ public final class RedisConnection {
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
-        if calls > 0 { outstanding[outstanding.count - calls].batchCount = UInt8(calls) }
+        guard calls > 0 else { return }
+        let first = outstanding.count - calls
+        outstanding[first].batchCount = UInt8(calls)
+        // One reply answers all of them.
+        guard !replicaWait.isEmpty else { return }
+        outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
     }
 
     /// Ends the oldest call. False if the connection that the reply came from was lost meanwhile: then all calls have failed already.

@@ -28,7 +28,7 @@ struct Causeway: AsyncParsableCommand {
         version: Release.version,
         subcommands: [
             WorkerCommand.self, SendCommand.self, CheckCommand.self, InspectCommand.self, ResultsCommand.self,
-            HealthCommand.self, TopicsCommand.self, PlanCommand.self, ReplayCommand.self,
+            HealthCommand.self, TopicsCommand.self, PlanCommand.self, ReplayCommand.self, ChannelsCommand.self,
             MetricsPageCommand.self, CapacityPageCommand.self,
         ]
     )

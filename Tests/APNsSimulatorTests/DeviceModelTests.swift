@@ -305,7 +305,8 @@ import Testing
 
     @Test func aStartOnAChannelGetsNoTokenAndARepeatedOneIsNoticed() throws {
         var stage = try Stage(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
-        #expect(try stage.start(Self.start(["input-push-channel": "\"Y2g=\""])) == .started)
+        let channel = try stage.model.createChannel(app: "app", storesNewest: true, nowMilliseconds: Self.birth * 1_000)
+        #expect(try stage.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)
         #expect(try stage.model.token(ofActivity: "n", app: "app") == nil)
         #expect(try stage.start(Self.start()) == .started)
         #expect(try stage.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)

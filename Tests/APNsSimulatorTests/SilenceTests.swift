@@ -27,7 +27,7 @@ import Testing
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
         defer { close(ends[1]) }
-        let connection = try #require(ServerConnection(ends[0], owner: owner))
+        let connection = try #require(ServerConnection(ends[0], service: .push, owner: owner))
         defer {
             connection.abandon()
             owner.shutDown()

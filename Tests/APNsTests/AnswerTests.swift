@@ -48,7 +48,7 @@ import Testing
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
             #expect(outcome.timestampMilliseconds == 1_790_000_000_123)
         }
-        let known = Set(Self.table.map(\.reason))
+        let known = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(known.count == Reason.allCases.count - 2)
         // IdleTimeout, Shutdown and the provider token's troubles each cost a connection.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)

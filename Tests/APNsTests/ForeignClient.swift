@@ -11,8 +11,11 @@ final class ForeignClient {
     let pool: Pool
     private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 16)
     private var next: UInt64 = 0
+    private let channel: [UInt8]?
 
-    init(port: UInt16) throws {
+    /// - Parameter channel: every other push is a broadcast to it.
+    init(port: UInt16, channel: String? = nil) throws {
+        self.channel = channel.map { Array($0.utf8) }
         loop = try EventLoop()
         var configuration = try Fixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
@@ -35,6 +38,7 @@ final class ForeignClient {
     }
 
     private func submit() -> Bool {
+        if let channel, next.isMultiple(of: 2) { return submit(to: channel) }
         let digits = String(next, radix: 16)
         let token = Array((String(repeating: "0", count: 64 - digits.utf8.count) + digits).utf8)
         return token.withUnsafeBytes { token in
@@ -43,6 +47,21 @@ final class ForeignClient {
                     tag: next,
                     deviceToken: token,
                     priority: 5,
+                    expiration: 0,
+                    identifier: (1, next),
+                    body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])
+                )
+            )
+        }
+    }
+
+    private func submit(to channel: [UInt8]) -> Bool {
+        channel.withUnsafeBytes { channel in
+            pool.submit(
+                PushRequest(
+                    tag: next,
+                    channel: channel,
+                    priority: 10,
                     expiration: 0,
                     identifier: (1, next),
                     body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + next % 300)])

@@ -41,6 +41,19 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
+    /// Broadcasts between the pushes, where the server keeps a table of header fields and where it keeps none.
+    @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
+    func broadcastsAreAnsweredBetweenPushes(_ options: [String]) throws {
+        let server = try Nghttpd.start(options)
+        defer { server.kill() }
+        let client = try ForeignClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
+        defer { client.pool.close() }
+        client.begin(total: 1_500)
+        #expect(client.turn(until: { client.recorder.answers == 1_500 }))
+        #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [200] })
+        #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
+    }
+
     /// The server dies in the middle: each push in flight comes to one answer, and a new server gets the rest.
     @Test func serverThatDies() throws {
         var server = try Nghttpd.start(["--echo-upload"])
@@ -84,6 +97,22 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
+    /// The server takes a broadcast only as Apple documents it: method, path and fields, with no field of a push to a device.
+    @Test func broadcastsAreAsDocumented() throws {
+        let server = try Caddy.start()
+        defer { server.kill() }
+        let client = try ForeignClient(port: server.port, channel: Caddy.channel)
+        defer { client.pool.close() }
+        client.begin(total: 3_200)
+        #expect(client.turn(until: { client.recorder.answers == 3_200 }))
+        for (tag, outcomes) in client.recorder.outcomes where tag.isMultiple(of: 2) {
+            #expect(outcomes.map(\.status) == [200])
+        }
+        #expect(client.recorder.answeredOnce == 3_200)
+        // It gives back the `apns-request-id` of each.
+        #expect(client.pool.statistics.identifiersChanged == 0)
+    }
+
     /// The server is asked to end in the middle of it all: it says GOAWAY, and what it has taken it answers.
     @Test func serverThatEndsInOrder() throws {
         var server = try Caddy.start()
@@ -120,6 +149,7 @@ private enum Nghttpd {
 
 private enum Caddy {
     static let path = ForeignProcess.find(["/usr/bin/caddy", "/usr/local/bin/caddy"])
+    static let channel = "dHN0LXNyY2gtY2hubA=="
 
     /// Tokens that end in `d` are dead, those that end in `b` are refused, and all others are fine.
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
@@ -136,9 +166,28 @@ private enum Caddy {
             https://localhost:\(port) {
                 bind 127.0.0.1
                 tls \(files.certificateFile) \(files.keyFile)
+                @broadcast {
+                    method POST
+                    path /4/broadcasts/apps/com.example.scores
+                    header apns-channel-id \(channel)
+                    header apns-push-type liveactivity
+                    header apns-priority 10
+                    header apns-expiration 0
+                    header authorization "bearer *"
+                    header apns-request-id *
+                    header !apns-topic
+                    header !apns-id
+                }
+                handle @broadcast {
+                    header apns-request-id {http.request.header.apns-request-id}
+                    respond 200
+                }
+                @anyBroadcast path /4/*
+                respond @anyBroadcast `{"reason":"BadPath"}` 404
                 @dead path *d
                 @refused path *b
-                header apns-id {http.request.header.apns-id}
+                @device path /3/*
+                header @device apns-id {http.request.header.apns-id}
                 respond @dead `{"reason":"Unregistered","timestamp":1700000000000}` 410
                 respond @refused `{"reason":"BadTopic"}` 400
                 respond 200

@@ -1,4 +1,3 @@
-import CNghttp2
 import Testbed
 import Testing
 
@@ -180,6 +179,13 @@ import Testing
                 let expirations: [Int64] = [0, 9, 10, 1_790_000_000, .max]
                 let expiration = expirations.randomElement(using: &generator) ?? 0
                 let identifier = (generator.next(), generator.next())
+                if Int.random(in: 0..<4, using: &generator) == 0 {
+                    let written = broadcastBlock(of: &encoder, priority, expiration, identifier)
+                    let fields = try #require(inflater.decode(written), "seed \(seed), round \(round)")
+                    let authorization = String(decoding: authorization, as: UTF8.self)
+                    let expected = broadcastFields(authority, authorization, priority, expiration, identifier)
+                    #expect(fields == expected, "seed \(seed), round \(round)")
+                }
                 var block = [UInt8](repeating: 0, count: encoder.blockBytesMax)
                 let count = block.withUnsafeMutableBytes { output in
                     token.withUnsafeBytes { token in
@@ -209,6 +215,46 @@ import Testing
                 #expect(texts.elementsEqual(expected) { $0 == $1 }, "seed \(seed), round \(round)")
             }
         }
+    }
+
+    private func broadcastBlock(
+        of encoder: inout HeaderEncoder,
+        _ priority: UInt8,
+        _ expiration: Int64,
+        _ identifier: (UInt64, UInt64)
+    ) -> [UInt8] {
+        var block = [UInt8](repeating: 0, count: encoder.blockBytesMax)
+        let count = block.withUnsafeMutableBytes { output in
+            Array("dHN0LXNyY2gtY2hubA==".utf8)
+                .withUnsafeBytes { channel in
+                    output.baseAddress.map {
+                        encoder.writeBroadcast(
+                            to: $0,
+                            channel: channel,
+                            priority: priority,
+                            expiration: expiration,
+                            identifier: identifier
+                        )
+                    } ?? 0
+                }
+        }
+        return Array(block[..<count])
+    }
+
+    private func broadcastFields(
+        _ authority: String,
+        _ authorization: String,
+        _ priority: UInt8,
+        _ expiration: Int64,
+        _ identifier: (UInt64, UInt64)
+    ) -> [TextField] {
+        [
+            TextField(":method", "POST"), TextField(":scheme", "https"), TextField(":authority", authority),
+            TextField(":path", "/4/broadcasts/apps/com.example.scores"), TextField("authorization", authorization),
+            TextField("apns-push-type", "liveactivity"), TextField("apns-channel-id", "dHN0LXNyY2gtY2hubA=="),
+            TextField("apns-priority", String(priority)), TextField("apns-expiration", String(expiration)),
+            TextField("apns-request-id", identifierText(identifier)),
+        ]
     }
 
     // MARK: -
@@ -293,104 +339,5 @@ struct Generator: RandomNumberGenerator {
         mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
         return mixed ^ mixed >> 31
-    }
-}
-
-struct TextField: Equatable {
-    var name: [UInt8]
-    var value: [UInt8]
-
-    init(name: [UInt8], value: [UInt8]) {
-        self.name = name
-        self.value = value
-    }
-
-    init(_ name: String, _ value: String) {
-        self.init(name: Array(name.utf8), value: Array(value.utf8))
-    }
-}
-
-/// nghttp2's HPACK decoder.
-final class Inflater {
-    private var inflater: OpaquePointer?
-
-    init() throws {
-        try #require(nghttp2_hd_inflate_new(&inflater) == 0)
-    }
-
-    deinit { nghttp2_hd_inflate_del(inflater) }
-
-    func setTableBytes(_ bytes: Int) {
-        nghttp2_hd_inflate_change_table_size(inflater, bytes)
-    }
-
-    /// Nil if the block is refused; then the decoder is of no use any more.
-    func decode(_ block: [UInt8]) -> [TextField]? {
-        var fields: [TextField] = []
-        return block.withUnsafeBufferPointer { bytes -> [TextField]? in
-            var position = 0
-            while true {
-                var field = nghttp2_nv()
-                var flags: Int32 = 0
-                let start = bytes.baseAddress.map { $0 + position }
-                let count = nghttp2_hd_inflate_hd2(inflater, &field, &flags, start, bytes.count - position, 1)
-                guard count >= 0 else { return nil }
-                position += count
-                if UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
-                    fields.append(
-                        TextField(
-                            name: Array(UnsafeBufferPointer(start: field.name, count: field.namelen)),
-                            value: Array(UnsafeBufferPointer(start: field.value, count: field.valuelen))
-                        )
-                    )
-                }
-                if UInt32(flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
-                    nghttp2_hd_inflate_end_headers(inflater)
-                    return fields
-                }
-                if count == 0, UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue == 0 { return nil }
-            }
-        }
-    }
-}
-
-/// nghttp2's HPACK encoder.
-final class Deflater {
-    private var deflater: OpaquePointer?
-
-    init() throws {
-        try #require(nghttp2_hd_deflate_new(&deflater, 4_096) == 0)
-    }
-
-    deinit { nghttp2_hd_deflate_del(deflater) }
-
-    func setTableBytes(_ bytes: Int) {
-        nghttp2_hd_deflate_change_table_size(deflater, bytes)
-    }
-
-    func encode(_ fields: [TextField], neverIndexed: Bool) -> [UInt8] {
-        let flags = UInt8(neverIndexed ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : NGHTTP2_NV_FLAG_NONE.rawValue)
-        let vectors = fields.map { field in
-            let name = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, field.name.count))
-            let value = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, field.value.count))
-            name.update(from: field.name, count: field.name.count)
-            value.update(from: field.value, count: field.value.count)
-            return nghttp2_nv(
-                name: name,
-                value: value,
-                namelen: field.name.count,
-                valuelen: field.value.count,
-                flags: flags
-            )
-        }
-        defer {
-            for vector in vectors {
-                vector.name.deallocate()
-                vector.value.deallocate()
-            }
-        }
-        var block = [UInt8](repeating: 0, count: nghttp2_hd_deflate_bound(deflater, vectors, vectors.count))
-        let count = nghttp2_hd_deflate_hd(deflater, &block, block.count, vectors, vectors.count)
-        return Array(block[..<max(0, count)])
     }
 }

@@ -213,7 +213,8 @@ struct SentPushes: Sendable {
                 switch answer.disposition {
                 case .retryNow, .retryLater, .limited, .refreshProviderToken:
                     waiting.append((answer.tag, answer.connection))
-                case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect:
+                case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
+                    .channelGone:
                     unfinished -= 1
                 }
             }

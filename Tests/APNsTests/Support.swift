@@ -226,6 +226,28 @@ final class Fixture {
             }
     }
 
+    func submit(
+        _ tag: UInt64,
+        toChannel channel: String,
+        priority: UInt8 = 5,
+        expiration: Int64 = 0,
+        bodyBytes count: Int? = nil
+    ) -> Bool {
+        Array(channel.utf8)
+            .withUnsafeBytes { channel in
+                pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        channel: channel,
+                        priority: priority,
+                        expiration: expiration,
+                        identifier: (0x1234_5678_9abc_def0, tag),
+                        body: UnsafeRawBufferPointer(rebasing: body[..<(count ?? body.count)])
+                    )
+                )
+            }
+    }
+
     /// Turns until the condition holds. Fails the test, and returns, after ``turnLimitMilliseconds``.
     func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
         loop.refreshClock()

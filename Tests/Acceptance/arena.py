@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import signal
 import socket
 import sys
 import time
@@ -40,6 +41,12 @@ class Arena(Stage):
     def wipe_redis(self):
         if self._ask_redis(b"FLUSHALL") != b"+OK":
             raise Failure("Redis does not flush")
+
+    def freeze_redis(self, seconds):
+        redis = self.parts["redis"]
+        redis.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        redis.signal(signal.SIGCONT)
 
     def _ask_redis(self, command):
         """The first line of the answer; empty if nobody answers."""

@@ -192,6 +192,15 @@ def redis_away(scene):
     scene.stage.start_redis()
 
 
+def redis_frozen(scene):
+    """Redis answers nothing for longer than workers wait, time and again."""
+    first = scene.crowd.command("Goal one")
+    for part in [0.2, 0.4, 0.6, 0.8]:
+        scene.reach(first, part)
+        scene.stage.freeze_redis(1.4)
+        scene.happens("redis frozen", first)
+
+
 def redis_emptied(scene):
     """Redis loses all."""
     first = scene.crowd.command("Goal one")
@@ -207,6 +216,17 @@ def redis_emptied_overtaken(scene):
     scene.stage.wipe_redis()
     scene.happens("wipe", first)
     scene.crowd.command()
+
+
+def redis_emptied_frozen(scene):
+    """Redis loses all, and twice answers nothing for longer than workers wait while they read the registrations once more."""
+    first = scene.crowd.command("Goal one")
+    scene.reach(first, 0.4)
+    scene.stage.wipe_redis()
+    scene.happens("wipe", first)
+    for _ in range(2):
+        time.sleep(0.1)
+        scene.stage.freeze_redis(1.2)
 
 
 CHANGED = 200
@@ -251,6 +271,8 @@ ALL = {
     "frozen": Case(frozen),
     "redis-restarted": Case(redis_restarted),
     "redis-away": Case(redis_away),
+    "redis-frozen": Case(redis_frozen),
     "redis-emptied": Case(redis_emptied),
     "redis-emptied-overtaken": Case(redis_emptied_overtaken),
+    "redis-emptied-frozen": Case(redis_emptied_frozen),
 }

@@ -56,8 +56,12 @@ def is_since_checkpoint(evidence, options, time):
     return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes)
 
 
+LOSS_MILLISECONDS = 5_000
+"""Who was reached this long after a loss may be reached once more: Redis may answer nothing meanwhile, and then nobody sees the loss."""
+
+
 def is_before_wipe(evidence, options, time):
-    return any(time <= wipe + options.flight for wipe in evidence.wipes)
+    return any(time <= wipe + max(options.flight, LOSS_MILLISECONDS) for wipe in evidence.wipes)
 
 
 def is_joined_during(member, command):
@@ -151,6 +155,8 @@ def alerts(evidence, options):
                 continue
             if latest > command.order:
                 replaced += 1
+            elif evidence.wipes and command is not evidence.commands[-1]:
+                replaced += 1  # the newer command may have been admitted before the loss was seen, in ranges of another size
             elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
                 refused += 1  # its old token was, and a joiner's state has no alert
             else:

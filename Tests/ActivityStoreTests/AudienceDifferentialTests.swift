@@ -15,12 +15,17 @@ import Testing
         let caller = try AudienceCaller(server)
         try server.loadAudienceScriptsWithToldTime(caller)
         var verdicts: Set<AudienceVerdict> = []
+        var grantsWithChannels = 0
         for seed in 0..<Self.histories {
             var history = RecordHistory(seed: UInt64(seed), nowMilliseconds: Self.start)
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: UInt64(seed) &* 0x9E37_79B9_7F4A_7C15)
             var done: [AudienceCaller.Operation] = []
             for _ in 0..<80 {
+                if let (channel, environment) = history.nextChannel() {
+                    try server.set(channel, in: environment, of: audience)
+                    model.set(channel, in: environment, of: audience, app: AudienceScene.app)
+                }
                 let operation = history.next()
                 done.append(operation)
                 server.tell(milliseconds: history.nowMilliseconds)
@@ -34,10 +39,45 @@ import Testing
                     "seed \(seed)\n\(done.suffix(20).map { "\($0)" }.joined(separator: "\n"))"
                 )
                 verdicts.insert(reply.verdict)
+                if reply.grant != nil, reply.channels.count > 0 { grantsWithChannels += 1 }
             }
         }
+        #expect(grantsWithChannels > 20)
         let ofSegments: Set<AudienceVerdict> = [.pages, .page, .joined]
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
+    }
+
+    /// The totals come with the last part, whichever it is, and count broadcasts apart.
+    @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
+        let server = try RedisServer()
+        let caller = try AudienceCaller(server)
+        let audience = AudienceDigest(value: 7)
+        let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        let channel = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
+        try server.set(channel, in: .sandbox, of: audience)
+        var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
+        var admission = history.admission(Version(timestamp: Self.start / 1_000, sequence: 1))
+        (admission.isStart, admission.rangeCount) = (false, 1)
+        let granted = try caller.perform(.admit(admission), audience: audience)
+        #expect(granted.channels == AudienceChannels(sandbox: channel))
+        var counts = MemberCounts()
+        counts[.delivered] = 3
+        let range = try #require(SegmentRange(index: 0, count: 1))
+        let part = BroadcastPart(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
+        var calls: [AudienceCaller.Operation] = [
+            .finishBroadcast(part, version: admission.version, .failed, RoundTimes()),
+            .finish(range, version: admission.version, counts, RoundTimes()),
+        ]
+        if !isRangeLast { calls.reverse() }
+        let first = try caller.perform(calls[0], audience: audience)
+        #expect(first.totals == nil && first.rangesLeft == 1)
+        // A repeated call counts once.
+        #expect(try caller.perform(calls[0], audience: audience) == first)
+        let last = try caller.perform(calls[1], audience: audience)
+        var broadcasts = MemberCounts()
+        broadcasts[.failed] = 1
+        #expect(last.totals == counts && last.broadcasts == broadcasts)
+        #expect(try caller.perform(calls[0], audience: audience) == last)
     }
 
     @Test(arguments: [1, 64]) func `Pages are the model's`(callsPerCommand: Int) throws {
@@ -53,7 +93,7 @@ import Testing
                 // Less than a day in all: in the server no time passes, so nothing expires there.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
-                for _ in 0..<random.below(200) {
+                for _ in 0..<random.below(800) {
                     let entry = Self.entry(&random, now: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
                     #expect(reply.verdict == .joined)
@@ -88,7 +128,7 @@ import Testing
     /// Out of order, some of members that cannot live any more, now and then of a device.
     private static func entry(_ random: inout SplitMix, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
-        let scene = AudienceScene(random: &random, member: random.below(1_200), now: now - random.pick(ages))
+        let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
         var entry = scene.entry
         if random.below(40) == 0 { entry.kind = .device }
         entry.environment = random.below(4) == 0 ? .sandbox : .production
@@ -116,9 +156,20 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
+    /// Now and then a channel is made, or goes, while nothing else happens.
+    mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
+        guard random.below(8) == 0 else { return nil }
+        let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
+        guard random.below(4) > 0, let identifier = ChannelIdentifier("dHN0LXNyY2gtY2hubA==") else {
+            return (nil, environment)
+        }
+        let storage: ChannelStorage = random.below(2) == 0 ? .none : .newest
+        return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), environment)
+    }
+
     mutating func next() -> AudienceCaller.Operation {
         nowMilliseconds += random.pick([0, 0, 1, 300, 999, 1_000, 2_500, 60_000, 1_300_000])
-        switch random.below(10) {
+        switch random.below(12) {
         case 0...3: return .admit(admission(version()))
         case 4: return .settle(version: version())
         case 5: return .newest
@@ -126,18 +177,33 @@ struct RecordHistory {
         case 7:
             let text = (0..<random.below(20)).map { _ in UInt8(random.below(256)) }
             return .checkpoint(range(), claim: UInt64.max - UInt64(random.below(3)), text: text)
+        case 8, 9: return .finishBroadcast(broadcast(), version: version(), random.pick(outcomes), times())
         default:
             var counts = MemberCounts()
             for outcome in MemberCounts.Outcome.allCases where random.below(2) == 0 {
                 counts[outcome] = random.below(30) == 0 ? .max : UInt32(random.below(1_000))
             }
-            var times = RoundTimes()
-            if random.below(3) > 0 {
-                times.firstAnswerMilliseconds = nowMilliseconds - Int64(random.below(5_000))
-                times.lastAnswerMilliseconds = nowMilliseconds
-            }
-            return .finish(range(), version: version(), counts, times)
+            return .finish(range(), version: version(), counts, times())
         }
+    }
+
+    private let outcomes = MemberCounts.Outcome.allCases
+
+    private mutating func times() -> RoundTimes {
+        var times = RoundTimes()
+        if random.below(3) > 0 {
+            times.firstAnswerMilliseconds = nowMilliseconds - Int64(random.below(5_000))
+            times.lastAnswerMilliseconds = nowMilliseconds
+        }
+        return times
+    }
+
+    private mutating func broadcast() -> BroadcastPart {
+        BroadcastPart(
+            environment: random.below(2) == 0 ? .production : .sandbox,
+            rangeCount: random.pick([1, 2, 2, 4]),
+            broadcastCount: random.pick([1, 2])
+        )
     }
 
     /// An update mostly, or an end or a start.
@@ -176,5 +242,28 @@ struct RecordHistory {
             preconditionFailure("a range within its bounds")
         }
         return range
+    }
+}
+
+extension RedisServer {
+    /// As the keeper of channels writes it: storage, when it was created, the id.
+    fileprivate func set(
+        _ channel: AudienceChannel?,
+        in environment: DeviceEnvironment,
+        of audience: AudienceDigest
+    ) throws {
+        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        let count = memory.withUnsafeMutableBytes { memory in
+            AudienceScene.app.withUnsafeBytes { AudienceKey.write(app: $0, audience, to: memory) }
+        }
+        let key = Array(memory[..<(try #require(count))])
+        let field = Array((environment == .production ? "hp" : "hs").utf8)
+        guard let channel else {
+            _ = command(bytes: [Array("HDEL".utf8), key, field])
+            return
+        }
+        let created = withUnsafeBytes(of: Int64(1_790_000_000_000).littleEndian) { Array($0) }
+        let value = [channel.storage.rawValue] + created + Array(channel.identifier.description.utf8)
+        _ = command(bytes: [Array("HSET".utf8), key, field, value])
     }
 }

@@ -10,13 +10,13 @@ import Testing
         var random = SplitMix(state: 7)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         var members: [[UInt8]: [UInt8]] = [:]
-        for number in 0..<2_000 {
+        for number in 0..<8_000 {
             model.nowMilliseconds += Int64(random.below(2_000))
             // All in one segment, so that it has many pages.
-            let scene = AudienceScene(random: &random, member: random.below(900), now: model.nowMilliseconds)
+            let scene = AudienceScene(random: &random, member: random.below(3_600), now: model.nowMilliseconds)
             #expect(model.perform(scene.call(.append(scene.entry))).verdict == .joined)
             members[scene.entry.identifier] = scene.entry.isLeaving ? nil : scene.entry.token
-            if number % 250 == 249 { try expectMembers(of: model, members) }
+            if number % 1_000 == 999 { try expectMembers(of: model, members) }
         }
         let bounds = AudienceScene.bounds(&model)
         #expect(bounds.count >= 8)

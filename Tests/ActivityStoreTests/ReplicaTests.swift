@@ -225,7 +225,8 @@ import Testing
         let lane = try connected(fake, loop)
         fake.dribbles = true
         for count in ["1", "0"] {
-            fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
+            let registered = String(repeating: "$10\r\nregistered\r\n", count: 3)
+            fake.answer = { $0 == "EVALSHA" ? "*3\r\n\(registered)" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
             for tag in 1...3 as ClosedRange<UInt64> {
                 #expect(lane.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
             }
@@ -241,6 +242,30 @@ import Testing
             let expected: [StoreCaller.Event] = (1...3)
                 .map { count == "1" ? .replied($0, OwnedReply(.registered)) : .failed($0, .admit, .replicasMissing) }
             #expect(Array(lane.events.prefix(3)) == expected)
+            lane.events = []
+        }
+        lane.store.close()
+    }
+
+    /// A confirmation asks for no replicas. It leaves with registrations that do, and one reply answers all.
+    @Test func `What leaves with a registration is withheld with it`() throws {
+        let loop = try EventLoop()
+        let fake = try FakeRedis(loop: loop)
+        let lane = try connected(fake, loop)
+        let confirm = Operation.confirmLeaves(atMilliseconds: 1)
+        for count in ["1", "0"] {
+            fake.answer = {
+                $0 == "EVALSHA"
+                    ? "*2\r\n$7\r\nsettled\r\n$10\r\nregistered\r\n" : $0 == "WAIT" ? ":\(count)\r\n" : nil
+            }
+            #expect(lane.store.issue(confirm, key: key, tag: 1) == .issued)
+            #expect(lane.store.issue(register, key: key, tag: 2) == .issued)
+            #expect(lane.turn { lane.store.outstandingCount == 0 })
+            let expected: [StoreCaller.Event] =
+                count == "1"
+                ? [.replied(1, OwnedReply(.settled)), .replied(2, OwnedReply(.registered))]
+                : [.failed(1, .admit, .replicasMissing), .failed(2, .admit, .replicasMissing)]
+            #expect(Array(lane.events.prefix(2)) == expected)
             lane.events = []
         }
         lane.store.close()

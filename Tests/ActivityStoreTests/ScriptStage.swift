@@ -87,6 +87,15 @@ extension RedisServer {
         end
 
         """
+    /// The same for registrations.
+    private static let nextRegistrationTime = """
+        if index > 1 then
+          TIME = redis.call('LPOP', 'times')
+          _, seconds = serverTime()
+          lifeEnd = seconds + UPDATES_SECONDS
+        end
+
+        """
     /// Where a command has several clocks, the one at its reply's end is not everyone's: the script itself says what is left then.
     private static let sentAsAsked = """
         if not hasOneClock then
@@ -110,6 +119,7 @@ extension RedisServer {
             let timed = "local TIME, hasOneClock = redis.call('LPOP', 'times'), true\n\(Self.set)\(script.body)"
                 .replacing("call('TIME')", with: "{\(seconds), \(microseconds)}")
                 .replacing("local head, assignedAndAsks", with: Self.nextTime + "local head, assignedAndAsks")
+                .replacing("local bits, form, length", with: Self.nextRegistrationTime + "local bits, form, length")
                 .replacing("reply = value else", with: "\n\(Self.sentAsAsked)else")
                 .replacing("call('SET', key, ", with: "set(key, ")
                 .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")

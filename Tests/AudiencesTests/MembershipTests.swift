@@ -23,6 +23,29 @@ import Testing
         #expect(bench.finish().map(\.member) == [name])
     }
 
+    /// After a loss of the store all members join again at once, and the round may have passed them.
+    @Test func howeverManyJoinEachIsShownTheNewestState() {
+        let bench = RoundBench(membershipsMax: 32)
+        bench.admit(1, timestamp: 1_790_000_000)
+        bench.send()
+        let names = Array(SimulatedNames.names[0].prefix(32))
+        for (place, name) in names.enumerated() { bench.register(name, record: UInt32(place)) }
+        bench.settle()
+        #expect(Set(bench.finish().map(\.member)) == Set(names))
+    }
+
+    /// But a host that takes no pushes must not keep others from joining.
+    @Test func ofAHostThatIsAwayHalfOfTheRoomIsLeftToOthers() {
+        let bench = RoundBench(membershipsMax: 32)
+        bench.admit(1, timestamp: 1_790_000_000)
+        for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {
+            bench.register(name, record: UInt32(place))
+        }
+        bench.settle()
+        bench.pass(milliseconds: 10_000)
+        #expect(bench.core.membershipsHeld <= 16)
+    }
+
     @Test func changesAreCountedWhenTheirAudiencesKnow() {
         let bench = RoundBench()
         bench.register(name)

@@ -37,18 +37,23 @@ final class RoundBench {
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
+    /// A fourth of a server's, so that a few dozen members have several pages.
+    static let pageBytesMax = 8_186
+
     init(
-        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000),
+        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000, pageBytesMax: pageBytesMax),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         recordBytesMax: Int = 64 << 20,
-        ledgerWindowOffsets: Int = 1 << 16
+        ledgerWindowOffsets: Int = 1 << 16,
+        membershipsMax: Int = 4_096
     ) {
         self.store = store
         core = Self.makeCore(seed: seed) {
             $0.pagesMax = pagesMax
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
+            $0.membershipsMax = membershipsMax
         }
         guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.place = place
@@ -90,8 +95,15 @@ final class RoundBench {
         AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
     }
 
-    /// A fan-out record of the only range, as another worker would have written it.
-    func command(_ number: Int, hasAlert: Bool = false, _ audience: String = "match-1", application: Int = 0) {
+    /// A fan-out record of the only range, or for a channel, as another worker would have written it.
+    func command(
+        _ number: Int,
+        hasAlert: Bool = false,
+        _ audience: String = "match-1",
+        application: Int = 0,
+        channel: AudienceChannel? = nil,
+        broadcastCount: UInt8 = 0
+    ) {
         let app = String(decoding: Self.applications[application], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = 1_790_000_000 + Int64(number)
@@ -105,10 +117,12 @@ final class RoundBench {
             priority: 5,
             frequentPriority: 10,
             isDemoted: false,
-            rangeCount: 1
+            rangeCount: 1,
+            broadcastCount: broadcastCount
         )
         let order = FanoutOrder(
             range: range,
+            channel: channel,
             grant: grant,
             partition: 0,
             offset: Int64(number),
@@ -305,22 +319,25 @@ final class RoundBench {
     }
 
     /// Every push that is under way gets the same answer.
-    func answerPushes(_ disposition: PushResult.Disposition = .accepted) {
+    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "") {
         let pushes = underWay
         underWay.removeAll()
+        let reason = Array(reason.utf8)
         for (push, _) in pushes {
-            core.answered(
-                tag: push.tag,
-                PushResult(
-                    disposition: disposition,
-                    status: disposition == .accepted ? 200 : 503,
-                    reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                    invalidAtMilliseconds: -1,
-                    sentMilliseconds: now,
-                    answeredMilliseconds: now
-                ),
-                now: moment
-            )
+            reason.withUnsafeBytes { reason in
+                core.answered(
+                    tag: push.tag,
+                    PushResult(
+                        disposition: disposition,
+                        status: disposition == .accepted ? 200 : 503,
+                        reason: reason,
+                        invalidAtMilliseconds: -1,
+                        sentMilliseconds: now,
+                        answeredMilliseconds: now
+                    ),
+                    now: moment
+                )
+            }
         }
         settle()
     }

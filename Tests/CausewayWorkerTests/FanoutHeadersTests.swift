@@ -37,6 +37,26 @@ import Testing
         }
     }
 
+    @Test(arguments: [DeviceEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
+    func whatTheSenderOfABroadcastNeedsComesBack(environment: DeviceEnvironment, storage: ChannelStorage) throws {
+        let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        var order = try Self.order(range: (0, 4))
+        let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
+        order.channel = channel
+        order.grant.broadcastCount = 2
+        let state = FanoutHeaders.state(of: order)
+        let text = FanoutHeaders.text(of: channel, count: 2)
+        #expect(FanoutHeaders.order(state, channel: text) == order)
+        // It is for no range, whatever becomes of the header that names the channel.
+        #expect(FanoutHeaders.order(state) == nil)
+        let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
+        for wrong in ["", "production", "\(text) x"] + others {
+            #expect(FanoutHeaders.order(state, channel: wrong) == nil)
+        }
+        order.channel = nil
+        #expect(FanoutHeaders.order(FanoutHeaders.state(of: order), channel: text) == nil)
+    }
+
     @Test func whatNoLaneHasWrittenIsRefused() throws {
         var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
         #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)

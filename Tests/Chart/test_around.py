@@ -58,14 +58,14 @@ class Network(unittest.TestCase):
         return [sorted({port["port"] for port in rule["ports"]}) for rule in rules]
 
     def test_ports_follow_the_configuration(self):
-        dns, apns = [53], [443]
+        dns, apns = [53], [443, 2196]
         self.assertEqual(self.egress("minimal"), [dns, [9093], [6380], apns])
         self.assertEqual(self.egress("apps"), [dns, [9092], [6379], apns])
         self.assertEqual(self.egress("secrets"), [dns, [9093, 9094], [6380], apns])
         self.assertEqual(self.egress("redis-sentinel"), [dns, [9093], [6379, 26379, 26380], apns])
         self.assertEqual(self.egress("redis-cluster"), [dns, [9093], [7000, 7001], apns])
         self.assertEqual(self.egress("placed"), [dns, [9092], apns])
-        self.assertEqual(self.egress("locked-down"), [dns, [9093, 9094], [6380], [2197], [4318]])
+        self.assertEqual(self.egress("locked-down"), [dns, [9093, 9094], [6380], [2196, 2197], [4318]])
 
     def test_apns_is_reached_in_apples_networks_only(self):
         for name in ("minimal", "locked-down"):
@@ -165,6 +165,16 @@ class Topics(unittest.TestCase):
                 "causeway.dead-letters": ("6", kept(336, 14 * hour)),
                 "causeway.deferred": ("24", kept(24, hour)),
                 "causeway.fanout": ("24", kept(24, hour)),
+                "causeway.channels": (
+                    "6",
+                    {
+                        "min.insync.replicas=2",
+                        "cleanup.policy=compact",
+                        f"min.compaction.lag.ms={hour}",
+                        f"delete.retention.ms={168 * hour}",
+                        f"segment.ms={6 * hour}",
+                    },
+                ),
             },
         )
 
@@ -214,7 +224,7 @@ class Notes(unittest.TestCase):
     def test_they_say_what_to_do_next(self):
         notes = self.notes("minimal")
         self.assertIn("kubectl --namespace push", notes)
-        for topic in ("commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"):
+        for topic in ("commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout", "channels"):
             self.assertRegex(notes, rf"causeway\.{topic} +\d+ ")
         self.assertIn("compact", notes)
         self.assertRegex(notes, r"causeway-apns +AuthKey_F6G7H8I9J0\.p8\n")

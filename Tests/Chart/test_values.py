@@ -250,7 +250,10 @@ class Keys(unittest.TestCase):
             self.assertGreater(refused, 0, key)
         # What has a form in the schema has texts here; a few stand for several.
         forms = {".".join("match" if part == "*" else part for part in form.split(".")) for form in chart_schema().forms}
-        alike = {"kafka.topics": "kafka.topics.commands", "apns.sandbox": "apns.production.host", "apps.match": "apps.match.teamId"}
+        alike = {
+            "kafka.topics": "kafka.topics.commands", "apps.match": "apps.match.teamId",
+            "apns.production": "apns.production.host", "apns.sandbox": "apns.production.host",
+        }
         for form in forms - set(TEXTS):
             like = alike[form.rpartition(".")[0]]
             self.assertEqual(chart_schema().forms[form.replace(".match.", ".*.")], chart_schema().forms[like.replace(".match.", ".*.")])

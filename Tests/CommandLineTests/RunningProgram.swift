@@ -38,6 +38,12 @@ final class RunningProgram {
         return exitCode()
     }
 
+    /// Ends it as kill -9 does, and waits.
+    func killAtOnce() {
+        kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
     func exitCode() -> Int32? {
         process.waitUntilExit()
         return process.terminationReason == .exit ? process.terminationStatus : nil

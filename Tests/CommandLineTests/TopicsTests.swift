@@ -69,6 +69,8 @@ struct TopicsTests {
                     + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
                 "causeway.fanout partitions=4 replication-factor=default min.insync.replicas=2 "
                     + "cleanup.policy=delete retention.ms=86400000 segment.ms=3600000",
+                "causeway.channels partitions=4 replication-factor=default min.insync.replicas=2 "
+                    + "cleanup.policy=compact min.compaction.lag.ms=3600000 delete.retention.ms=604800000 segment.ms=21600000",
             ]
         )
     }
@@ -85,10 +87,11 @@ struct TopicsTests {
                 "causeway.results is there, partitions=4, 24 were planned",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
                 "causeway.deferred created, partitions=24", "causeway.fanout created, partitions=24",
+                "causeway.channels created, partitions=6",
             ]
         )
         let requests = try broker.requests()
-        #expect(requests.count == 6)
+        #expect(requests.count == 7)
         for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
             let words = line.split(separator: " ").map(String.init)
             let request = try #require(requests[words[0]], "\(line)")
@@ -100,8 +103,8 @@ struct TopicsTests {
         }
         let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(again.exitCode == 0)
-        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 7)
-        #expect(try broker.requests().count == 6)
+        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 8)
+        #expect(try broker.requests().count == 7)
     }
 
     @Test("A topic that the brokers refuse is named, the others are created: 1")
@@ -127,7 +130,7 @@ struct TopicsTests {
         )
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
-        #expect(run.outputLines.count == 6)
-        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 7)
+        #expect(run.outputLines.count == 7)
+        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
     }
 }

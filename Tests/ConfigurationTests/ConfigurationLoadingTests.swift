@@ -164,7 +164,7 @@ struct ConfigurationLoadingTests {
                     environment["CAUSEWAY_REDIS_SENTINEL_URL"] = "redis://name"
                 }
                 #expect(try key.display(load(smallestFile, environment: environment)) == value)
-            case .choices, .properties:
+            case .choices, .texts, .properties:
                 break
             }
         }

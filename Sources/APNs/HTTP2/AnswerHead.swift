@@ -10,7 +10,7 @@ struct AnswerHead {
     /// -1 if it is not given in seconds.
     var retryAfterSeconds: Int32 = -1
     var hasIdentifier = false
-    /// The `apns-id`; (0, 0) if it is not a UUID in canonical form.
+    /// The `apns-id`, of a broadcast's answer the `apns-request-id`; (0, 0) if it is not a UUID in canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// `content-length`; -1 if it is not given.
     var contentBytes: Int32 = -1
@@ -74,6 +74,7 @@ struct HeaderField {
         case 7 where ("apns-id" as StaticString).equals(name): kind = .identifier
         case 11 where ("retry-after" as StaticString).equals(name): kind = .retryAfter
         case 14 where ("content-length" as StaticString).equals(name): kind = .contentLength
+        case 15 where ("apns-request-id" as StaticString).equals(name): kind = .identifier
         default: isNameValid = HeaderField.isAllowed(name)
         }
     }

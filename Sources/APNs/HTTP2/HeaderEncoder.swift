@@ -8,8 +8,10 @@ import Glibc
 /// values between and behind them:
 ///
 ///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority | apns-expiration | apns-id
+///
+/// A broadcast has no topic, and a channel in its place. Broadcasts are few: they use what pushes have put into the table, and add nothing.
 struct HeaderEncoder: ~Copyable {
-    private enum Name: Int, CaseIterable {
+    enum Name: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
         /// As a literal, without its representation byte; `authority` and `authorization` are in the static table.
@@ -40,12 +42,13 @@ struct HeaderEncoder: ~Copyable {
     /// Whatever the peer allows, no more of its table than this is used: it is the size before SETTINGS.
     static let tableBytesMax = 4_096
 
-    private let texts: [[UInt8]]
-    private var authorization: [UInt8] = []
+    let texts: [[UInt8]]
+    var authorization: [UInt8] = []
     private let pathPrefix: [UInt8]
+    let broadcastPath: [UInt8]
 
     /// For each name how many had been put into the table before it; -1 if it is not in the table.
-    private var ordinals = [Int](repeating: -1, count: Name.allCases.count)
+    var ordinals = [Int](repeating: -1, count: Name.allCases.count)
     private var inserted = 0
     /// Whether the peer's table has room for all that is to stand in it. If not, nothing is put there.
     private var usesTable = true
@@ -71,6 +74,7 @@ struct HeaderEncoder: ~Copyable {
         texts[Name.priority10.rawValue] = Array("10".utf8)
         self.texts = texts
         pathPrefix = Array(profile.pathPrefix.utf8)
+        broadcastPath = Array(profile.broadcastPath.utf8)
     }
 
     /// The longest block of a request.
@@ -82,8 +86,8 @@ struct HeaderEncoder: ~Copyable {
         authorization = Array(value)
         // Names and representations of ten fields, the numbers, and the texts without Huffman code.
         blockBytesMax =
-            256 + texts.reduce(0) { $0 + $1.count } + authorization.count + pathPrefix.count
-            + PushRequest.deviceTokenBytesMax
+            256 + texts.reduce(0) { $0 + $1.count } + authorization.count
+            + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
         isSettled5 = false
         isSettled10 = false
     }
@@ -182,13 +186,13 @@ struct HeaderEncoder: ~Copyable {
 
     // MARK: - Before the table has settled
 
-    private static let neverIndexed: UInt8 = 0x10
+    static let neverIndexed: UInt8 = 0x10
     private static let incremental: UInt8 = 0x40
-    private static let indexed: UInt8 = 0x80
+    static let indexed: UInt8 = 0x80
     private static let sizeUpdate: UInt8 = 0x20
-    private static let staticPath = 4
-    private static let staticPost = 3
-    private static let staticHTTPS = 7
+    static let staticPath = 4
+    static let staticPost = 3
+    static let staticHTTPS = 7
 
     private mutating func writeFirst(
         to output: UnsafeMutableRawPointer,
@@ -284,7 +288,7 @@ struct HeaderEncoder: ~Copyable {
         return piece
     }
 
-    private func tableIndex(_ name: Name) -> Int {
+    func tableIndex(_ name: Name) -> Int {
         StaticHeaders.count + inserted - ordinals[name.rawValue]
     }
 
@@ -296,7 +300,7 @@ struct HeaderEncoder: ~Copyable {
 
     /// What tells the peer of a table of another size, before the first field (RFC 7541, section 4.2). Afterwards its table is empty
     /// or as it was.
-    private mutating func sizeUpdates() -> [UInt8] {
+    mutating func sizeUpdates() -> [UInt8] {
         guard let (least, last) = resized else { return [] }
         resized = nil
         var updates: [UInt8] = []
@@ -327,7 +331,7 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    private static func addInteger(_ value: Int, flags: UInt8, prefixBits: UInt8, to block: inout [UInt8]) {
+    static func addInteger(_ value: Int, flags: UInt8, prefixBits: UInt8, to block: inout [UInt8]) {
         withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             let end = appendInteger(value, flags: flags, prefixBits: prefixBits, to: start)
@@ -336,7 +340,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// A string, in Huffman code where that is shorter (RFC 7541, section 5.2).
-    private static func append(text: [UInt8], to block: inout [UInt8]) {
+    static func append(text: [UInt8], to block: inout [UInt8]) {
         let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
         let isShorter = encoded.count < text.count
         let bytes = isShorter ? encoded : text

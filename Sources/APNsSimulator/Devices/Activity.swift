@@ -26,6 +26,10 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case overBudget
     /// Accepted on a token that leads nowhere.
     case intoTheVoid
+    /// A start on a channel that is not registered.
+    case unknownChannel
+    /// The phone was off line, and APNs does not keep the push for it.
+    case missed
 }
 
 /// How many pushes had which effect.
@@ -102,6 +106,10 @@ struct Activity {
     var state = ActivityState.active
     /// The update token in use; nil for an activity on a channel.
     var token: Int?
+    /// The channel that it began on.
+    var channel: Int?
+    /// The number of the channel's broadcast that it got last.
+    var lastBroadcast = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0

@@ -36,6 +36,8 @@ extension DeviceModel {
         /// UNIX seconds; nil: now.
         public var timestamp: Int64?
         public var audiences: [String]
+        /// The broadcast channel that it is to be on, in place of an update token; nil: none.
+        public var channel: String?
 
         public init(
             activity: String,
@@ -44,7 +46,8 @@ extension DeviceModel {
             attributes: String,
             contentState: String,
             timestamp: Int64? = nil,
-            audiences: [String] = []
+            audiences: [String] = [],
+            channel: String? = nil
         ) {
             self.activity = activity
             self.device = device
@@ -53,6 +56,7 @@ extension DeviceModel {
             self.contentState = contentState
             self.timestamp = timestamp
             self.audiences = audiences
+            self.channel = channel
         }
     }
 
@@ -93,6 +97,8 @@ extension DeviceModel {
         device: String,
         environment: Environment? = nil,
         frequentUpdates: Bool = false,
+        hasChannels: Bool = false,
+        audiences: [String] = [],
         nowMilliseconds: Int64
     ) throws(Fault) {
         let application = try application(app)
@@ -107,6 +113,8 @@ extension DeviceModel {
                 device: device,
                 environment: ownEnvironment,
                 frequentUpdates: frequentUpdates,
+                hasChannels: hasChannels,
+                audiences: audiences,
                 startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
             )
         )
@@ -130,6 +138,8 @@ extension DeviceModel {
         guard phones[phone].isInstalled else { throw .unknownDevice(start.device) }
         try check(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
         try check(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
+        var channel: Int?
+        if let identifier = start.channel { channel = try self.channel(identifier, application: application) }
         var contentState = start.contentState
         let attributes = Array(start.attributes.utf8)
         let index = contentState.withUTF8 { bytes in
@@ -145,6 +155,7 @@ extension DeviceModel {
                 nowMilliseconds: nowMilliseconds
             )
         }
+        if let channel { return subscribe(index, to: channel) }
         postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
@@ -292,6 +303,13 @@ extension DeviceModel {
             writer.member("device", phoneRecord.device)
             writer.member("attributesType", type.name)
             writer.member("token", token)
+            if !phoneRecord.audiences.isEmpty {
+                writer.member(
+                    "audiences",
+                    array: { writer in for audience in phoneRecord.audiences { writer.string(audience) } }
+                )
+            }
+            if phoneRecord.hasChannels { writer.member("channels", true) }
         }
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }

@@ -61,6 +61,7 @@ extension DeviceModel {
         if case .activity(let activity) = entry.owner {
             activities[activity].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
         }
+        if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
         if entry.state == .void {
             voidPushes += 1
             return .intoTheVoid
@@ -76,6 +77,13 @@ extension DeviceModel {
             return apply(payload, tape, to: activity, priority: priority, nowMilliseconds: nowMilliseconds)
         case .pushToStart(let phone, let type):
             return start(payload, tape, on: phone, type: type, priority: priority, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    private func isOnline(_ owner: TokenTable.Owner) -> Bool {
+        switch owner {
+        case .activity(let activity): phones[activities[activity].phone].isOnline
+        case .pushToStart(let phone, _): phones[phone].isOnline
         }
     }
 
@@ -96,7 +104,8 @@ extension DeviceModel {
     }
 
     /// An update or an end, in the order of ActivityKit's rules: a push that is dropped for one of them has no effect at all.
-    private mutating func apply(
+    @discardableResult
+    mutating func apply(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
         to index: Int,
@@ -210,14 +219,25 @@ extension DeviceModel {
         guard let attributes = payload.attributes, let contentState = payload.contentState else {
             return record(.undecodable, for: owner, problem: "start without attributes or content-state")
         }
-        let attributesDecoding = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
-        if let mismatch = attributesDecoding.mismatch {
-            let problem = "attributes: " + types[type].attributes.describe(mismatch)
-            return record(.undecodable, for: owner, problem: problem)
-        }
-        let decoding = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
-        if let mismatch = decoding.mismatch {
-            return record(.undecodable, for: owner, problem: types[type].contentState.describe(mismatch))
+        let (suspiciousDates, problem) = decode(
+            tape,
+            attributes: attributes,
+            contentState: contentState,
+            type: type,
+            nowMilliseconds: nowMilliseconds
+        )
+        if let problem { return record(.undecodable, for: owner, problem: problem) }
+        var channel: Int?
+        if let place = payload.channel {
+            let identifier = tape[place].kind == .string ? tape.string(place) : ""
+            channel = channels.find(identifier, application: phones[phone].application)
+            if channel == nil {
+                return record(
+                    .unknownChannel,
+                    for: owner,
+                    problem: "input-push-channel is not registered: \(identifier)"
+                )
+            }
         }
         guard activities.count < Self.activitiesMax,
             phones[phone].startBudget.take(rules.startBudget, nowMilliseconds: nowMilliseconds)
@@ -237,7 +257,21 @@ extension DeviceModel {
             audiences: [],
             nowMilliseconds: nowMilliseconds
         )
-        activities[index].suspiciousDates += decoding.suspiciousDates + attributesDecoding.suspiciousDates
+        activities[index].suspiciousDates += suspiciousDates
+        begin(index, payload, tape, on: channel, priority: priority, nowMilliseconds: nowMilliseconds)
+        activities[index].effects[.started] += 1
+        return record(.started, for: owner)
+    }
+
+    /// A new activity takes its first content, and subscribes to its channel or gets a token.
+    private mutating func begin(
+        _ index: Int,
+        _ payload: PushPayload,
+        _ tape: borrowing JSONTape,
+        on channel: Int?,
+        priority: UInt8,
+        nowMilliseconds: Int64
+    ) {
         activities[index].staleDate = payload.staleDate
         activities[index].relevanceScore = payload.relevanceScore
         activities[index].pace.note(priority: priority, atMilliseconds: nowMilliseconds)
@@ -250,9 +284,26 @@ extension DeviceModel {
                 nowMilliseconds: nowMilliseconds
             )
         }
-        if !payload.usesChannel { postToken(of: index, nowMilliseconds: nowMilliseconds) }
-        activities[index].effects[.started] += 1
-        return record(.started, for: owner)
+        if let channel {
+            subscribe(index, to: channel)
+        } else {
+            postToken(of: index, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    /// What a start brings, as the app's own types; or what is wrong with it.
+    private func decode(
+        _ tape: borrowing JSONTape,
+        attributes: Int,
+        contentState: Int,
+        type: Int,
+        nowMilliseconds: Int64
+    ) -> (suspiciousDates: Int, problem: String?) {
+        let first = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
+        if let mismatch = first.mismatch { return (0, "attributes: " + types[type].attributes.describe(mismatch)) }
+        let second = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
+        if let mismatch = second.mismatch { return (0, types[type].contentState.describe(mismatch)) }
+        return (first.suspiciousDates + second.suspiciousDates, nil)
     }
 
     /// Whether the phone has an active activity with these attributes.
@@ -293,7 +344,7 @@ extension DeviceModel {
     }
 
     /// Seconds that came from outside, as milliseconds; what does not fit stands at the end of the range.
-    private static func milliseconds(seconds: Int64) -> Int64 {
+    static func milliseconds(seconds: Int64) -> Int64 {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         return overflow ? (seconds < 0 ? .min : .max) : product
     }

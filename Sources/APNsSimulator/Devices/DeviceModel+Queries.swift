@@ -23,6 +23,8 @@ extension DeviceModel {
         public var active = 0
         public var ended = 0
         public var gone = 0
+        /// Active ones that are on a channel.
+        public var onChannels = 0
         public var effects = EffectCounts()
         public var alerts = 0
         /// Starts by push of what was on the phone already.
@@ -105,7 +107,9 @@ extension DeviceModel {
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {
-            case .active: summary.active += 1
+            case .active:
+                summary.active += 1
+                if activities[index].channel != nil { summary.onChannels += 1 }
             case .ended: summary.ended += 1
             case .gone: summary.gone += 1
             }
@@ -162,6 +166,8 @@ extension DeviceModel {
             writer.member("environment", phone.environment.rawValue)
             writer.member("frequentUpdates", phone.frequentUpdates)
             writer.member("installed", phone.isInstalled)
+            writer.member("channels", phone.hasChannels)
+            writer.member("online", phone.isOnline)
             writer.member(
                 "pushToStartTokens",
                 object: { writer in
@@ -247,6 +253,7 @@ extension DeviceModel {
             }
             if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
             if let token = activity.token { writer.member("token", tokens.hexadecimal(token)) }
+            if let channel = activity.channel { writer.member("channel", channels[channel].identifier) }
             write(activity.effects, to: &writer)
             writer.member(
                 "pushesByPriority",

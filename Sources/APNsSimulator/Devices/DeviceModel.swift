@@ -24,6 +24,8 @@ public struct DeviceModel: ~Copyable {
         var bundleBytes: [UInt8]
         /// Nil: any team whose key the service knows may push to it.
         var teamIdentifier: String?
+        /// Whether it has the capability for broadcasts.
+        var mayBroadcast = true
         var types: [Int] = []
         var phones: [Int] = []
     }
@@ -35,6 +37,11 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var frequentUpdates: Bool
         var isInstalled = true
+        /// Runs iOS 18 or newer, and its app knows channels: its registrations say so.
+        var hasChannels = false
+        /// That the app posts with its push-to-start tokens.
+        var audiences: [String] = []
+        var isOnline = true
         /// By position in the app's list of types.
         var startTokens: [Int] = []
         var startBudget: BudgetBucket
@@ -57,6 +64,7 @@ public struct DeviceModel: ~Copyable {
         case tooMany(String)
         case unknownCrowd(String)
         case crowdExists(String)
+        case unknownChannel(String)
     }
 
     struct ActivityKey: Hashable {
@@ -66,6 +74,7 @@ public struct DeviceModel: ~Copyable {
 
     public let environment: Environment
     public var rules: DeviceRules
+    public var channelRules: ChannelRules
 
     var applications: [Application] = []
     var types: [AttributesType] = []
@@ -79,10 +88,18 @@ public struct DeviceModel: ~Copyable {
     /// Pushes accepted on tokens that lead nowhere.
     var voidPushes = 0
     var light = LightPhones()
+    var channels: ChannelTable
 
-    public init(environment: Environment, rules: DeviceRules = DeviceRules(), seed: UInt64) {
+    public init(
+        environment: Environment,
+        rules: DeviceRules = DeviceRules(),
+        channelRules: ChannelRules = ChannelRules(),
+        seed: UInt64
+    ) {
         self.environment = environment
         self.rules = rules
+        self.channelRules = channelRules
+        channels = ChannelTable(random: RandomSource(seed: ~seed))
         tokens = TokenTable(random: RandomSource(seed: seed))
     }
 

@@ -24,8 +24,8 @@ struct PushPayload {
     /// UNIX seconds.
     var dismissalDate: Int64?
     var relevanceScore: Double?
-    /// Started on a broadcast channel: such an activity gets no update token of its own.
-    var usesChannel = false
+    /// Place of the id of the broadcast channel to start on: such an activity gets no update token of its own.
+    var channel: Int?
 
     /// Reads a body into the tape and finds its parts.
     init(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) throws(Fault) {
@@ -62,7 +62,7 @@ struct PushPayload {
             case 15:
                 if isEqual(key, "attributes-type") { attributesType = attributesType ?? value }
                 if isEqual(key, "relevance-score") { relevanceScore = relevanceScore ?? tape.double(value) }
-            case 18: if isEqual(key, "input-push-channel") { usesChannel = true }
+            case 18: if isEqual(key, "input-push-channel") { channel = channel ?? value }
             default: break
             }
             index = Int(tape[value].next)

@@ -51,7 +51,7 @@ extension ControlHandler {
     }
 
     func installPhones(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, names, environment, frequent) = try call.read { tape throws(SimulatorError) in
+        let (app, names, environment, phone) = try call.read { tape throws(SimulatorError) in
             let environmentName = try tape.optionalText("environment", of: 0)
             let environment = environmentName.flatMap(Environment.init(rawValue:))
             if environmentName != nil, environment == nil {
@@ -60,7 +60,11 @@ extension ControlHandler {
             let names = try Self.names("devices", prefix: "prefix", tape)
             return (
                 try tape.text("app", of: 0), names, environment,
-                try tape.optionalFlag("frequentUpdates", of: 0) ?? false
+                (
+                    frequentUpdates: try tape.optionalFlag("frequentUpdates", of: 0) ?? false,
+                    hasChannels: try tape.optionalFlag("channels", of: 0) ?? false,
+                    audiences: try tape.optionalTexts("audiences", of: 0) ?? []
+                )
             )
         }
         let next = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -69,7 +73,9 @@ extension ControlHandler {
                     app: app,
                     device: name,
                     environment: environment,
-                    frequentUpdates: frequent,
+                    frequentUpdates: phone.frequentUpdates,
+                    hasChannels: phone.hasChannels,
+                    audiences: phone.audiences,
                     nowMilliseconds: now
                 )
             }
@@ -154,6 +160,9 @@ extension ControlHandler {
         let (ownAudiences, commonAudiences) = (
             try tape.optionalTexts("audiences", of: index), try tape.optionalTexts("audiences", of: 0)
         )
+        let (ownChannel, commonChannel) = (
+            try tape.optionalText("channel", of: index), try tape.optionalText("channel", of: 0)
+        )
         guard let type = ownType ?? commonType else {
             throw SimulatorError(.invalidRequest, "attributesType is missing")
         }
@@ -165,7 +174,8 @@ extension ControlHandler {
             attributes: attributes ?? "{}",
             contentState: content,
             timestamp: ownTimestamp ?? commonTimestamp,
-            audiences: ownAudiences ?? commonAudiences ?? []
+            audiences: ownAudiences ?? commonAudiences ?? [],
+            channel: ownChannel ?? commonChannel
         )
     }
 

@@ -1,20 +1,22 @@
 /// Endpoints about trouble on demand: shares of requests, and what becomes of connections.
 extension ControlHandler {
-    func showFaults() async throws(SimulatorError) -> [UInt8] {
-        let faults = try await simulator.faults()
+    func showFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
+        let faults = try await simulator.faults(ofManagement: isOfManagement)
         return Self.object { faults.write(to: &$0) }
     }
 
     /// What the request leaves out is not faulty.
-    func putFaults(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
+        -> [UInt8]
+    {
         let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
-        try await simulator.setFaults(faults)
-        return try await showFaults()
+        try await simulator.setFaults(faults, ofManagement: isOfManagement)
+        return try await showFaults(ofManagement: isOfManagement)
     }
 
-    func clearFaults() async throws(SimulatorError) -> [UInt8] {
-        try await simulator.setFaults(Faults())
-        return try await showFaults()
+    func clearFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
+        try await simulator.setFaults(Faults(), ofManagement: isOfManagement)
+        return try await showFaults(ofManagement: isOfManagement)
     }
 
     func goAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

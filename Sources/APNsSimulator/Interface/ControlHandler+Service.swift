@@ -4,6 +4,7 @@ extension ControlHandler {
         Self.object { writer in
             writer.member("host", simulator.configuration.host)
             writer.member("port", simulator.port)
+            writer.member("managementPort", simulator.managementPort)
             writer.member("environment", simulator.configuration.environment.rawValue)
             if let caFile = simulator.caFile { writer.member("caFile", caFile) }
         }
@@ -54,6 +55,7 @@ extension ControlHandler {
                     writer.member("active", summary.active)
                     writer.member("ended", summary.ended)
                     writer.member("gone", summary.gone)
+                    writer.member("onChannels", summary.onChannels)
                 }
             )
             writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
@@ -92,6 +94,10 @@ extension ControlHandler {
                     }
                 }
             )
+            writer.member("broadcasts", statistics.broadcasts)
+            writer.member("managementRequests", statistics.managementRequests)
+            writer.member("channelsCreated", statistics.channelsCreated)
+            writer.member("channelsDeleted", statistics.channelsDeleted)
             writer.member("streamsRefused", statistics.streamsRefused)
             writer.member("streamsReset", statistics.streamsReset)
             writer.member("requestsUnanswered", statistics.requestsUnanswered)

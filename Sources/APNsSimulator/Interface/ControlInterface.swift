@@ -9,10 +9,11 @@ import Glibc
 ///
 /// | call | takes | gives |
 /// | --- | --- | --- |
-/// | `GET /` | | `host`, `port`, `environment`, `caFile` |
+/// | `GET /` | | `host`, `port`, `managementPort`, `environment`, `caFile` |
 /// | `POST /apps` | `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`), `identifierAttribute` | |
-/// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates` | `installed`, `next` |
-/// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, what they leave out beside the list; or one for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
+/// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their registrations say so, `audiences` of these | `installed`, `next` |
+/// | `POST /offline`, `POST /online` | `app`, `devices` | |
+/// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, `channel`, what they leave out beside the list; or one for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
 /// | `GET /activities?app&since&limit&alerts` | | `activities`, with `alerts=true` those of each; `next` |
 /// | `GET /activity?app&activity`, `GET /phone?app&device` | | what is shown |
 /// | `GET /registrations?since&limit&waitMilliseconds` | | `registrations`: `key`, `value`; `next` |
@@ -26,6 +27,11 @@ import Glibc
 /// | `GET /crowd/registrations?app&name&from&limit` | | `registrations`: `key`, `value`; `next` |
 /// | `POST /crowd/dismiss`, `POST /crowd/rotate` | `app`, `name`, `from`, `count` | `phones` |
 /// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds` | the same |
+/// | `GET`, `PUT`, `DELETE /management/faults` | the same, of the service that manages channels | the same |
+/// | `GET /channels?app` | | `channels`, deleted ones too: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds` |
+/// | `POST /channels` | `app`, `storage`: `none` or `newest`: somebody else creates one | `channel` |
+/// | `POST /channels/delete` | `app`, `channel`: somebody else deletes it | |
+/// | `POST /broadcasts` | `app`, `enabled`: the app's capability; without it all its channels are gone | |
 /// | `POST /goaway` | nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds` | |
 /// | `POST /cut` | nothing: all connections end without a word | |
 /// | `POST /silence` | nothing, or `stopsReading`: all connections are left half open | |
@@ -146,6 +152,8 @@ struct ControlHandler: HTTPHandler {
         case ("GET", "/crowd/registrations"): try await listCrowdRegistrations(call)
         case ("POST", "/crowd/dismiss"): try await dismissOfCrowd(call)
         case ("POST", "/crowd/rotate"): try await rotateOfCrowd(call)
+        case ("POST", "/offline"): try await goOffline(call)
+        case ("POST", "/online"): try await goOnline(call)
         case ("GET", "/summary"): try await summarize()
         case ("GET", "/stats"): try await countService()
         case ("GET", "/faults"): try await showFaults()
@@ -156,6 +164,19 @@ struct ControlHandler: HTTPHandler {
         case ("POST", "/silence"): try await silence(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
+        default: try await answerOfChannels(call)
+        }
+    }
+
+    private func answerOfChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        switch (call.method, call.path) {
+        case ("GET", "/channels"): try await listChannels(call)
+        case ("POST", "/channels"): try await createChannel(call)
+        case ("POST", "/channels/delete"): try await deleteChannel(call)
+        case ("POST", "/broadcasts"): try await setBroadcasts(call)
+        case ("GET", "/management/faults"): try await showFaults(ofManagement: true)
+        case ("PUT", "/management/faults"): try await putFaults(call, ofManagement: true)
+        case ("DELETE", "/management/faults"): try await clearFaults(ofManagement: true)
         default: throw SimulatorError(.notFound, "no such endpoint: \(call.method) \(call.path)")
         }
     }

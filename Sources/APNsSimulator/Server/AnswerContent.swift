@@ -51,7 +51,9 @@ func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         slot.pointee.answerBytes = count
         return
     }
-    for byte in answerBodies[Int(slot.pointee.reason.rawValue)] { append(byte) }
+    let isInTwoWords = slot.pointee.head.isOfChannels && slot.pointee.reason == .serviceUnavailable
+    let body = isInTwoWords ? serviceUnavailableOfChannels : answerBodies[Int(slot.pointee.reason.rawValue)]
+    for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }
     }

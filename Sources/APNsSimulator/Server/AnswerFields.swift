@@ -7,6 +7,7 @@ final class AnswerFields {
 
     private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: AnswerFields.fieldsMax)
     private let statuses: [nghttp2_nv]
+    private let successStatuses: [nghttp2_nv]
     private let earlyHints = AnswerFields.field(
         AnswerFields.bytes(":status"),
         AnswerFields.bytes("103"),
@@ -14,12 +15,17 @@ final class AnswerFields {
     )
     private let identifierName = AnswerFields.bytes("apns-id")
     private let uniqueName = AnswerFields.bytes("apns-unique-id")
+    private let requestName = AnswerFields.bytes("apns-request-id")
+    private let channelName = AnswerFields.bytes("apns-channel-id")
 
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
         let name = Self.bytes(":status")
         statuses = Reason.allCases.map { reason in
             Self.field(name, Self.bytes(Self.status(reason.status)), isIndexed: true)
+        }
+        successStatuses = SuccessStatus.allCases.map { status in
+            Self.field(name, Self.bytes(Self.status(status.number)), isIndexed: true)
         }
     }
 
@@ -40,6 +46,23 @@ final class AnswerFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
+    /// The fields of an answer about a broadcast or a channel, valid until the next call.
+    func fill(
+        _ reason: Reason,
+        _ status: SuccessStatus,
+        requestIdentifier: UnsafeRawBufferPointer,
+        channel: UnsafeRawBufferPointer
+    ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
+        fields[0] =
+            reason == .success ? successStatuses[Int(status.rawValue)] : statuses[Int(reason.rawValue)]
+        fields[1] = Self.field(requestName, requestIdentifier, isIndexed: false)
+        guard reason == .success, status == .created else {
+            return UnsafeMutableBufferPointer(start: fields, count: 2)
+        }
+        fields[2] = Self.field(channelName, channel, isIndexed: false)
+        return UnsafeMutableBufferPointer(start: fields, count: 3)
+    }
+
     /// The head of a 103 (RFC 8297), which comes before the answer; valid until the next call.
     func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHints
@@ -53,6 +76,8 @@ final class AnswerFields {
     private static func status(_ status: Int) -> StaticString {
         switch status {
         case 200: "200"
+        case 201: "201"
+        case 204: "204"
         case 400: "400"
         case 403: "403"
         case 404: "404"
@@ -84,3 +109,6 @@ final class AnswerFields {
 
 /// `{"reason":"…"}` for every reason, as bytes.
 let answerBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
+
+/// Apple's page on broadcasts and channels prints one of the reasons in two words.
+let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)

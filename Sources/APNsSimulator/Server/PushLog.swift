@@ -30,7 +30,8 @@ final class PushLogFile: Sendable {
 /// | `time` | when it was judged, UNIX milliseconds of the simulated world |
 /// | `status`, `reason` | the answer, whether or not its connection lives long enough to carry it; 0 if there was none, and then `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or of a connection that is cut, `unprocessed`; no reason with 200 |
 /// | `app`, `activity`, `device` | whose token it is, if it is anyone's; of a start the activity that it has brought about |
-/// | `token` | ``Digest`` of the token's bytes |
+/// | `token` | ``Digest`` of the token's bytes; none for a broadcast |
+/// | `channel` | of a broadcast, which has no activity, no device and no effect of its own |
 /// | `apnsId` | the request's, if it had one |
 /// | `priority`, `expiration` | the headers; -1 for an expiration that was left out |
 /// | `event`, `timestamp` | of the payload; null if a phone can make nothing of it |
@@ -75,7 +76,14 @@ final class PushLog: TurnEndHandler {
             writer.member("status", end.status)
             if !end.reason.isEmpty { writer.member("reason", end.reason) }
             subject?.write(to: &writer)
-            writer.member("token", Digest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token)))
+            if head.path == .broadcast {
+                let bundle = memory.prefix(head.bundleBytes, of: RequestMemory.bundle)
+                let channel = memory.prefix(head.channelBytes, of: RequestMemory.channel)
+                writer.member("app", String(decoding: bundle, as: UTF8.self))
+                writer.member("channel", String(decoding: channel, as: UTF8.self))
+            } else {
+                writer.member("token", Digest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token)))
+            }
             if head.identifierBytes > 0 {
                 let identifier = memory.prefix(head.identifierBytes, of: RequestMemory.identifier)
                 writer.member("apnsId", String(decoding: identifier, as: UTF8.self))

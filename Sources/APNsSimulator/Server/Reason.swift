@@ -1,4 +1,4 @@
-/// An answer of APNs on `/3/device`: success, or one of the reasons of Apple's table.
+/// An answer of APNs: success, or one of the reasons of Apple's tables for device pushes, broadcasts and channels.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
@@ -7,6 +7,9 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case badEnvironmentKeyIdInToken
     case badPath, methodNotAllowed, expiredToken, unregistered, payloadTooLarge
     case tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown
+    // Of broadcasts and channels only.
+    case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
+    case missingPushType, cannotCreateChannelConfig, missingChannelQueueSize
 
     /// The HTTP status that comes with it.
     public var status: Int {
@@ -15,7 +18,9 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         case .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
             .missingTopic,
-            .payloadEmpty, .topicDisallowed:
+            .payloadEmpty, .topicDisallowed, .featureNotEnabled, .missingChannelId, .badChannelId,
+            .channelNotRegistered, .badRequestParams, .badRequestPayload, .missingPushType,
+            .cannotCreateChannelConfig, .missingChannelQueueSize:
             400
         case .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken,
             .badEnvironmentKeyIdInToken:

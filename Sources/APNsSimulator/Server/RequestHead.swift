@@ -13,15 +13,27 @@ struct RequestHead {
         static let expiration = Seen(rawValue: 16)
         static let identifier = Seen(rawValue: 32)
         static let collapseIdentifier = Seen(rawValue: 64)
+        static let channel = Seen(rawValue: 128)
+        static let requestIdentifier = Seen(rawValue: 256)
     }
 
     enum Path: UInt8 {
-        /// Not `/3/device…`.
+        /// None of Apple's.
         case unknown
         case deviceMissing
         /// Not an even number of hexadecimal digits, or far too many of them.
         case deviceMalformed
         case device
+        /// `/4/broadcasts/apps/<bundle id>`.
+        case broadcast
+        /// `/1/apps/<bundle id>/channels`.
+        case channels
+        /// `/1/apps/<bundle id>/all-channels`.
+        case channelList
+    }
+
+    enum Method: UInt8 {
+        case post, get, delete, other
     }
 
     /// `apns-collapse-id` at most.
@@ -29,7 +41,7 @@ struct RequestHead {
 
     var seen = Seen()
     var isDuplicated = false
-    var isPost = false
+    var method = Method.other
     var path = Path.unknown
     var authorization = Reason.missingProviderToken
     var isLiveActivity = false
@@ -37,13 +49,20 @@ struct RequestHead {
     var isExpirationValid = true
     var isIdentifierValid = true
     var isCollapseIdentifierValid = true
-    /// 10 if left out.
+    var isChannelValid = false
+    /// 10 if left out. Broadcasts know 1 too, which no device push of a Live Activity may have.
     var priority: UInt8 = 10
     /// UNIX seconds; -1 if left out.
     var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
+    /// `apns-id`; on channels `apns-request-id`.
     var identifierBytes = 0
+    var bundleBytes = 0
+    var channelBytes = 0
+
+    /// Whether the request is for the service that sends to channels, or for the one that manages them.
+    var isOfChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
     /// Notes one field. `authorization` is left to the caller: it is the connection's to judge.
     ///
@@ -57,7 +76,7 @@ struct RequestHead {
         case 5: if isEqual(name, ":path") { notePath(value, memory: memory) }
         case 7:
             if isEqual(name, ":method") {
-                isPost = isEqual(value, "POST")
+                noteMethod(value)
             } else if isEqual(name, "apns-id"), isFirst(.identifier) {
                 isIdentifierValid = Self.isUUID(value)
                 if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
@@ -77,6 +96,8 @@ struct RequestHead {
                 let seconds = unsignedDecimal(value)
                 isExpirationValid = seconds != nil
                 expiration = seconds ?? -1
+            } else {
+                noteChannelField(name: name, value: value, memory: memory)
             }
         case 16:
             if isEqual(name, "apns-collapse-id"), isFirst(.collapseIdentifier) {
@@ -102,6 +123,31 @@ struct RequestHead {
             priority = 5
         } else {
             isPriorityValid = false
+            priority = isEqual(value, "1") ? 1 : 0
+        }
+    }
+
+    private mutating func noteMethod(_ value: UnsafeRawBufferPointer) {
+        if isEqual(value, "POST") {
+            method = .post
+        } else if isEqual(value, "GET") {
+            method = .get
+        } else if isEqual(value, "DELETE") {
+            method = .delete
+        }
+    }
+
+    private mutating func noteChannelField(
+        name: UnsafeRawBufferPointer,
+        value: UnsafeRawBufferPointer,
+        memory: RequestMemory
+    ) {
+        if isEqual(name, "apns-channel-id"), isFirst(.channel) {
+            isChannelValid = Self.isBase64(value)
+            if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
+        } else if isEqual(name, "apns-request-id"), isFirst(.requestIdentifier) {
+            isIdentifierValid = Self.isUUID(value)
+            if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
         }
     }
 
@@ -112,7 +158,9 @@ struct RequestHead {
             path = .deviceMissing
             return
         }
-        guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else { return }
+        guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
+            return noteChannelPath(value, memory: memory)
+        }
         let digits = UnsafeRawBufferPointer(rebasing: value[length...])
         path = .deviceMalformed
         guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.token.count else { return }
@@ -128,6 +176,52 @@ struct RequestHead {
         guard isHexadecimal else { return }
         tokenBytes = digits.count / 2
         path = .device
+    }
+
+    private mutating func noteChannelPath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
+        let broadcasts: StaticString = "/4/broadcasts/apps/"
+        let apps: StaticString = "/1/apps/"
+        if let bundle = Self.rest(of: value, behind: broadcasts) {
+            note(bundle: bundle, path: .broadcast, memory: memory)
+        } else if let rest = Self.rest(of: value, behind: apps),
+            let slash = rest.firstIndex(of: UInt8(ascii: "/"))
+        {
+            let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
+            let bundle = UnsafeRawBufferPointer(rebasing: rest[..<slash])
+            if isEqual(word, "/channels") { note(bundle: bundle, path: .channels, memory: memory) }
+            if isEqual(word, "/all-channels") { note(bundle: bundle, path: .channelList, memory: memory) }
+        }
+    }
+
+    private mutating func note(bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
+        guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
+        // A bundle id that is too long for the memory is kept as an empty one, which is no app's.
+        bundleBytes = memory.store(bundle, in: RequestMemory.bundle)
+        self.path = path
+    }
+
+    private static func rest(of value: UnsafeRawBufferPointer, behind prefix: StaticString) -> UnsafeRawBufferPointer? {
+        let length = prefix.utf8CodeUnitCount
+        guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
+            return nil
+        }
+        return UnsafeRawBufferPointer(rebasing: value[length...])
+    }
+
+    /// A channel id: base64 with its padding, of at most as many bytes as are kept of one.
+    private static func isBase64(_ value: UnsafeRawBufferPointer) -> Bool {
+        guard !value.isEmpty, value.count <= RequestMemory.channel.count, value.count % 4 == 0 else { return false }
+        var padding = 0
+        for byte in value {
+            switch byte {
+            case UInt8(ascii: "="): padding += 1
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
+                guard padding == 0 else { return false }
+            default: return false
+            }
+        }
+        return padding <= 2
     }
 
     /// 8-4-4-4-12 hexadecimal digits. Apple asks for lower case; upper case has not been seen to be refused.
@@ -148,13 +242,16 @@ private let hexDigits: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?? 255
 
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {
-    static let body = 0..<4_096
-    static let token = 4_096..<4_352
-    static let topic = 4_352..<4_608
-    static let identifier = 4_608..<4_672
-    /// The answer's body.
-    static let answer = 4_672..<4_800
-    static let byteCount = 4_800
+    /// As long as a broadcast's may be; a device push's is shorter.
+    static let body = 0..<5_120
+    static let token = 5_120..<5_376
+    static let topic = 5_376..<5_632
+    static let identifier = 5_632..<5_696
+    /// The answer's body, but for a list of channels.
+    static let answer = 5_696..<5_824
+    static let bundle = 5_824..<6_080
+    static let channel = 6_080..<6_144
+    static let byteCount = 6_144
 
     let start: UnsafeMutableRawPointer
 

@@ -8,9 +8,9 @@ enum RequestJudge {
     /// All that needs no look at the devices.
     static func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
         let head = slot.pointee.head
-        guard head.isPost else { return .methodNotAllowed }
+        guard head.method == .post else { return .methodNotAllowed }
         switch head.path {
-        case .unknown: return .badPath
+        case .unknown, .broadcast, .channels, .channelList: return .badPath
         case .deviceMissing: return .missingDeviceToken
         case .device, .deviceMalformed: break
         }

@@ -12,6 +12,10 @@ struct RequestSlot {
     var answerBytes = 0
     var answerBytesSent = 0
     var reason = Reason.success
+    /// With `success`: 201 for a channel created, 204 for one deleted.
+    var successStatus = SuccessStatus.ok
+    /// The body of a list of channels, which has no limit that would fit the request's memory.
+    var list: [UInt8] = []
     /// Nil: the answer is one that Apple documents.
     var oddity: OddAnswer?
     /// With a 410, UNIX milliseconds.
@@ -63,6 +67,8 @@ struct RequestSlab: ~Copyable {
         slot.pointee.answerBytes = 0
         slot.pointee.answerBytesSent = 0
         slot.pointee.oddity = nil
+        slot.pointee.successStatus = .ok
+        if !slot.pointee.list.isEmpty { slot.pointee.list = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0
         slot.pointee.previous = nil
         slot.pointee.next = free
@@ -130,5 +136,18 @@ struct AnswerQueue {
             parent = least
         }
         return first
+    }
+}
+
+/// The status of an answer without a reason.
+enum SuccessStatus: UInt8, CaseIterable {
+    case ok, created, deleted
+
+    var number: Int {
+        switch self {
+        case .ok: 200
+        case .created: 201
+        case .deleted: 204
+        }
     }
 }

@@ -6,7 +6,7 @@ extension ServerConnection {
     /// Whether a complete request is among those that the service gives up: above the last stream of a GOAWAY that is due or sent, or
     /// on a connection that is to be cut.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
-        let faults = owner.plan.connections
+        let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
         // The streams may become complete in another order than that of their numbers.
@@ -19,9 +19,9 @@ extension ServerConnection {
 
     /// Does what is due after so many requests.
     func endIfDue() {
-        let faults = owner.plan.connections
+        let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfter {
-            var goAway = owner.plan.faults.goAway
+            var goAway = self.faults.goAway
             if faults.unprocessed > 0 { goAway.lastStream = lastProcessedStream }
             submit(goAway)
         }
@@ -30,7 +30,7 @@ extension ServerConnection {
 
     /// Leaves the connection half open if it has had as many requests as it answers.
     func fallSilentIfDue() {
-        let faults = owner.plan.connections
+        let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
         if isDue { fallSilent(stopsReading: faults.silentStopsReading) }
     }

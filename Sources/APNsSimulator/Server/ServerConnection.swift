@@ -15,6 +15,7 @@ final class ServerConnection {
 
     /// The loop abandons its connections before it goes (`shutDown`).
     unowned let owner: ServerLoop
+    let service: Service
     var state = State.handshaking
     var stream: Stream?
     var session: OpaquePointer?
@@ -40,14 +41,18 @@ final class ServerConnection {
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
-    init?(_ descriptor: Int32, owner: ServerLoop) {
+    init?(_ descriptor: Int32, service: Service, owner: ServerLoop) {
         self.owner = owner
+        self.service = service
         stream = Stream(accepted: descriptor, loop: owner.loop, handler: self, tls: owner.setup.tls)
     }
 
     deinit {
         precondition(session == nil, "a connection is closed before it goes")
     }
+
+    /// Those of its service.
+    var faults: Faults { owner.faults(of: service) }
 
     // MARK: - Requests
 
@@ -83,8 +88,12 @@ final class ServerConnection {
     /// The request is complete: its fate is decided, and its answer written now or later.
     func complete(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
-        owner.statistics.countRequest(nowMilliseconds: owner.loop.wallMilliseconds)
-        let reason = RequestJudge.judge(slot)
+        if service == .push {
+            owner.statistics.countRequest(nowMilliseconds: owner.loop.wallMilliseconds)
+        } else {
+            owner.statistics.managementRequests += 1
+        }
+        let reason = judge(slot)
         if authentication.isAuthenticated { announceLimit() }
         fallSilentIfDue()
         if isLeftUnprocessed(slot) {
@@ -100,14 +109,20 @@ final class ServerConnection {
         endIfDue()
     }
 
+    private func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+        if service == .management { return ChannelJudge.judgeManagement(slot, tape: &owner.tape) }
+        guard slot.pointee.head.path == .broadcast else { return RequestJudge.judge(slot) }
+        return ChannelJudge.judgeBroadcast(slot, tape: &owner.tape)
+    }
+
     private func decide(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        let fate = owner.plan.fate(&owner.random)
+        let fate = owner.fate(service)
         switch fate {
         case .processed, .late:
             let (reason, effect) = process(slot)
             owner.log(slot, PushEnd(reason, effect: effect))
             if case .late = fate {
-                answer(slot, reason, afterMilliseconds: Int64(owner.plan.faults.lateMilliseconds))
+                answer(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 answer(slot, reason)
             }
@@ -127,7 +142,7 @@ final class ServerConnection {
         case .reset:
             owner.log(slot, PushEnd("reset", effect: effectOfLostAnswer(slot)))
             owner.statistics.streamsReset += 1
-            reset(slot, owner.plan.faults.resetCode)
+            reset(slot, faults.resetCode)
         case .unanswered:
             leaveUnanswered(slot, isInOrder: true)
         }
@@ -139,7 +154,7 @@ final class ServerConnection {
     }
 
     private func effectOfLostAnswer(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
-        owner.faults.lostAnswersAreApplied ? process(slot).effect : nil
+        faults.lostAnswersAreApplied ? process(slot).effect : nil
     }
 
     /// APNs looks at the token, and what it accepts goes to the phone.
@@ -147,6 +162,9 @@ final class ServerConnection {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.worldMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
+        if slot.pointee.head.isOfChannels {
+            return (processChannel(slot, teamIdentifier: team, nowMilliseconds: now), nil)
+        }
         let priority = slot.pointee.head.priority
         let (verdict, effect) = owner.setup.world.use { model -> (PushVerdict, PushEffect?) in
             let (verdict, token) = RequestJudge.judge(slot, teamIdentifier: team, model: &model, nowMilliseconds: now)
@@ -175,8 +193,10 @@ final class ServerConnection {
         afterMilliseconds wanted: Int64? = nil
     ) {
         slot.pointee.reason = reason
+        // A fault may hide what the request has done; then its answer has no list.
+        if reason != .success { slot.pointee.list = [] }
         if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
-        let latency = wanted ?? owner.plan.latencyMilliseconds(&owner.random)
+        let latency = wanted ?? owner.latencyMilliseconds(service)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
@@ -188,13 +208,14 @@ final class ServerConnection {
 
     private func submit(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
-        if owner.plan.isInformationalFirst(&owner.random) {
+        if owner.isInformationalFirst(service) {
             let head = owner.fields.fillInformational()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
             owner.statistics.informationalAnswers += 1
         }
+        guard !slot.pointee.head.isOfChannels, service == .push else { return submitOfChannels(slot, session) }
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
         let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
@@ -203,17 +224,41 @@ final class ServerConnection {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             writeAnswerBody(slot)
-            var provider = nghttp2_data_provider()
-            provider.source.ptr = UnsafeMutableRawPointer(slot)
-            provider.read_callback = readAnswerBody
-            nghttp2_submit_response(
-                session,
-                slot.pointee.streamIdentifier,
-                fields.baseAddress,
-                fields.count,
-                &provider
-            )
+            submitWithBody(slot, fields, session)
         }
+    }
+
+    private func submitOfChannels(_ slot: UnsafeMutablePointer<RequestSlot>, _ session: OpaquePointer) {
+        let head = slot.pointee.head
+        let fields = owner.fields.fill(
+            slot.pointee.reason,
+            slot.pointee.successStatus,
+            requestIdentifier: owner.identifier(of: slot),
+            channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
+        )
+        if slot.pointee.reason != .success { writeAnswerBody(slot) }
+        if slot.pointee.reason == .success, slot.pointee.list.isEmpty {
+            nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
+        } else {
+            submitWithBody(slot, fields, session)
+        }
+    }
+
+    private func submitWithBody(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        _ fields: UnsafeMutableBufferPointer<nghttp2_nv>,
+        _ session: OpaquePointer
+    ) {
+        var provider = nghttp2_data_provider()
+        provider.source.ptr = UnsafeMutableRawPointer(slot)
+        provider.read_callback = readAnswerBody
+        nghttp2_submit_response(
+            session,
+            slot.pointee.streamIdentifier,
+            fields.baseAddress,
+            fields.count,
+            &provider
+        )
     }
 
     private func reset(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: UInt32) {
@@ -234,7 +279,7 @@ final class ServerConnection {
         guard let session else { return }
         let limit =
             authentication.isAuthenticated
-            ? owner.faults.concurrentStreams ?? owner.setup.limits.concurrentStreams
+            ? faults.concurrentStreams ?? owner.setup.limits.concurrentStreams
             : owner.setup.limits.streamsBeforeAuthentication
         guard limit != announcedLimit else { return }
         announcedLimit = limit
@@ -322,7 +367,7 @@ extension ServerConnection: StreamHandler {
             session = nil
             return false
         }
-        if let bytes = owner.faults.connectionWindowBytes {
+        if let bytes = faults.connectionWindowBytes {
             let window = Int32(truncatingIfNeeded: bytes)
             nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window)
         }

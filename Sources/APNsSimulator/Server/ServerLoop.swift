@@ -58,6 +58,14 @@ final class Mailbox: Sendable {
     }
 }
 
+/// Which of Apple's services a connection is for. Each has its port and its faults.
+enum Service: Sendable {
+    /// Device pushes and broadcasts.
+    case push
+    /// The management of channels.
+    case management
+}
+
 /// One thread of the service: its connections, its requests under way, its answers that wait.
 final class ServerLoop {
     /// The simulated world is at most ten years ahead, in all.
@@ -67,7 +75,8 @@ final class ServerLoop {
     let setup: ServiceSetup
     let mailbox: Mailbox
     var random: RandomSource
-    var plan: FaultPlan
+    private var plan: FaultPlan
+    private var managementPlan = FaultPlan(Faults())
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
@@ -80,8 +89,8 @@ final class ServerLoop {
     private var clockAdvanceMilliseconds: Int64 = 0
     private var answerTimer = TimerIdentifier.none
     private var answerTimerDueMilliseconds = Int64.max
-    private var listener: Listener?
-    private var doorkeeper: Doorkeeper?
+    private var listeners: [Listener] = []
+    private var doorkeepers: [Doorkeeper] = []
     private var peers: [Mailbox] = []
     private var nextPeer = 0
 
@@ -99,20 +108,37 @@ final class ServerLoop {
     /// UNIX milliseconds of the simulated world.
     var worldMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
-    var faults: Faults { plan.faults }
+    func faults(of service: Service) -> Faults { service == .push ? plan.faults : managementPlan.faults }
+
+    func connectionFaults(of service: Service) -> ConnectionFaults {
+        service == .push ? plan.connections : managementPlan.connections
+    }
+
+    func fate(_ service: Service) -> Fate {
+        service == .push ? plan.fate(&random) : managementPlan.fate(&random)
+    }
+
+    func latencyMilliseconds(_ service: Service) -> Int64 {
+        service == .push ? plan.latencyMilliseconds(&random) : managementPlan.latencyMilliseconds(&random)
+    }
+
+    func isInformationalFirst(_ service: Service) -> Bool {
+        service == .push ? plan.isInformationalFirst(&random) : managementPlan.isInformationalFirst(&random)
+    }
 
     /// Listens; connections go round the given threads.
-    func listen(on address: SocketAddress, peers: [Mailbox]) throws(SystemError) -> UInt16 {
-        let doorkeeper = Doorkeeper(self)
+    func listen(on address: SocketAddress, for service: Service, peers: [Mailbox]) throws(SystemError) -> UInt16 {
+        let doorkeeper = Doorkeeper(self, service)
         let listener = try Listener(loop: loop, address: address, handler: doorkeeper)
-        self.doorkeeper = doorkeeper
-        self.listener = listener
+        doorkeepers.append(doorkeeper)
+        listeners.append(listener)
         self.peers = peers
         return listener.port
     }
 
-    func adopt(descriptor: Int32) {
-        guard connections.count < setup.limits.connections, let connection = ServerConnection(descriptor, owner: self)
+    func adopt(descriptor: Int32, service: Service) {
+        guard connections.count < setup.limits.connections,
+            let connection = ServerConnection(descriptor, service: service, owner: self)
         else {
             close(descriptor)
             return
@@ -128,9 +154,9 @@ final class ServerLoop {
         statistics.connectionsOpen -= 1
     }
 
-    func set(_ faults: Faults) {
-        plan = FaultPlan(faults)
-        for connection in connections.values {
+    func set(_ faults: Faults, of service: Service) {
+        if service == .push { plan = FaultPlan(faults) } else { managementPlan = FaultPlan(faults) }
+        for connection in connections.values where connection.service == service {
             connection.announceLimit()
             connection.send()
         }
@@ -151,7 +177,8 @@ final class ServerLoop {
 
     /// Writes a push down, if pushes are.
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushEnd) {
-        guard let pushLog else { return }
+        let path = slot.pointee.head.path
+        guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
         let subject = setup.world.use { $0.subject(ofToken: token, effect: end.effect) }
         pushLog.note(slot, end, subject: subject, tape: &tape, nowMilliseconds: worldMilliseconds)
@@ -176,7 +203,7 @@ final class ServerLoop {
     }
 
     func shutDown() {
-        listener?.close()
+        for listener in listeners { listener.close() }
         mailbox.close()
         for work in mailbox.take() { work(self) }
         for connection in Array(connections.values) { connection.abandon() }
@@ -240,21 +267,23 @@ extension ServerLoop: DescriptorHandler {
 /// was ever referred to weakly takes the runtime's slow path: too dear for the loop itself, which each request touches.
 private final class Doorkeeper: ListenerHandler {
     private unowned let server: ServerLoop
+    private let service: Service
 
-    init(_ server: ServerLoop) {
+    init(_ server: ServerLoop, _ service: Service) {
         self.server = server
+        self.service = service
     }
 
     func accepted(descriptor: Int32, from: SocketAddress?) {
-        server.place(descriptor: descriptor)
+        server.place(descriptor: descriptor, service: service)
     }
 }
 
 extension ServerLoop {
     /// Gives a connection to the thread whose turn it is.
-    fileprivate func place(descriptor: Int32) {
-        guard peers.count > 1 else { return adopt(descriptor: descriptor) }
+    fileprivate func place(descriptor: Int32, service: Service) {
+        guard peers.count > 1 else { return adopt(descriptor: descriptor, service: service) }
         nextPeer = (nextPeer + 1) % peers.count
-        if !peers[nextPeer].post({ $0.adopt(descriptor: descriptor) }) { close(descriptor) }
+        if !peers[nextPeer].post({ $0.adopt(descriptor: descriptor, service: service) }) { close(descriptor) }
     }
 }

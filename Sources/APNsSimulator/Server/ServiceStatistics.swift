@@ -5,6 +5,12 @@ public struct ServiceStatistics: Sendable {
     /// Pushes accepted, by `apns-priority`.
     public internal(set) var priority5 = 0
     public internal(set) var priority10 = 0
+    /// Broadcasts accepted.
+    public internal(set) var broadcasts = 0
+    /// Requests of the management service, which are in no other count of requests.
+    public internal(set) var managementRequests = 0
+    public internal(set) var channelsCreated = 0
+    public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
     /// Signatures of provider tokens checked.
@@ -57,6 +63,10 @@ public struct ServiceStatistics: Sendable {
         requests += other.requests
         priority5 += other.priority5
         priority10 += other.priority10
+        broadcasts += other.broadcasts
+        managementRequests += other.managementRequests
+        channelsCreated += other.channelsCreated
+        channelsDeleted += other.channelsDeleted
         connectionsAccepted += other.connectionsAccepted
         connectionsOpen += other.connectionsOpen
         tokenVerifications += other.tokenVerifications

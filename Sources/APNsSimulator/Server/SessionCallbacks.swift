@@ -153,7 +153,20 @@ func readAnswerBody(
     guard let buffer, let flags, let slot = source?.pointee.ptr?.assumingMemoryBound(to: RequestSlot.self) else {
         return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
+    if !slot.pointee.list.isEmpty {
+        return slot.pointee.list.withUnsafeBytes { send($0, of: slot, to: buffer, length, flags) }
+    }
     let answer = slot.pointee.memory.prefix(slot.pointee.answerBytes, of: RequestMemory.answer)
+    return send(answer, of: slot, to: buffer, length, flags)
+}
+
+private func send(
+    _ answer: UnsafeRawBufferPointer,
+    of slot: UnsafeMutablePointer<RequestSlot>,
+    to buffer: UnsafeMutablePointer<UInt8>,
+    _ length: Int,
+    _ flags: UnsafeMutablePointer<UInt32>
+) -> Int {
     let sent = slot.pointee.answerBytesSent
     let count = min(length, answer.count - sent)
     UnsafeMutableRawBufferPointer(start: buffer, count: count)

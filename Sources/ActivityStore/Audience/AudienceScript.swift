@@ -26,7 +26,7 @@ enum AudienceScript: Int, CaseIterable {
     private static let constants: [(name: String, value: Int64)] = [
         // Pages.
         ("PAGE_BYTES_MAX", Int64(PageLimits.bytesMax)),
-        ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesAfterCompaction)),
+        ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesAfterCompaction(of: PageLimits.bytesMax))),
         ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.bytesBeforeFull)),
         ("PAGE_RENEWAL_SECONDS", PageLimits.renewalSeconds),
         ("PAGE_ACTIVITY_LIFETIME", PageLimits.activityLifetimeMilliseconds),
@@ -34,7 +34,10 @@ enum AudienceScript: Int, CaseIterable {
         ("PAGE_HEADER_BYTES", Int64(MemberPage.Header.bytes)),
         ("PAGE_IS_FULL", Int64(MemberPage.Flag.isFull)),
         ("PAGES_MAX", Int64(PageLimits.pagesMax)),
-        ("GROWTH_BYTES", Int64(PageLimits.growthBytes)),
+        ("GROWTH_BYTES", Int64(PageLimits.growthBytes)), ("GROWTH_END", Int64(PageLimits.growthEndBytes)),
+        ("MIDDLE_GROWTH_BYTES", Int64(PageLimits.middleGrowthBytes)),
+        ("MIDDLE_GROWTH_END", Int64(PageLimits.middleGrowthEndBytes)),
+        ("LARGE_GROWTH_BYTES", Int64(PageLimits.largeGrowthBytes)),
         ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
         // Entries.
         ("ENTRY_BYTES_LEAST", Int64(StoredMember.bytesLeast)),

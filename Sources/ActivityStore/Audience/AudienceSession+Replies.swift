@@ -54,6 +54,9 @@ extension AudienceSession {
         }
     }
 
+    /// By the script's numbers.
+    private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
+
     /// Takes the reply to checkpoints: the newest admitted version, and for each whether it was recorded.
     private func take(
         _ reply: Reply,
@@ -64,8 +67,8 @@ extension AudienceSession {
         let isWhole = reply.kind == .array(count: count + 1)
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole, let isRecorded = reader.number(index + 1, in: 0...1),
-                let result = withNewest(AudienceReply(isRecorded == 1 ? .settled : .foreign), at: 0, from: reader)
+            guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
+                let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
             else { return violation(on: connection) }
             connection.noteSuccess()
             if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }
@@ -99,7 +102,8 @@ extension AudienceSession {
             result.waitMilliseconds = wait
             return result
         }
-        guard reply.elementCount == 6, reader.element(0).isWord("send"),
+        let count = reply.elementCount
+        guard count == 6 || count == 8, reader.element(0).isWord("send"),
             let timestamp = reader.number(1, in: 0...Limits.timestampMost),
             let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
             let demoted = reader.number(4, in: 0...1),
@@ -114,6 +118,12 @@ extension AudienceSession {
             isDemoted: demoted == 1,
             rangeCount: UInt16(rangeCount)
         )
+        guard count == 8 else { return result }
+        guard let production = reader.element(6).valueOrNothing, let sandbox = reader.element(7).valueOrNothing else {
+            return nil
+        }
+        result.channels.production = AudienceChannel(field: production, environment: .production)
+        result.channels.sandbox = AudienceChannel(field: sandbox, environment: .sandbox)
         return result
     }
 
@@ -160,15 +170,21 @@ extension AudienceSession {
 
     private func finished(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
-            let left = reader.number(1, in: 0...Int64(MemberPlace.segmentCount)),
+            let left = reader.number(1, in: 0...Int64(MemberPlace.segmentCount + DeviceEnvironment.allCases.count)),
             (left == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)
         result.rangesLeft = Int(left)
         if left == 0 {
-            guard let (totals, times) = StoredCounts.read(reader.element(2).bytes) else { return nil }
+            let bytes = reader.element(2).bytes
+            let hasBroadcasts = bytes.count == StoredCounts.bytes + StoredBroadcast.bytes
+            let members = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.bytes]) : bytes
+            guard let (totals, times) = StoredCounts.read(members) else { return nil }
             result.totals = totals
             result.times = times
+            if hasBroadcasts {
+                result.broadcasts = StoredBroadcast.read(UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.bytes...]))
+            }
         }
         return result
     }

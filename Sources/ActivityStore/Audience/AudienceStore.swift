@@ -123,7 +123,8 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             admission.version.isStorable && admission.body.count <= Limits.recordBytes
                 && SegmentRange(index: 0, count: Int(admission.rangeCount)) != nil
-        case .settle(let version), .finish(_, let version, _, _): version.isStorable
+        case .settle(let version), .finish(_, let version, _, _), .finishBroadcast(_, let version, _, _):
+            version.isStorable
         case .checkpoint(_, _, let text): text.count <= AudienceLimits.progressBytes
         case .newest, .claim, .directory, .page, .append: true
         }

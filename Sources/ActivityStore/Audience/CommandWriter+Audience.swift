@@ -11,6 +11,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .newest: (.newest, 1, 8)
         case .claim: (.claim, 3, 32)
         case .finish: (.finish, 4, 96)
+        case .finishBroadcast: (.finish, 5, 104)
         case .checkpoint, .directory, .page, .append: preconditionFailure("an operation with a way of its own")
         }
     }
@@ -39,6 +40,17 @@ extension CommandWriter {
             }
             argument(number: UInt64(range.index), bytes: 2)
             argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
+        case .finishBroadcast(let part, let version, let outcome, let times):
+            argument(letter: UInt8(ascii: "f"))
+            argument(count: StoredVersion.bytes + 2) {
+                $0.storedVersion(version)
+                $0.number(UInt64(part.rangeCount), bytes: 2)
+            }
+            argument(number: UInt64(StoredBroadcast.index(of: part.environment)), bytes: 2)
+            var counts = MemberCounts()
+            counts[outcome] = 1
+            argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
+            argument(number: Int(part.broadcastCount))
         case .checkpoint, .directory, .page, .append:
             preconditionFailure("an operation with a way of its own")
         }
@@ -97,6 +109,21 @@ extension CommandWriter {
         for outcome in MemberCounts.Outcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
         number(StoredCounts.stored(times.firstAnswerMilliseconds), bytes: StoredCounts.timeBytes)
         number(StoredCounts.stored(times.lastAnswerMilliseconds), bytes: StoredCounts.timeBytes)
+    }
+}
+
+/// How the script `audience` tells broadcasts from ranges, and what it keeps of those that are over.
+enum StoredBroadcast {
+    /// Above those of ranges.
+    static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
+
+    /// A byte for each outcome, behind the totals of the ranges.
+    static let bytes = MemberCounts.Outcome.allCases.count
+
+    static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {
+        var counts = MemberCounts()
+        for (outcome, count) in zip(MemberCounts.Outcome.allCases, bytes) { counts[outcome] = UInt32(count) }
+        return counts
     }
 }
 

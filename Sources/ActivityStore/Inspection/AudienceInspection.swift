@@ -115,9 +115,10 @@ extension AudienceInspection.Round {
         version = try part.storedVersion()
         rangeCount = Int(try part.number(bytes: 2))
         admittedAtMilliseconds = try part.recordMilliseconds()
-        let isOver = try part.byte() == 1
+        let isOver = try part.byte() & 1 == 1
         guard SegmentRange(index: 0, count: rangeCount) != nil else { throw part.error }
-        if isOver, let totals = values[[UInt8(ascii: "t")] + name]?.withUnsafeBytes({ StoredCounts.read($0) }) {
+        let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
+        if isOver, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finished = Set(0..<rangeCount)
             (counts, times) = totals
         }

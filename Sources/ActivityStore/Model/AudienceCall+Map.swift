@@ -22,6 +22,8 @@ extension AudienceCall.Operation {
         case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
         case .finish(let range, let version, let counts, let times):
             .finish(range, version: version, counts, times)
+        case .finishBroadcast(let part, let version, let outcome, let times):
+            .finishBroadcast(part, version: version, outcome, times)
         case .directory(let segment): .directory(segment: segment)
         case .page(let segment, let lowerBound): .page(segment: segment, lowerBound: lowerBound)
         case .append(let entry): .append(entry.map(transform))
@@ -82,6 +84,8 @@ extension AudienceReply {
         var reply = AudienceReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds
         reply.grant = grant
+        reply.channels = channels
+        reply.broadcasts = broadcasts
         reply.newest = newest
         reply.timestamp = timestamp
         reply.expiration = expiration

@@ -24,7 +24,10 @@ package struct AudienceState: Sendable {
     struct Round: Sendable {
         var version: Version
         var rangeCount: UInt16
+        var broadcastCount: UInt8 = 0
         var atMilliseconds: Int64
+        var finishedBroadcasts: [DeviceEnvironment: (MemberCounts.Outcome, RoundTimes)] = [:]
+        var broadcasts = MemberCounts()
         /// By the ranges' indexes; empty once the totals are known.
         var finished: [UInt16: (MemberCounts, RoundTimes)] = [:]
         var totals: (MemberCounts, RoundTimes)?
@@ -37,6 +40,8 @@ package struct AudienceState: Sendable {
 
     var newest: Newest?
     var admitted: Admitted?
+    /// What the keeper of channels has written to the record.
+    private(set) var channels = AudienceChannels()
     private(set) var rounds: [Round] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var fullAtMilliseconds: Int64 = 0
@@ -65,8 +70,16 @@ package struct AudienceState: Sendable {
         case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
         case .finish(let range, let version, let counts, let times):
             return finish(range, version, counts, times, now: now)
+        case .finishBroadcast(let part, let version, let outcome, let times):
+            return finish(part, version, outcome, times, now: now)
         case .directory, .page, .append: preconditionFailure("an operation on a segment")
         }
+    }
+
+    /// A channel was created, or has gone.
+    mutating func set(_ channel: AudienceChannel?, in environment: DeviceEnvironment, nowMilliseconds now: Int64) {
+        if environment == .production { channels.production = channel } else { channels.sandbox = channel }
+        if expiresAtMilliseconds == nil { renew(now) }
     }
 
     private mutating func renew(_ now: Int64) {
@@ -78,9 +91,7 @@ package struct AudienceState: Sendable {
     private mutating func admit(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceReply<[UInt8]> {
         if let newest {
             if let verdict = refusal(call, newest) { return AudienceReply(verdict) }
-            if let admitted, isAgain(call, admitted) {
-                return sendReply(admitted.grant)
-            }
+            if let admitted, isAgain(call, admitted) { return sendAgain(admitted, now: now) }
         }
         if !call.isStart, !call.isEnd, newest?.isSettled ?? false, admitted?.digest == call.digest {
             newest = Newest(version: call.version, isSettled: true)
@@ -109,9 +120,31 @@ package struct AudienceState: Sendable {
             expiration: call.expiration
         )
         rounds.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
-        append(Round(version: call.version, rangeCount: grant.rangeCount, atMilliseconds: now))
+        append(
+            Round(
+                version: call.version,
+                rangeCount: grant.rangeCount,
+                broadcastCount: broadcastCount(isStart: call.isStart),
+                atMilliseconds: now
+            )
+        )
         renew(now)
         return sendReply(grant)
+    }
+
+    /// A channel begins no activities.
+    private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
+
+    private mutating func sendAgain(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
+        let broadcastCount = broadcastCount(isStart: admitted.isStart)
+        let round = rounds.firstIndex {
+            $0.version == admitted.version && $0.rangeCount == admitted.grant.rangeCount
+        }
+        if let round, rounds[round].totals == nil, rounds[round].broadcastCount != broadcastCount {
+            rounds[round].broadcastCount = broadcastCount
+            renew(now)
+        }
+        return sendReply(admitted.grant)
     }
 
     /// Why a command goes no further; nil: it is the newest, or the newest come again.
@@ -170,13 +203,16 @@ package struct AudienceState: Sendable {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
         }
         let count = underWay?.rangeCount ?? call.rangeCount
-        if let admitted, admitted.grant.rangeCount != count { ranges = ranges.filter { $0.key.count == count } }
+        if let admitted, admitted.grant.rangeCount != count {
+            for range in ranges.keys where range.count != count { ranges[range]?.progress = [] }
+        }
         return count
     }
 
     private func sendReply(_ grant: AudienceGrant) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.send)
         reply.grant = grant
+        reply.channels = channels
         return reply
     }
 
@@ -215,7 +251,11 @@ package struct AudienceState: Sendable {
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.foreign)
         reply.newest = newestForActivities
-        if let state = ranges[range], state.claim != claim { return reply }
+        guard let state = ranges[range] else {
+            reply.verdict = .lost
+            return reply
+        }
+        guard state.claim == claim else { return reply }
         ranges[range] = RangeState(claim: claim, progress: text)
         renew(now)
         reply.verdict = .settled
@@ -229,23 +269,50 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        var place = rounds.firstIndex { $0.version == version && $0.rangeCount == range.count }
-        if place == nil {
-            append(Round(version: version, rangeCount: range.count, atMilliseconds: now))
-            place = rounds.count - 1
-        }
-        guard let place else { preconditionFailure("a round that was appended") }
+        let place = round(of: version, rangeCount: range.count, now: now)
         if rounds[place].totals == nil {
             rounds[place].finished[range.index] = (counts, times)
-            if rounds[place].finished.count == Int(range.count) { rounds[place].sumUp() }
             renew(now)
         }
+        return finishedReply(place)
+    }
+
+    private mutating func finish(
+        _ part: BroadcastPart,
+        _ version: Version,
+        _ outcome: MemberCounts.Outcome,
+        _ times: RoundTimes,
+        now: Int64
+    ) -> AudienceReply<[UInt8]> {
+        let place = round(of: version, rangeCount: part.rangeCount, now: now)
+        if rounds[place].totals == nil {
+            if rounds[place].broadcastCount == 0 { rounds[place].broadcastCount = part.broadcastCount }
+            rounds[place].finishedBroadcasts[part.environment] = (outcome, times)
+            renew(now)
+        }
+        return finishedReply(place)
+    }
+
+    private mutating func round(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
+        if let place = rounds.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
+            return place
+        }
+        append(Round(version: version, rangeCount: rangeCount, atMilliseconds: now))
+        return rounds.count - 1
+    }
+
+    private mutating func finishedReply(_ place: Int) -> AudienceReply<[UInt8]> {
+        let left =
+            Int(rounds[place].rangeCount) + Int(rounds[place].broadcastCount) - rounds[place].finished.count
+            - rounds[place].finishedBroadcasts.count
+        if rounds[place].totals == nil, left <= 0 { rounds[place].sumUp() }
         var reply = AudienceReply<[UInt8]>(.finished)
         if let (totals, times) = rounds[place].totals {
             reply.totals = totals
             reply.times = times
+            reply.broadcasts = rounds[place].broadcasts
         } else {
-            reply.rangesLeft = Int(range.count) - rounds[place].finished.count
+            reply.rangesLeft = left
         }
         return reply
     }
@@ -264,7 +331,12 @@ extension AudienceState.Round {
             counts.add(part)
             times.add(partTimes)
         }
+        for (outcome, partTimes) in finishedBroadcasts.values {
+            broadcasts[outcome] += 1
+            times.add(partTimes)
+        }
         totals = (counts, times)
         finished = [:]
+        finishedBroadcasts = [:]
     }
 }

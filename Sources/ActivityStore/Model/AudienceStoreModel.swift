@@ -20,7 +20,13 @@ public struct AudienceStoreModel: Sendable {
     private(set) var audiences: [AudienceKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
-    public init(nowMilliseconds: Int64) { self.nowMilliseconds = nowMilliseconds }
+    private let pageBytesMax: Int
+
+    /// - Parameter pageBytesMax: a longer page is rearranged. Nil: as on a server. With less a few members have many pages.
+    public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
+        self.nowMilliseconds = nowMilliseconds
+        self.pageBytesMax = pageBytesMax ?? PageLimits.bytesMax
+    }
 
     public mutating func perform(_ call: AudienceCall<UnsafeRawBufferPointer>) -> AudienceReply<[UInt8]> {
         perform(call.map { Array($0) })
@@ -35,7 +41,8 @@ public struct AudienceStoreModel: Sendable {
             return page(SegmentKey(audience: key, segment: segment), lowerBound)
         case .append(let entry):
             let segment = SegmentKey(audience: key, segment: entry.place.segment)
-            segments[segment, default: SegmentState()].append(entry, nowMilliseconds: nowMilliseconds)
+            segments[segment, default: SegmentState(pageBytesMax: pageBytesMax)]
+                .append(entry, nowMilliseconds: nowMilliseconds)
             return AudienceReply(.joined)
         default:
             var audience = audiences[key] ?? AudienceState()
@@ -44,6 +51,17 @@ public struct AudienceStoreModel: Sendable {
             audiences[key] = audience.expiresAtMilliseconds == nil ? nil : audience
             return reply
         }
+    }
+
+    /// Writes what the keeper of channels writes to an audience's record: a channel, or that there is none any more.
+    public mutating func set(
+        _ channel: AudienceChannel?,
+        in environment: DeviceEnvironment,
+        of audience: AudienceDigest,
+        app: [UInt8]
+    ) {
+        let key = AudienceKey(app: app, audience: audience)
+        audiences[key, default: AudienceState()].set(channel, in: environment, nowMilliseconds: nowMilliseconds)
     }
 
     /// FLUSHALL: the server has forgotten everything.

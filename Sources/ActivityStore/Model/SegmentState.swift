@@ -7,6 +7,9 @@ struct SegmentState: Sendable {
     /// The directory: lower bounds, ascending.
     private(set) var bounds: [UInt32] = []
     private var expiresAtMilliseconds: Int64 = 0
+    private let pageBytesMax: Int
+
+    init(pageBytesMax: Int) { self.pageBytesMax = pageBytesMax }
 
     mutating func expire(nowMilliseconds now: Int64) {
         pages = pages.filter { $0.value.expiresAtMilliseconds > now }
@@ -27,7 +30,7 @@ struct SegmentState: Sendable {
             pages[bound] = PageState(lowerBound: bound, nextBound: next)
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
-        if pages[bound]?.append(entry, now: now) == .toBeArranged {
+        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .toBeArranged {
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
     }
@@ -37,9 +40,9 @@ struct SegmentState: Sendable {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
         page.renew(now: now)
-        if page.byteCount > PageLimits.bytesMax {
+        if page.byteCount > pageBytesMax {
             page.dropWhatDoesNotCount(now: now)
-            if page.byteCount > PageLimits.bytesAfterCompaction, let middle = page.middle {
+            if page.byteCount > PageLimits.bytesAfterCompaction(of: pageBytesMax), let middle = page.middle {
                 let upper = page.split(at: middle)
                 pages[middle] = upper
                 bounds = (bounds + [middle]).sorted()
@@ -81,10 +84,10 @@ struct PageState: Sendable {
             + number(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, now: Int64) -> Appended {
+    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> Appended {
         entries.append(entry)
         let count = byteCount
-        if count > PageLimits.bytesMax { return .toBeArranged }
+        if count > bytesMax { return .toBeArranged }
         let next = PageLimits.capacity(for: count)
         // Less than half of a capacity cannot have it reserved.
         if count > capacity, count > next / 2 { capacity = next }

@@ -18,7 +18,9 @@
 -- itself, one after the other, and fails by itself, so errors of Redis are taken as replies; only the clock is read once for all. KEYS
 -- are the keys, ARGV is all calls in one (CallBatch.swift) and then the paces. A key that comes a second time says so, and is read
 -- again. The replies of a call have room for a bounded number of held commands: a call that would be told of one too many is told to
--- `wait` a millisecond instead. All other operations are one a call, and their first argument is a letter.
+-- `wait` a millisecond instead. All other operations have a letter as their first argument. Registrations of activities, and
+-- confirmations of what they have left, come by many as well (RegistrationBatch.swift), with an array of words as the reply; one that would
+-- bring a held command too many is told `full`. The others are one a call.
 --
 -- Audiences. An activity that is in audiences, or was, says behind its token which ones it is in, and which it has left that may not
 -- know of it. A token that is retired, an end that is accepted, an unregistration and a registration that names them no more leave
@@ -580,15 +582,18 @@ if #operation > 1 then
   if answers == 1 then return keys[1] end
   return keys
 end
--- Starts, holds, registrations, unregistrations and addresses, one a call.
+-- Starts, holds, registrations, unregistrations and addresses: registrations of activities by many, all else one a call.
 --
 -- Of a device the field `w` of an attributes type has the starts that wait for its token, oldest version first and one an activity: of
 -- each two bytes with the length of its activity's id, four with that of its command, its version, the id and the command.
-call = redis.call
+local isBatch = operation == 'r' and ARGV[2] == ''
+if not isBatch then call = redis.call end
 local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
+-- What the replies of a batch bring of held commands, see above.
+local heldBytes = 0
 
 -- Of a list of digests, those that another has not.
 local function without(list, other)
@@ -632,8 +637,8 @@ local function taken(state)
   return letter, ended, state - letter
 end
 
-if operation == 's' or ARGV[2] == '' then
-  local value = call('GET', key) or UNKNOWN
+-- An operation on an activity with this value.
+local function perform(operation, key, value, at, formThen, told, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, length, kind = read('<I4I2B', value)
   local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
@@ -680,7 +685,7 @@ if operation == 's' or ARGV[2] == '' then
     end
     local value = pack('<I4I2B', lifeEnd, #token + follow, flags) .. middle
       .. pack('<I6', registeredAt) .. token .. answered .. lists .. retired .. limit .. start .. held
-    call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+    return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
   -- What was left, behind a reply's word.
@@ -732,9 +737,7 @@ if operation == 's' or ARGV[2] == '' then
   end
 
   if operation == 'r' then
-    local at, formThen = read('<I6B', ARGV[3])
-    local told, source = sub(ARGV[3], 8), ARGV[6]
-    if source == '@FROM_COMMAND@' then
+    if source == @FROM_COMMAND@ then
       -- It came with a command: it counts from when it was first told.
       if form == formThen and token == told then
         at = registeredAt
@@ -742,7 +745,6 @@ if operation == 's' or ARGV[2] == '' then
         return 'stale'
       end
     end
-    local list = ARGV[7]
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
     local shown = sub(value, @DIGEST@, @STATE@ - 1)
     local reply, letter = 'registered', state
@@ -755,25 +757,32 @@ if operation == 's' or ARGV[2] == '' then
       audiences, left = list, gone
     end
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
-      if sub(held, 1, 30) > ARGV[4] then
-        if not list or left == '' then reply = reply .. held end
+      if sub(held, 1, 30) > after then
+        if not list or left == '' then
+          heldBytes = heldBytes + #held
+          if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
+            return 'full'
+          end
+          reply = reply .. held
+        end
       else
         held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
     local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
-    if lifeEnd == 0 or source == '@READ_ONCE_MORE@' then
+    if lifeEnd == 0 or source == @READ_ONCE_MORE@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- What was sent before the server lost what it knew may have had timestamps above the commands' own.
-      if source == '@READ_ONCE_MORE@' and seconds > last then
+      if source == @READ_ONCE_MORE@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
     form, token, registeredAt = formThen, told, at
-    if ARGV[5] ~= '' then frequent = ARGV[5] == '1' and @FREQUENT@ or 0 end
-    store(shown .. char(letter + kept) .. behind)
+    if frequentUpdates then frequent = frequentUpdates end
+    local written = store(shown .. char(letter + kept) .. behind)
+    if written.err then return written end
     return list and left ~= '' and reply .. leaves() or reply
   end
 
@@ -788,9 +797,10 @@ if operation == 's' or ARGV[2] == '' then
   end
 
   if operation == 'c' then
-    if left ~= '' and ARGV[3] == pack('<I6', registeredAt) then
+    if left ~= '' and at == registeredAt then
       left = ''
-      store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+      local written = store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+      if written.err then return written end
     end
     return 'settled'
   end
@@ -806,6 +816,57 @@ if operation == 's' or ARGV[2] == '' then
 
   return redis.error_reply('ERR unknown operation')
 end
+
+if isBatch then
+  local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[3], 1, {}
+  if values.err then return values end
+  local _, seconds = serverTime()
+  local lifeEnd = seconds + UPDATES_SECONDS
+  -- What a new activity has between its token's form and its registration's time.
+  local fresh = sub(UNKNOWN, @DIGEST@, @REGISTERED_AT@ - 1)
+  for index = 1, #KEYS do
+    local key, value = KEYS[index], values[index]
+    local bits, form, length, count = read('<BBI2B', calls, position)
+    local timeAt = position + 5
+    local listAt = timeAt + 6 + length
+    position = count > 0 and listAt + 2 + 8 * count or listAt
+    local last = position - 1
+    if bits >= @REGISTERS_AGAIN@ then bits, value = bits - @REGISTERS_AGAIN@, call('GET', key) end
+    local after = ''
+    if bits % (2 * @AFTER_VERSION@) >= @AFTER_VERSION@ then
+      after, position = sub(calls, position, position + 29), position + 30
+    end
+    local reply
+    if value or bits >= @CONFIRMS@ then
+      value = value or UNKNOWN
+      if value.err then
+        reply = value
+      elseif bits >= @CONFIRMS@ then
+        reply = perform('c', key, value, read('<I6', calls, timeAt))
+      else
+        local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @FREQUENT@ or 0) or nil
+        local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, last) or '') or nil
+        reply = perform('r', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1), after, frequentUpdates,
+          (bits % 16 - bits % 4) / 4, list)
+      end
+    else
+      -- Nothing is known of most: the value is what the call has, behind the rest.
+      local middle = fresh
+      if (bits % 16 - bits % 4) / 4 == @READ_ONCE_MORE@ then
+        middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
+          .. sub(fresh, @STATE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
+      end
+      local written = call('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @AUDIENCES@ or length,
+        bits % 4 == 3 and form + @FREQUENT@ or form) .. middle .. sub(calls, timeAt, last), 'PX', ACTIVITY_LIFETIME, 'NX')
+      reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'} or written.err and written
+        or 'registered'
+    end
+    replies[index] = reply
+  end
+  return #KEYS > 1 and replies or replies[1]
+end
+
+if operation == 's' or ARGV[2] == '' then return perform(operation, key, call('GET', key) or UNKNOWN) end
 
 local suffix = ARGV[2]
 

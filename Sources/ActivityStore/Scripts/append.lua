@@ -10,29 +10,30 @@
 -- Each entry is added by itself and fails by itself, so errors of Redis are taken as replies.
 --
 -- Memory. APPEND reserves as much memory again as a string has then, whatever the string was made for. A page that grew so would take
--- nearly twice its bytes. So a page that has outgrown its capacity is written again: a SET of one byte less than half of the next capacity
--- and an APPEND of one byte make Redis reserve exactly that capacity, and what is left of the page is appended to it.
+-- nearly twice its bytes. So a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
+-- the next capacity makes Redis reserve exactly that capacity, and another writes the entries over the zeros and beyond.
 --
--- Speed. A call of Redis is most of what an entry costs: two of them, and seven more for the few entries that make a page outgrow its
--- capacity. Lua hashes each byte of a string that it is given or makes, so that a page passes through it once, in pieces.
+-- Speed. A call of Redis is most of what an entry costs: two of them, and five more for the few entries that make a page outgrow its
+-- capacity. Lua hashes each byte of a string that it is given or makes, so that a page passes through it once, and seldom.
 
-local call, byte, char = redis.pcall, string.byte, string.char
+local call, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BYTES_BEFORE_FULL@, @PAGE_RENEWAL_SECONDS@
 local seconds = call('TIME')[1] + 0
 local replies = {}
 
 -- Has Redis reserve memory for the next capacity. The entry was added: whatever fails here changes nothing that counts.
-local function grow(key, size)
-  local capacity = math.ceil((size + @STRING_OVERHEAD@) / @GROWTH_BYTES@) * @GROWTH_BYTES@ - @STRING_OVERHEAD@
+local function grow(key, header, size)
+  local block = size + @STRING_OVERHEAD@
+  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
   local left, half = call('PTTL', key), capacity / 2
   if type(left) ~= 'number' or left <= 0 or size <= half then return end
-  if type(call('SETRANGE', key, '2', pack('<I2', capacity))) ~= 'number' then return end
-  local first, middle, last = call('GETRANGE', key, 0, half - 2), call('GETRANGE', key, half - 1, half - 1), call('GETRANGE', key, half, -1)
-  if type(first) ~= 'string' or type(middle) ~= 'string' or type(last) ~= 'string' then return end
-  call('SET', key, first, 'PX', left)
-  call('APPEND', key, middle)
-  call('APPEND', key, last)
+  local entries = call('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
+  if type(entries) ~= 'string' then return end
+  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', left)
+  call('SETRANGE', key, half - 1, '\0')
+  call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
 end
 
 for index = 1, #KEYS do
@@ -55,7 +56,7 @@ for index = 1, #KEYS do
         if size > BYTES_BEFORE_FULL then
           call('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
         elseif size > capacity and size <= BYTES_MAX then
-          grow(key, size)
+          grow(key, header, size)
         end
       end
     end

@@ -50,15 +50,16 @@ local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIM
 -- See `append` on memory.
 local function write(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
-  local capacity = math.ceil((size + @STRING_OVERHEAD@) / @GROWTH_BYTES@) * @GROWTH_BYTES@ - @STRING_OVERHEAD@
-  local value = char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds) .. entries
-  local half = capacity / 2
+  local block = size + @STRING_OVERHEAD@
+  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
+  local header, half = char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds), capacity / 2
   if size > half then
-    call('SET', key, sub(value, 1, half - 1), 'PX', lifetime)
-    call('APPEND', key, sub(value, half, half))
-    call('APPEND', key, sub(value, half + 1))
+    call('SET', key, header, 'PX', lifetime)
+    call('SETRANGE', key, half - 1, '\0')
+    call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
   else
-    call('SET', key, value, 'PX', lifetime)
+    call('SET', key, header .. entries, 'PX', lifetime)
   end
 end
 

@@ -7,9 +7,10 @@
 -- | a | the newest version that was to be sent, and how: see ADMITTED |
 -- | b | its push's body without the alert |
 -- | f | when the two buckets will be full, server milliseconds, six bytes each |
--- | l | rounds, the oldest first: version (13), count of ranges (2), when it was admitted (6), 1 once all its ranges are finished |
+-- | l | rounds, the oldest first: version (13), count of ranges (2), when it was admitted (6), twice its broadcasts, 1 once all is over |
 -- | c p | behind each a range, its count and index (2 each): who has claimed the range last, and its checkpoint |
--- | m k t | behind each a version and its count of ranges: with an index the counts of a finished range; how many are; the totals |
+-- | m k t | behind each a version and its count of ranges: with an index what a range or broadcast came to; how many have; the totals |
+-- | hp hs | the channel in production and in the sandbox: storage (1), when it was created (8), its id. Others write these |
 --
 -- Versions stand as in an activity's value. Numbers are little-endian. The record lives for 25 hours after its last change.
 
@@ -23,6 +24,8 @@ local ROUND_BYTES = 22
 -- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 without one.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
+-- What stands for the index of a range in the field of a broadcast: of production and of the sandbox.
+local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
   local time = call('TIME')
@@ -47,12 +50,13 @@ local function dropRound(round)
   local count = read('<I2', round, 14)
   local fields = {'k' .. round, 't' .. round}
   for index = 0, count - 1 do fields[index + 3] = 'm' .. round .. pack('<I2', index) end
+  for _, index in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. round .. index end
   call('HDEL', key, unpack(fields))
 end
 
 -- Adds a round, and takes out the oldest if there are too many.
-local function addRound(list, round, now)
-  list = list .. round .. pack('<I6B', now, 0)
+local function addRound(list, round, now, broadcasts)
+  list = list .. round .. pack('<I6B', now, 2 * broadcasts)
   if #list > @ROUNDS_MAX@ * ROUND_BYTES then
     dropRound(sub(list, 1, 15))
     list = sub(list, ROUND_BYTES + 1)
@@ -75,23 +79,34 @@ local function newestAdmitted()
   return flags % 4 >= 2 and '' or version
 end
 
-local function sendReply(admitted)
+local function sendReply(admitted, production, sandbox)
   local _, _, flags, timestamp, priority, frequentPriority, rangeCount = read(ADMITTED, admitted)
-  return {'send', timestamp, priority, frequentPriority, flags >= 4 and 1 or 0, rangeCount}
+  local reply = {'send', timestamp, priority, frequentPriority, flags >= 4 and 1 or 0, rangeCount}
+  if production or sandbox then reply[7], reply[8] = production or '', sandbox or '' end
+  return reply
 end
 
 if operation == 'a' then
   local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
   local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
-  local n, a, f, list = unpack(call('HMGET', key, 'n', 'a', 'f', 'l'))
+  local n, a, f, list, production, sandbox = unpack(call('HMGET', key, 'n', 'a', 'f', 'l', 'hp', 'hs'))
   list = list or ''
+  -- A channel begins no activities.
+  local broadcasts = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
   local newest, isSettled = n and sub(n, 1, 13), n and sub(n, 14) == 's'
   local admitted, shown, flags, last, _, _, lastRanges, admittedAt
   if a then admitted, shown, flags, last, _, _, lastRanges, admittedAt = read(ADMITTED, a) end
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
-      return isSettled and 'duplicate' or sendReply(a)
+      if isSettled then return 'duplicate' end
+      -- What was fanned out may have been for other channels than there are now.
+      local place = placeOfRound(list, version .. pack('<I2', lastRanges))
+      local state = place and string.byte(list, place + 21)
+      if place and state % 2 == 0 and state ~= 2 * broadcasts then
+        store('l', sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22))
+      end
+      return sendReply(a, production, sandbox)
     end
     if isStart then
       if not isNewer(version, newest) then return 'superseded' end
@@ -136,7 +151,7 @@ if operation == 'a' then
   local rangeCount = wantedRanges
   for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
-    if isFinished == 0 and now - since < @RANGE_COUNT_KEPT@ then
+    if isFinished % 2 == 0 and now - since < @RANGE_COUNT_KEPT@ then
       rangeCount = count
       break
     end
@@ -145,7 +160,8 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      if (letter == 'c' or letter == 'p') and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
+      -- A claim stays: a range without one would be taken for one that the server has lost.
+      if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
   local place = placeOfRound(list, round)
@@ -154,8 +170,9 @@ if operation == 'a' then
     list = sub(list, 1, place - 1) .. sub(list, place + ROUND_BYTES)
   end
   a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
-  store('n', version .. 'a', 'a', a, 'b', isStart and '' or body, 'f', pack('<I6I6', full, frequentFull), 'l', addRound(list, round, now))
-  return sendReply(a)
+  list = addRound(list, round, now, broadcasts)
+  store('n', version .. 'a', 'a', a, 'b', isStart and '' or body, 'f', pack('<I6I6', full, frequentFull), 'l', list)
+  return sendReply(a, production, sandbox)
 end
 
 if operation == 's' then
@@ -180,21 +197,15 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each whether it was recorded.
+  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each 1 if it was recorded, 0 if another has
+  -- claimed the range, 2 if nobody has: the server has lost what it knew, and the members with it.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
   for index, name in ipairs(names) do
     local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
-    local isOwn = not owners[name] or owners[name] == claim
-    if isOwn then
-      if not owners[name] then
-        owners[name] = claim
-        fields[#fields + 1], fields[#fields + 2] = name, claim
-      end
-      fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text
-    end
-    replies[index + 1] = isOwn and 1 or 0
+    if owners[name] == claim then fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text end
+    replies[index + 1] = owners[name] == claim and 1 or owners[name] and 0 or 2
   end
   if fields[1] then store(unpack(fields)) end
   return replies
@@ -205,11 +216,19 @@ if operation == 'f' then
   local list = call('HGET', key, 'l') or ''
   local place = placeOfRound(list, round)
   if not place then
-    list = addRound(list, round, serverTime())
+    list = addRound(list, round, serverTime(), (ARGV[5] or 0) + 0)
     place = #list - ROUND_BYTES + 1
   end
-  if sub(list, place + 21, place + 21) == '\1' then return {'finished', 0, call('HGET', key, 't' .. round)} end
-  local count = read('<I2', round, 14)
+  local state = string.byte(list, place + 21)
+  if state % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. round)} end
+  local ranges = read('<I2', round, 14)
+  local broadcasts = math.floor(state / 2)
+  if broadcasts == 0 and ARGV[5] then
+    -- A range was finished first after the record had been lost.
+    broadcasts = ARGV[5] + 0
+    list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
+  end
+  local count = ranges + broadcasts
   local finished = call('HSET', key, 'm' .. round .. index, counts)
   finished = call('HINCRBY', key, 'k' .. round, finished)
   if finished < count then
@@ -217,16 +236,24 @@ if operation == 'f' then
     return {'finished', count - finished}
   end
 
-  local totals = {0, 0, 0, 0, 0, 0, 0, 0}
-  for number = 0, count - 1 do
-    local part = {read(COUNTS, call('HGET', key, 'm' .. round .. pack('<I2', number)))}
-    for outcome = 1, 6 do totals[outcome] = math.min(totals[outcome] + part[outcome], COUNT_MAX) end
+  local totals, sums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
+  local function add(part, sums)
+    for outcome = 1, 6 do sums[outcome] = math.min(sums[outcome] + part[outcome], COUNT_MAX) end
     if part[7] > 0 and (totals[7] == 0 or part[7] < totals[7]) then totals[7] = part[7] end
     totals[8] = math.max(totals[8], part[8])
   end
+  for number = 0, ranges - 1 do
+    local part = call('HGET', key, 'm' .. round .. pack('<I2', number))
+    if part then add({read(COUNTS, part)}, totals) end
+  end
+  for _, number in ipairs(BROADCASTS) do
+    local part = call('HGET', key, 'm' .. round .. number)
+    if part then add({read(COUNTS, part)}, sums) end
+  end
   dropRound(round)
   local text = pack(COUNTS, unpack(totals))
-  store('l', sub(list, 1, place + 20) .. char(1) .. sub(list, place + 22), 't' .. round, text)
+  if broadcasts > 0 then text = text .. char(unpack(sums)) end
+  store('l', sub(list, 1, place + 20) .. char(2 * broadcasts + 1) .. sub(list, place + 22), 't' .. round, text)
   return {'finished', 0, text}
 end
 

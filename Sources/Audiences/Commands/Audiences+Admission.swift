@@ -107,9 +107,12 @@ extension Audiences {
         commands[command].admittedMilliseconds = now.wallMilliseconds
         switch reply.verdict {
         case .send:
-            guard let grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
+            guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
                 (Limits.timestampLeast...Limits.timestampMost).contains(grant.timestamp)
             else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
+            // A channel begins no activities.
+            if commands[command].event != .start { commands[command].channels = reply.channels }
+            grant.broadcastCount = UInt8(commands[command].channels.count)
             fanOut(command, grant)
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
@@ -130,8 +133,12 @@ extension Audiences {
     private mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant) {
         commands[command].grant = grant
         commands[command].stage = .fanningOut
-        commands[command].outstanding = grant.rangeCount
+        commands[command].outstanding = grant.rangeCount + UInt16(grant.broadcastCount)
         composeValue(of: command)
+        for environment in DeviceEnvironment.allCases where commands[command].channels[environment] != nil {
+            let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
+            productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
+        }
         for range in 0..<grant.rangeCount {
             productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
         }

@@ -46,6 +46,8 @@ struct CommandSlot: BitwiseCopyable {
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
     var grant: AudienceGrant?
+    /// Of the audience, when the command was admitted.
+    var channels = AudienceChannels()
     /// Calls or productions that are not acknowledged.
     var outstanding: UInt16 = 0
     /// Bytes of members that four segments have.

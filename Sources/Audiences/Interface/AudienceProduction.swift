@@ -14,11 +14,16 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         case invalidation
         /// A start of one device, to the commands topic: `index` names its page and its place there.
         case start
+        /// What became of a broadcast.
+        case broadcastResult
+        /// What became of a command in all its ranges and broadcasts, where a broadcast was the last of them.
+        case broadcastTotals
     }
 
     public var kind: Kind
-    /// Of a fan-out record: which range.
+    /// Of a fan-out record: which range, or ``broadcastRange`` and above it the channel's environment.
     public var range: UInt16
+    static let broadcastRange: UInt16 = 0x400
     public var index: UInt32
 
     /// Tells the tag from those of the core of single activities.
@@ -28,6 +33,12 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         self.kind = kind
         self.range = range
         self.index = index
+    }
+
+    /// Of a fan-out record for a channel.
+    var environment: DeviceEnvironment? {
+        guard kind == .fanout, range >= Self.broadcastRange else { return nil }
+        return range == Self.broadcastRange ? .production : .sandbox
     }
 
     /// 48 bits.

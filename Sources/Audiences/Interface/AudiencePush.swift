@@ -1,9 +1,10 @@
-/// A push to one member. The token is valid until the next call that changes the core; the body does not move until the push is answered.
+/// A push to one member, or a broadcast. The token is valid until the next call that changes the core; the body does not move until the push is answered.
 public struct AudiencePush {
     /// Comes back with the answer. Its highest bit tells it from the pushes of the core of single activities.
     public var tag: UInt64
-    /// Hexadecimal digits.
+    /// Hexadecimal digits; of a broadcast the channel's id.
     public var token: UnsafeRawBufferPointer
+    public var isBroadcast = false
     public var body: UnsafeRawBufferPointer
     /// 5 or 10.
     public var priority: UInt8
@@ -14,21 +15,25 @@ public struct AudiencePush {
     public var isRetry: Bool
 }
 
-/// Identifies a push: a member of a page, a parked one, or one that has joined.
+/// Identifies a push: a member of a page, a parked one, one that has joined, or a broadcast.
 struct PushTag: BitwiseCopyable {
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62
     private static let joinerBit: UInt64 = 1 << 61
+    private static let broadcastBit: UInt64 = 1 << 60
 
     let value: UInt64
 
     init(page: UInt32, member: Int) { value = Self.marker | UInt64(page) << 16 | UInt64(member) }
     init(parked: UInt32) { value = Self.marker | Self.parkedBit | UInt64(parked) }
     init(joiner: UInt32) { value = Self.marker | Self.joinerBit | UInt64(joiner) }
+    init(broadcast: UInt32) { value = Self.marker | Self.broadcastBit | UInt64(broadcast) }
     init(value: UInt64) { self.value = value }
 
     var isParked: Bool { value & Self.parkedBit != 0 }
     var isJoiner: Bool { value & Self.joinerBit != 0 }
+    var isBroadcast: Bool { value & Self.broadcastBit != 0 }
+    var broadcast: UInt32 { UInt32(truncatingIfNeeded: value) }
     var joiner: UInt32 { UInt32(truncatingIfNeeded: value) }
     var parked: UInt32 { UInt32(truncatingIfNeeded: value) }
     var page: UInt32 { UInt32(truncatingIfNeeded: value >> 16) }

@@ -16,7 +16,7 @@ public struct AudiencesConfiguration: Sendable {
     public var recordBytesMax = 64 << 20
     /// Pages that are read, or whose members are under way, over all apps. Each app has its part, so that one whose host is away does not
     /// hold up the others.
-    public var pagesMax = 256
+    public var pagesMax = 64
     /// Members that wait to be sent again, and pushes that are on their way. More than a lane's pushes in flight,
     /// and at least 64.
     public var parkedMax = 16_384

@@ -95,6 +95,7 @@ extension Audiences {
             switch production.kind {
             case .fanout: audiences[commands[production.index].audience].application
             case .rangeResult, .commandResult: rounds[versions[production.index].round].application
+            case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.application
             case .memberResult, .invalidation: notices[production.index].application
             case .start: pages[StartPlace(value: production.index).page].application
             }
@@ -110,7 +111,20 @@ extension Audiences {
         case .commandResult:
             let version = versions[production.index]
             return finished(version, version.totals, version.totalTimes)
-        case .fanout, .memberResult, .invalidation, .start: return nil
+        case .broadcastTotals:
+            let slot = broadcasts[production.index]
+            return FinishedRound(
+                outcome: slot.outcome == .superseded ? .superseded : slot.totals.outcome,
+                recordMilliseconds: slot.order.recordMilliseconds,
+                lastAnswerMilliseconds: slot.totalTimes.lastAnswerMilliseconds,
+                partition: partitions.current(slot.partition, epoch: slot.epoch)?.pointee.number ?? -1,
+                offset: slot.offset,
+                receivedMilliseconds: slot.receivedMilliseconds,
+                event: slot.event,
+                priority: slot.order.grant.priority,
+                members: UInt32(clamping: slot.totals.total)
+            )
+        case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }
 

@@ -204,7 +204,7 @@ extension Audiences {
         let (application, environment) = line(of: membership)
         lines[application].inFlight[environment] -= 1
         switch result.disposition {
-        case .accepted, .rejected: endMembership(membership)
+        case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
         case .tokenDead: joinerRefused(membership, result, now: now)
         case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)
@@ -230,11 +230,19 @@ extension Audiences {
         wakeMembership(membership)
     }
 
-    /// A later change has come, or its time is over: members whose push is tried for long must not keep others from joining.
+    /// A later change has come, or its time is over.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
-            || memberships.count > memberships.limit / 2
+            || memberships.count > memberships.limit / 2 && isHeldUp(membership, at: milliseconds)
+    }
+
+    /// Whether a member's push is refused time and again, or its host away: that must not keep others from joining. While its host takes pushes
+    /// a member stays, however many join: the round may have passed its position.
+    private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
+        let (application, environment) = line(of: membership)
+        return memberships[membership].attempts > 0
+            || isAway(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
     }
 
     private mutating func joinerRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {

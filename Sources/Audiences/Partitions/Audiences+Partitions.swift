@@ -64,6 +64,7 @@ extension Audiences {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: place) { $0.drain($1, now: now) }
+        leaveChannels(of: place, as: .draining, now: now)
     }
 
     /// Whether nothing of a partition that is being revoked is outstanding.
@@ -74,6 +75,7 @@ extension Audiences {
         guard let partition = partitions[place] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: place) { $0.abandon($1, now: now) }
+        leaveChannels(of: place, as: .abandoned, now: now)
         partitions.release(place)
     }
 

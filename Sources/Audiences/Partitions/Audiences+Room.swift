@@ -25,6 +25,12 @@ extension Audiences {
         return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
     }
 
+    /// As of ranges. A newer state replaces the one that waits, so that a channel holds few.
+    func hasRoomForBroadcast(of application: UInt16, at offset: Int64, of place: UInt32) -> Bool {
+        guard !broadcasts.isFull, !channels.isFull, let partition = partitions[place] else { return false }
+        return offset <= partition.pointee.passedOver.lowestOffset(of: application) && mayTakeOver(Int(application))
+    }
+
     /// An app may begin rounds as long as it holds less than is free: however much one app holds, the next one finds room.
     private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 1) }
 
@@ -36,7 +42,7 @@ extension Audiences {
 
     /// Whether what an app holds is less than so many times what is free, in records and in bytes.
     private func holdsLess(_ application: Int, than times: Double) -> Bool {
-        let freeRecords = Double(configuration.recordsMax - versions.count)
+        let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
         return Double(lines[application].recordCount) < freeRecords * times
             && Double(lines[application].recordBytes) < freeBytes * times

@@ -14,6 +14,7 @@ extension Audiences {
     public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
+        guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         guard let content = Answered(tag, pages: pages, parked: parked) else {
             preconditionFailure("a push of a member")
@@ -27,7 +28,7 @@ extension Audiences {
         // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: notice(tag, content, .failed, result, now: now)
-        case .rejected: notice(tag, content, .failed, result, now: now)
+        case .rejected, .channelGone: notice(tag, content, .failed, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             sendAgain(tag, content, result, now: now)
         }

@@ -43,6 +43,13 @@ extension Audiences {
         let environment = Int(pool.environment.rawValue)
         lines[application].askedMilliseconds[environment] = now.monotonicMilliseconds
         guard lines[application].inFlight[environment] < inFlightMax else { return nil }
+        if lines[application].firstChannel[environment] != .max,
+            let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
+        {
+            lines[application].inFlight[environment] += 1
+            countHandedOut(push)
+            return push
+        }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             lines[application].inFlight[environment] += 1
             countHandedOut(push)
@@ -173,8 +180,12 @@ extension Audiences {
     }
 
     func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
-        let asked = lines[Int(rounds[round].application)].askedMilliseconds[Int(environment.rawValue)]
-        return asked < now.monotonicMilliseconds - Self.absenceMilliseconds
+        isAway(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
+    }
+
+    /// Whether an app's pool has asked for no push for long.
+    func isAway(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
+        lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
     /// A member's turn is over without a push.
@@ -267,6 +278,7 @@ extension Audiences {
         counters.pushes &-= 1
         if push.isRetry { counters.retries &-= 1 }
         guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
+        guard !tag.isBroadcast else { return broadcastReturned(tag.broadcast) }
         let round: UInt32
         let environment: DeviceEnvironment
         if tag.isParked {

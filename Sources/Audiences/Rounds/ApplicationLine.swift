@@ -18,6 +18,9 @@ struct ApplicationLine: BitwiseCopyable {
     /// Members that have joined, by environment, in the order in which they are shown a state.
     var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    /// Channels that have something to send now, by environment.
+    var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     /// By `MemberCounts.Outcome.rawValue`; only grows.
     var members: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`; only grows.

@@ -93,6 +93,7 @@ extension Audiences {
         if let totals = reply?.totals {
             versions[version].totals = totals
             versions[version].totalTimes = reply?.times ?? RoundTimes()
+            versions[version].broadcasts = reply?.broadcasts ?? MemberCounts()
             versions[version].hasTotals = true
             versions[version].outstanding += 1
             productions.append(AudienceProduction(kind: .commandResult, index: version))

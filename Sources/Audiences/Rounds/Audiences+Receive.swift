@@ -11,12 +11,16 @@ extension Audiences {
         else { return }
         guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
             !command.audience.isAbsent, (command.event == .start) == !command.activity.isAbsent,
+            order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
             // Causeway writes only what it can read: something else wrote this one, or its app is not configured any more.
             counters.recordsUnreadable &+= 1
             partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
+        }
+        if let channel = order.channel {
+            return receiveBroadcast(command, from: value, record, order, to: channel, of: application, now: now)
         }
         let key = RoundKey(
             application: application,
@@ -63,7 +67,7 @@ extension Audiences {
         }
     }
 
-    private func withUnescaped<Result>(
+    func withUnescaped<Result>(
         _ text: TextRange,
         from record: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
@@ -128,8 +132,12 @@ extension Audiences {
 
     /// Bytes that a record holds, more or less than before.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
+        countBytes(bytes, ofApplication: Int(rounds[versions[version].round].application))
+    }
+
+    mutating func countBytes(_ bytes: Int, ofApplication application: Int) {
         recordBytes += bytes
-        lines[Int(rounds[versions[version].round].application)].recordBytes += bytes
+        lines[application].recordBytes += bytes
     }
 
     private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)

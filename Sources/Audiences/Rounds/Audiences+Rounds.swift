@@ -10,7 +10,12 @@ extension Audiences {
         noteAdmitted(reply?.newest, of: round, now: now)
         rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
-        if let text = reply?.bytes, let checkpoint = Checkpoint(text) { restore(checkpoint, text, to: round) }
+        // A store that has lost where the round stood says nothing of it.
+        for text in [reply?.bytes, rounds[round].recordedText.bytes] {
+            guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
+            restore(checkpoint, text, to: round)
+            break
+        }
         admitReceived(of: round, now: now)
         if rounds.isInUse(round) { awaitNoPassedOver(round, now: now) }
     }
@@ -194,7 +199,10 @@ extension Audiences {
         rounds[round].askedRevision = slot.revision
         // A member may be parked above the watermark: it is not handed out below it again.
         checkpoint.parked.removeAll { $0 >= slot.watermark }
-        return checkpoint.text()
+        let text = checkpoint.text()
+        rounds[round].askedText.free()
+        rounds[round].askedText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
+        return text
     }
 
     mutating func checkpointed(_ round: UInt32, _ reply: Reply?, now: Moment) {
@@ -202,9 +210,14 @@ extension Audiences {
         rounds[round].recordedRevision = rounds[round].askedRevision
         counters.checkpoints &+= 1
         noteAdmitted(reply?.newest, of: round, now: now)
-        if reply?.verdict == .foreign {
+        if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
-            return lose(round, now: now)
+            return lose(round, membersAreLost: verdict == .lost, now: now)
+        }
+        if reply?.verdict == .settled {
+            rounds[round].recordedText.free()
+            rounds[round].recordedText = rounds[round].askedText
+            rounds[round].askedText = .none
         }
         finishRecorded(of: round)
         moveOn(round, now: now)

@@ -106,6 +106,9 @@ struct RoundSlot: BitwiseCopyable {
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
     var askedRevision: UInt64 = 0
+    /// The checkpoint that is being recorded, and the last one that was: from there a round begins again that the store has lost.
+    var askedText = HeapBytes.none
+    var recordedText = HeapBytes.none
     var checkpointedMilliseconds: Int64 = .min
     /// Calls of the round itself.
     var isCallOutstanding = false
@@ -120,6 +123,8 @@ struct RoundSlot: BitwiseCopyable {
     func freeBytes() {
         identifier.free()
         restored.free()
+        askedText.free()
+        recordedText.free()
     }
 
     /// Asks once more where the round stands. Its versions stay; nothing of it is on its way.

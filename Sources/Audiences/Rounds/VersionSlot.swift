@@ -59,6 +59,8 @@ struct VersionSlot: BitwiseCopyable {
     var times = RoundTimes()
     var totals = MemberCounts()
     var totalTimes = RoundTimes()
+    /// With the totals: what became of the broadcasts.
+    var broadcasts = MemberCounts()
     var hasTotals = false
     /// The round's revision when it was counted.
     var countedRevision: UInt64 = 0

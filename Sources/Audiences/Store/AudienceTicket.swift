@@ -10,6 +10,8 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case checkpoint
         /// Of a version of a round.
         case finish
+        /// Of a broadcast.
+        case finishBroadcast
         // Of a page.
         case directory
         case page

@@ -16,6 +16,7 @@ extension Audiences {
         case .fanout: fannedOut(production.index, isTooLarge: report == .tooLarge)
         // A result that the broker refuses for its size will never be taken.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
+        case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
         case .memberResult, .invalidation: noticeAcknowledged(production.index, now: now)
         case .start: startHandedOn(production.index, isTooLarge: report == .tooLarge, now: now)
         }
@@ -46,6 +47,19 @@ extension Audiences {
                 order: nil,
                 trace: version.trace.bytes
             )
+        case .broadcastResult, .broadcastTotals:
+            if production.kind == .broadcastResult {
+                composeBroadcastResult(production.index)
+            } else {
+                composeBroadcastTotals(production.index)
+            }
+            let broadcast = broadcasts[production.index]
+            return ComposedRecord(
+                key: channels[broadcast.channel].audience.bytes,
+                value: writer.bytes,
+                order: nil,
+                trace: broadcast.trace.bytes
+            )
         case .start: return composeStart(production.index)
         case .memberResult, .invalidation:
             composeNotice(production)
@@ -57,13 +71,18 @@ extension Audiences {
 
     private mutating func composeFanout(_ production: AudienceProduction) -> ComposedRecord {
         let command = commands[production.index]
+        let environment = production.environment
         guard let grant = command.grant,
-            let range = SegmentRange(index: Int(production.range), count: Int(grant.rangeCount))
+            let range = SegmentRange(
+                index: environment == nil ? Int(production.range) : 0,
+                count: Int(grant.rangeCount)
+            )
         else {
             preconditionFailure("a command that is fanned out has a grant")
         }
         let order = FanoutOrder(
             range: range,
+            channel: environment.flatMap { command.channels[$0] },
             grant: grant,
             partition: command.partition,
             offset: command.offset,
@@ -73,8 +92,8 @@ extension Audiences {
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired
         )
-        // The key is the audience and the range, so that a range always meets the same partition.
-        FanoutKey(audiences[command.audience].digest, range: production.range).write(to: &writer)
+        // The key is the audience and the range, or the channel's environment, so that each always meets the same partition.
+        FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
             value: command.value.bytes,
@@ -107,6 +126,7 @@ extension Audiences {
                 timestamp: slot.order.grant.timestamp,
                 rangeCount: Int(slot.order.range.count)
             )
+            result.broadcasts = slot.broadcasts
             result.isOvertaken = slot.isOvertaken
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired
@@ -180,14 +200,17 @@ extension Audiences {
     }
 }
 
-/// The key of a fan-out record: the audience's digest in hexadecimal digits, and the range.
+/// The key of a fan-out record: the audience's digest in hexadecimal digits, and the range, or a letter for the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16
+    /// Of a broadcast.
+    private let environment: DeviceEnvironment?
 
-    init(_ digest: AudienceDigest, range: UInt16) {
+    init(_ digest: AudienceDigest, range: UInt16, _ environment: DeviceEnvironment?) {
         self.digest = digest
         self.range = range
+        self.environment = environment
     }
 
     func write(to writer: inout JSONWriter) {
@@ -198,6 +221,8 @@ struct FanoutKey {
                 writer.raw(UnsafeRawBufferPointer(digits))
             }
         }
-        writer.integer(UInt64(range))
+        guard let environment else { return writer.integer(UInt64(range)) }
+        let letter: StaticString = environment == .production ? "p" : "s"
+        writer.raw(UnsafeRawBufferPointer(start: letter.utf8Start, count: letter.utf8CodeUnitCount))
     }
 }

@@ -101,6 +101,9 @@ extension Audiences {
                     .finish(slot.range, version: version.version, version.counts, version.times)
                 )
             )
+        case .finishBroadcast:
+            let key = channels[broadcasts[index].channel].key
+            return body(call(ticket, key.application, key.digest, counting(ofBroadcast: index)))
         case .directory, .page:
             let slot = rounds[pages[index].round]
             let segment = segment(of: index)
@@ -182,6 +185,7 @@ extension Audiences {
         case .claim: claimed(index, reply, now: now)
         case .checkpoint: checkpointed(index, reply, now: now)
         case .finish: rangeCounted(index, reply, now: now)
+        case .finishBroadcast: broadcastCounted(index, reply, now: now)
         case .directory: directoryRead(index, reply?.bytes, now: now)
         case .page: pageRead(index, reply?.bytes, now: now)
         case .leave:

@@ -26,8 +26,12 @@ struct SimulatorCommand: AsyncParsableCommand {
             concurrentStreams, connectionWindowBytes). DELETE /faults ends it. POST /goaway, /cut and /silence do it \
             to all connections at once. GET /stats counts.
 
+            Channels: broadcasts are taken on --port, channels are managed on --management-port. GET /channels lists them \
+            with their subscribers; POST /channels, /channels/delete and /broadcasts do what somebody else may do to \
+            them; /management/faults is as /faults. POST /offline and /online take phones from the network and back.
+
             When ready, it prints one line of JSON:
-              {"apnsPort":8443,"controlPort":8080,"caFile":"…","keyFile":"…",…}
+              {"apnsPort":8443,"controlPort":8080,"managementPort":8444,"caFile":"…","keyFile":"…",…}
 
             Examples:
               causeway-lab simulator --port 8443 --control-port 8080
@@ -46,6 +50,9 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(help: "The port of APNs; 0 means one that is free.")
     var port: UInt16 = 0
+
+    @Option(help: "The port of the service that manages channels; 0 means one that is free.")
+    var managementPort: UInt16 = 0
 
     @Option(help: "The port for control over HTTP; 0 means one that is free.")
     var controlPort: UInt16 = 0
@@ -156,6 +163,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         StandardStreams.printOutput(
             try SimulatorPlace(
                 apnsPort: simulator.port,
+                managementPort: simulator.managementPort,
                 controlPort: simulator.interfacePort,
                 caFile: simulator.caFile ?? "",
                 teamId: keys[0].teamIdentifier,
@@ -181,6 +189,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         )
         settings.host = host
         settings.port = port
+        settings.managementPort = managementPort
         settings.interfacePort = controlPort
         settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
         settings.threads = threads
@@ -204,6 +213,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 /// What the simulator says when it is ready.
 private struct SimulatorPlace: Encodable {
     var apnsPort: UInt16
+    var managementPort: UInt16
     var controlPort: UInt16
     var caFile: String
     var teamId: String

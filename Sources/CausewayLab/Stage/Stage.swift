@@ -25,6 +25,7 @@ final class Stage {
     struct SimulatorPlace: Decodable {
         var apnsPort: UInt16 = 0
         var controlPort: UInt16 = 0
+        var managementPort: UInt16 = 0
         var caFile = ""
         /// The key that provider tokens must be signed with.
         var teamId = ""

@@ -12,7 +12,7 @@ package struct TopicPlan: Sendable {
 
     package init() {}
 
-    /// Of invalidations and dead letters, which are few.
+    /// Of invalidations, dead letters and channels, which are few.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
     /// A broker deletes a segment when its newest record is past the retention, and closes one after seven days by default: 24 hours of
@@ -46,6 +46,15 @@ package struct TopicPlan: Sendable {
             topic(names.deferred, partitions, retained(hours: 24)),
             // As long as the commands that its records are the ranges of.
             topic(names.fanout, partitions, retained(hours: 24)),
+            // The channel of each audience is kept until it is deleted; deletions are seen by all.
+            topic(
+                names.channels,
+                quiet,
+                [
+                    ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"),
+                    ("delete.retention.ms", "604800000"), ("segment.ms", String(Self.compactedSegmentMilliseconds)),
+                ]
+            ),
         ]
     }
 

@@ -3,6 +3,7 @@ import LiveActivity
 
 /// The headers of a record of the fan-out topic. For people: `source` (topic, partition and offset of the command's record) and `range`
 /// (which of how many). For the lane that reads it: `state`, the numbers of a ``FanoutOrder`` in their order, with a space between them.
+/// A record for a channel has `channel` in place of `range`: environment, storage, how many broadcasts the command has, and the channel's id.
 /// Beside them the trace goes on.
 enum FanoutHeaders {
     /// Of ours; a trace has two more.
@@ -17,7 +18,11 @@ enum FanoutHeaders {
     static func append(_ order: FanoutOrder, topic: [UInt8], to headers: inout ProducedHeaders) {
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(order.partition)/\(order.offset)", to: &headers)
-        append("range", "\(order.range.index)/\(order.range.count)", to: &headers)
+        if let channel = order.channel {
+            append("channel", text(of: channel, count: order.grant.broadcastCount), to: &headers)
+        } else {
+            append("range", "\(order.range.index)/\(order.range.count)", to: &headers)
+        }
         append("state", state(of: order), to: &headers)
     }
 
@@ -28,7 +33,24 @@ enum FanoutHeaders {
 
     /// Nil of a record that no lane has fanned out.
     static func order(of message: borrowing Message) -> FanoutOrder? {
-        message.headers?.last("state").flatMap { order(String(decoding: $0, as: UTF8.self)) }
+        guard let state = message.headers?.last("state") else { return nil }
+        let channel = message.headers?.last("channel").map { String(decoding: $0, as: UTF8.self) }
+        return order(String(decoding: state, as: UTF8.self), channel: channel)
+    }
+
+    static func text(of channel: AudienceChannel, count: UInt8) -> String {
+        "\(channel.environment.name) \(channel.storage.name) \(count) \(channel.identifier)"
+    }
+
+    private static func channel(_ text: String) -> (AudienceChannel, count: UInt8)? {
+        let words = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 4,
+            let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == words[0] }),
+            let storage = ChannelStorage.allCases.first(where: { $0.name.description == words[1] }),
+            let count = UInt8(words[2]), (1...DeviceEnvironment.allCases.count).contains(Int(count)),
+            let identifier = ChannelIdentifier(String(words[3]))
+        else { return nil }
+        return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
     }
 
     static func state(of order: FanoutOrder) -> String {
@@ -39,17 +61,24 @@ enum FanoutHeaders {
             order.partition, order.offset,
             order.recordMilliseconds, order.receivedMilliseconds, order.admittedMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, order.isAlertExpired ? 1 : 0,
-            version,
+            order.channel == nil ? version : channelVersion,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
     /// The last number of `state`: another form has another.
     private static let version: UInt8 = 1
+    /// Of a record for a channel: a release that knows none takes it for nobody's, and not for one of a range.
+    private static let channelVersion: UInt8 = 2
 
-    static func order(_ state: String) -> FanoutOrder? {
+    /// - Parameter channel: the header of that name.
+    static func order(_ state: String, channel text: String? = nil) -> FanoutOrder? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == numbersCount, numbers.removeLast() == "\(version)" else { return nil }
+        guard numbers.count == numbersCount,
+            numbers.removeLast() == "\(text == nil ? version : channelVersion)"
+        else { return nil }
+        let target = text.flatMap { channel($0) }
+        guard (text == nil) == (target == nil) else { return nil }
         func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = next(UInt16.self), let count = next(UInt16.self),
@@ -65,12 +94,14 @@ enum FanoutHeaders {
         else { return nil }
         return FanoutOrder(
             range: range,
+            channel: target?.0,
             grant: AudienceGrant(
                 timestamp: timestamp,
                 priority: priority,
                 frequentPriority: frequentPriority,
                 isDemoted: isDemoted,
-                rangeCount: count
+                rangeCount: count,
+                broadcastCount: target?.count ?? 0
             ),
             partition: partition,
             offset: offset,

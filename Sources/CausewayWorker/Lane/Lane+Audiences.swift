@@ -11,7 +11,8 @@ import Redis
 extension Lane {
     /// Commands there and back. Whatever either core decides by it is performed in the same turn.
     func exchangeAudienceCommands() {
-        while audiences.canTakeCommand, let record = delivery.nextHandover {
+        audiences.membersAreReadAgain = delivery.registrationsAreReadAgain(now: now)
+        while audiences.canTakeCommand, let record = delivery.nextHandover(now: now) {
             audiences.take(IncomingCommand(record, delivery.view(record)), now: now)
             delivery.handoverTaken()
         }
@@ -193,7 +194,7 @@ extension Lane {
         switch kind {
         case .fanout: plan.topics.fanout
         case .start: plan.topics.commands
-        case .rangeResult, .commandResult, .memberResult: plan.topics.results
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .broadcastTotals: plan.topics.results
         case .invalidation: plan.topics.invalidations
         }
     }

@@ -19,7 +19,9 @@ extension Lane {
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         if let committed, order.isReadAgain {
-            committed.metadata.withUnsafeBytes { delivery.readAgain(place, below: committed.offset, metadata: $0) }
+            committed.metadata.withUnsafeBytes {
+                delivery.readAgain(place, below: committed.offset, metadata: $0, now: now)
+            }
         } else if let committed {
             resume(place, at: committed, order)
         }

@@ -99,6 +99,7 @@ extension PushResult.Disposition {
         case .tokenDead: self = .tokenDead
         case .tokenSuspect: self = .tokenSuspect
         case .topicSuspect: self = .topicSuspect
+        case .channelGone: self = .channelGone
         case .rejected: self = .rejected
         case .ambiguous: self = .ambiguous
         }
@@ -152,10 +153,25 @@ extension Lane {
     }
 
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
-        pool.pool.submit(
+        guard !push.isBroadcast else { return submit(broadcast: push, to: pool) }
+        return pool.pool.submit(
             PushRequest(
                 tag: push.tag,
                 deviceToken: push.token,
+                priority: push.priority,
+                expiration: push.expiration,
+                identifier: push.apnsIdentifier,
+                body: push.body,
+                isRetry: push.isRetry
+            )
+        )
+    }
+
+    private func submit(broadcast push: AudiencePush, to pool: LanePool) -> Bool {
+        pool.pool.submit(
+            PushRequest(
+                tag: push.tag,
+                channel: push.token,
                 priority: push.priority,
                 expiration: push.expiration,
                 identifier: push.apnsIdentifier,

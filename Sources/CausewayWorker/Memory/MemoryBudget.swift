@@ -97,7 +97,7 @@ struct MemoryBudget: Equatable {
     // MARK: - What a lane's core of audiences makes of its bytes
 
     /// A page of members as Redis has it, and what is known of each of its members.
-    private static let bytesPerPage: Int64 = 16 << 10
+    private static let bytesPerPage: Int64 = 48 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
     /// Half of the bytes is for pages: two for each app at least, so that one is read while the other is sent to.

@@ -24,8 +24,13 @@ extension Delivery {
         handovers.append(record)
     }
 
-    /// The next command for the core of audiences; nil if there is none. It stays first until `handoverTaken`.
-    public var nextHandover: UInt32? { handovers.first }
+    /// The next command for the core of audiences; nil if there is none now. It stays first until `handoverTaken`.
+    ///
+    /// One that is read again, since the store has lost it, waits for the members, who are read again beside it: they are who it is for.
+    public func nextHandover(now: Moment) -> UInt32? {
+        guard let record = handovers.first else { return nil }
+        return records[record].isReadAgain && registrationsAreReadAgain(now: now) ? nil : record
+    }
 
     /// The core of audiences has the command that `nextHandover` named.
     public mutating func handoverTaken() { precondition(handovers.popFirst() != nil, "no command waits") }

@@ -52,6 +52,8 @@ public struct PushResult {
         case tokenSuspect
         /// The token is another topic's, or the topic is wrong: the token is kept.
         case topicSuspect
+        /// Of a broadcast: its channel does not exist any more.
+        case channelGone
         /// Refused for a permanent reason of this very push; the token is kept.
         case rejected
         /// Sent, and no answer came.
@@ -60,7 +62,7 @@ public struct PushResult {
         /// Whether APNs said something of this push or its token: then it is there.
         package var isJudgement: Bool {
             switch self {
-            case .accepted, .limited, .tokenDead, .tokenSuspect, .rejected: true
+            case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
             }
         }

@@ -83,6 +83,10 @@ struct PartitionTable: ~Copyable {
         }
     }
 
+    func contains(where isWanted: (UnsafeMutablePointer<Partition>) -> Bool) -> Bool {
+        places.contains { $0.map(isWanted) ?? false }
+    }
+
     /// The partition at `place` if it is still the assignment that `epoch` names.
     func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Partition>? {
         guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }

@@ -1,6 +1,6 @@
 /// Which records of a partition were settled before, and are read once more.
 struct SettledBefore {
-    private let below: Int64
+    let below: Int64
     /// Ascending, apart from each other.
     private let above: [Range<Int64>]
     private let end: Int64

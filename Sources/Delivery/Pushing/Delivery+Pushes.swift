@@ -89,7 +89,7 @@ extension Delivery {
             tokenRefused(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
-        case .rejected:
+        case .rejected, .channelGone:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
             // Repeating it on a guess could make a second activity (design §2, `unknown`).

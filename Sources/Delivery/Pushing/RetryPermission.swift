@@ -28,7 +28,7 @@ public struct RetryPermission: Sendable {
         case .accepted: note(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
         // These say something of the push or its token, not of APNs.
-        case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .rejected: break
+        case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }
 

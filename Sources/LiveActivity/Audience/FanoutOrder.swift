@@ -1,7 +1,10 @@
 /// What a record of the fan-out topic says beside the command that it holds: which range of the audience it is for, and how its members are
-/// to be sent the command.
+/// to be sent the command; or which channel of the audience it is to be broadcast to.
 public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
+    /// Of a broadcast the first of as many ranges as the audience has.
     public var range: SegmentRange
+    /// Nil: the record is for the members of the range.
+    public var channel: AudienceChannel?
     /// What the admission decided. Its number of ranges is the range's.
     public var grant: AudienceGrant
     /// The record of the commands topic that the command came in. Results name it as their source.
@@ -18,6 +21,7 @@ public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
 
     public init(
         range: SegmentRange,
+        channel: AudienceChannel? = nil,
         grant: AudienceGrant,
         partition: Int32,
         offset: Int64,
@@ -28,6 +32,7 @@ public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
         isAlertExpired: Bool = false
     ) {
         self.range = range
+        self.channel = channel
         self.grant = grant
         self.partition = partition
         self.offset = offset

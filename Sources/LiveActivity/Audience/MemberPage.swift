@@ -112,7 +112,7 @@ public struct MemberPage {
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
     }
 
-    /// By Shell's method with gaps of 2ᵏ − 1: no recursion, no memory, and of the few dozen members of a page as fast as any.
+    /// By Shell's method with gaps of 2ᵏ − 1: no recursion, no memory, and of the few hundred members of a page fast enough.
     private func sort(_ references: UnsafeMutableBufferPointer<MemberReference>) {
         var gap = 1
         while gap * 2 + 1 < references.count { gap = gap * 2 + 1 }

@@ -39,6 +39,8 @@ public struct RangeResultRecord {
 public struct AudienceResultRecord {
     public var command: AudienceCommandName
     public var members: MemberCounts
+    /// What became of the broadcasts; none of an audience without a channel.
+    public var broadcasts = MemberCounts()
     public var times: RoundTimes
     /// As of the last range.
     public var isOvertaken = false
@@ -73,6 +75,7 @@ public struct AudienceResultRecord {
         writer.beginObject()
         command.write(to: &writer)
         writer.roundMembers(members, isOvertaken: isOvertaken)
+        if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
         writer.member("ranges", Int64(rangeCount))
         if isAlertExpired {
             writer.key("reason")
@@ -88,6 +91,56 @@ public struct AudienceResultRecord {
         writer.beginObject()
         if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
         if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        writer.roundTimes(times)
+        writer.endObject()
+        writer.endObject()
+    }
+}
+
+/// What became of the broadcast of a command to one of its audience's channels.
+public struct BroadcastResultRecord {
+    public var command: AudienceCommandName
+    public var channel: AudienceChannel
+    public var outcome: MemberCounts.Outcome
+    /// APNs' last answer: its status, 0 for none, and its reason, empty for none.
+    public var status: UInt16 = 0
+    public var reason: UnsafeRawBufferPointer
+    /// For people, what to do about the reason; empty for nothing.
+    public var advice: StaticString = ""
+    public var times: RoundTimes
+
+    public init(
+        command: AudienceCommandName,
+        channel: AudienceChannel,
+        outcome: MemberCounts.Outcome,
+        reason: UnsafeRawBufferPointer,
+        times: RoundTimes
+    ) {
+        self.command = command
+        self.channel = channel
+        self.outcome = outcome
+        self.reason = reason
+        self.times = times
+    }
+
+    /// Appends the record; what is absent is left out.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        command.write(to: &writer)
+        channel.identifier.withBytes { writer.member("channel", $0) }
+        writer.key("environment")
+        writer.string(channel.environment.name)
+        writer.key("outcome")
+        writer.string(outcome.name)
+        if status != 0 { writer.member("status", Int64(status)) }
+        if !reason.isEmpty { writer.member("reason", reason) }
+        if advice.utf8CodeUnitCount > 0 {
+            writer.key("advice")
+            writer.string(advice)
+        }
+        command.writeSource(to: &writer)
+        writer.key("times")
+        writer.beginObject()
         writer.roundTimes(times)
         writer.endObject()
         writer.endObject()
@@ -167,10 +220,14 @@ extension JSONWriter {
     fileprivate mutating func roundMembers(_ members: MemberCounts, isOvertaken: Bool) {
         key("outcome")
         string(isOvertaken ? RoundOutcome.superseded.name : members.outcome.name)
-        key("members")
+        outcomes("members", members)
+    }
+
+    fileprivate mutating func outcomes(_ name: StaticString, _ counts: MemberCounts) {
+        key(name)
         beginObject()
-        for outcome in MemberCounts.Outcome.allCases where members[outcome] > 0 {
-            member(outcome.name, Int64(members[outcome]))
+        for outcome in MemberCounts.Outcome.allCases where counts[outcome] > 0 {
+            member(outcome.name, Int64(counts[outcome]))
         }
         endObject()
     }

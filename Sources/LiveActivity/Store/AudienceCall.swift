@@ -42,6 +42,9 @@ public struct AudienceCall<Bytes> {
         /// Adds the range's counts to those of the version: `finished`. With the totals of all ranges once the last one is there.
         case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
 
+        /// The same of a broadcast: adds what became of it. Until all broadcasts and all ranges of the version are there, no totals are given.
+        case finishBroadcast(BroadcastPart, version: Version, MemberCounts.Outcome, RoundTimes)
+
         // On a segment.
 
         /// The lower bounds of the segment's pages: `pages`, four bytes each, little-endian, ascending, the first 0; none for a segment
@@ -98,6 +101,20 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
+/// Names a broadcast among the parts of a version that are finished one by one.
+public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
+    public var environment: DeviceEnvironment
+    /// The version's ranges and broadcasts.
+    public var rangeCount: UInt16
+    public var broadcastCount: UInt8
+
+    public init(environment: DeviceEnvironment, rangeCount: UInt16, broadcastCount: UInt8) {
+        self.environment = environment
+        self.rangeCount = rangeCount
+        self.broadcastCount = broadcastCount
+    }
+}
+
 /// How an admitted command of an audience is to be sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// `aps.timestamp` to be sent, UNIX seconds: the command's, raised above the audience's last where needed.
@@ -108,13 +125,23 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// 10 was asked for, and the budget had none left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
+    /// Broadcasts of the command, one for each channel of the audience.
+    public var broadcastCount: UInt8
 
-    public init(timestamp: Int64, priority: UInt8, frequentPriority: UInt8, isDemoted: Bool, rangeCount: UInt16) {
+    public init(
+        timestamp: Int64,
+        priority: UInt8,
+        frequentPriority: UInt8,
+        isDemoted: Bool,
+        rangeCount: UInt16,
+        broadcastCount: UInt8 = 0
+    ) {
         self.timestamp = timestamp
         self.priority = priority
         self.frequentPriority = frequentPriority
         self.isDemoted = isDemoted
         self.rangeCount = rangeCount
+        self.broadcastCount = broadcastCount
     }
 }
 
@@ -232,5 +259,5 @@ public enum AudienceLimits {
     /// Of what ``AudienceCall/Operation/checkpoint(_:text:)`` keeps.
     public static let progressBytes = 4_096
     /// The longest page that is read, in bytes.
-    public static let pageBytes = 16 * 1_024
+    public static let pageBytes = 64 * 1_024
 }

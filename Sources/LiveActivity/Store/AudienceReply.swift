@@ -18,6 +18,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case settled
     /// Another has claimed the range.
     case foreign
+    /// Nobody has claimed the range: the store has lost what it knew of the audience, and its members.
+    case lost
     case progress
     case finished
     case pages
@@ -32,18 +34,22 @@ public struct AudienceReply<Bytes> {
     public var waitMilliseconds: Int64 = 0
     /// With ``AudienceVerdict/send`` of an admission.
     public var grant: AudienceGrant?
-    /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, and `send` of `newest`. A start
+    /// With `grant`: the channels that the audience has.
+    public var channels = AudienceChannels()
+    /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, `lost`, and `send` of `newest`. A start
     /// does not count.
     public var newest: Version?
     /// With `send` of `newest`: the timestamp, the priorities are a lone member's to choose; and until when it is to be sent, UNIX seconds.
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false
-    /// With `finished`: ranges of the version that are not finished.
+    /// With `finished`: ranges and broadcasts of the version that are not finished.
     public var rangesLeft = 0
-    /// With `finished` of the last range: of all ranges.
+    /// With `finished` of the last range or broadcast: of all ranges.
     public var totals: MemberCounts?
     public var times = RoundTimes()
+    /// With `totals`: what became of the broadcasts.
+    public var broadcasts = MemberCounts()
     /// The body of `newest`, the text of `progress`, the bounds of `pages`, the bytes of `page`.
     public var bytes: Bytes?
 

@@ -79,6 +79,12 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case turnAge
     case draining
     case logLinesSuppressed
+    case channels
+    case channelsListed
+    case channelsCreated
+    case channelsDeleted
+    case channelOrphans
+    case channelRefusals
     case tracesExported
     case tracesDropped
     case tracePostsFailed

@@ -2,7 +2,7 @@
 package enum MetricCatalog {
     /// By ``Metric``'s raw value.
     package static let definitions: [MetricDefinition] = {
-        let sections = records + pushes + audiences + waiting + apns + redis + kafka + worker + process
+        let sections = records + pushes + audiences + channels + waiting + apns + redis + kafka + worker + process
         let sorted = sections.sorted { $0.metric.rawValue < $1.metric.rawValue }
         precondition(sorted.map(\.metric) == Metric.allCases, "each metric is defined once")
         return sorted
@@ -10,7 +10,8 @@ package enum MetricCatalog {
 
     /// The page's sections.
     static let sections: [(title: String, metrics: [MetricDefinition])] = [
-        ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("What waits", waiting), ("APNs", apns),
+        ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("Channels", channels),
+        ("What waits", waiting), ("APNs", apns),
         ("Redis", redis),
         ("Kafka", kafka), ("The worker", worker), ("The process", process),
     ]

@@ -6,6 +6,7 @@ package final class MetricRegistry: Sendable {
     package let condition = ConditionBoard()
     package let events = EventBoard()
     package let traces = TraceBoard()
+    package let channels: ChannelBoard
     let layout: MetricLayout
 
     package init(labels: LabelSpace, laneCount: Int) {
@@ -13,6 +14,7 @@ package final class MetricRegistry: Sendable {
         let layout = MetricLayout(labels: labels)
         self.labels = labels
         self.layout = layout
+        channels = ChannelBoard(poolCount: labels.pools.count)
         lanes = (0..<laneCount).map { MetricBoard(thread: "lane-\($0)", layout: layout) }
         kafka = MetricBoard(thread: "kafka", layout: layout)
     }
@@ -44,6 +46,7 @@ package final class MetricRegistry: Sendable {
             cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
         }
         addTraces(to: &cells)
+        addChannels(to: &cells)
         return MetricTotals(
             layout: layout,
             cells: cells,
@@ -52,6 +55,17 @@ package final class MetricRegistry: Sendable {
             silences: threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
+    }
+
+    private func addChannels(to cells: inout [Int64]) {
+        for (pool, counts) in channels.now.enumerated() {
+            cells[layout[.channels].cell(pool, 0)] = counts.known
+            cells[layout[.channelsListed].cell(pool, 0)] = counts.listed
+            cells[layout[.channelsCreated].cell(pool, 0)] = counts.created
+            cells[layout[.channelsDeleted].cell(pool, 0)] = counts.deleted
+            cells[layout[.channelOrphans].cell(pool, 0)] = counts.orphans
+            cells[layout[.channelRefusals].cell(pool, 0)] = counts.refused
+        }
     }
 
     private func addTraces(to cells: inout [Int64]) {

@@ -54,6 +54,14 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case keyOffered
     case keyLoaded
     case keyRejected
+    case channelCreated
+    case channelDeleted
+    case channelLost
+    case channelOrphanDeleted
+    case channelRefused
+    case channelsUnknown
+    case channelTrouble
+
     case fleetTokenSigned
     case fleetTokensAway
     case fleetTokensBack

@@ -4,7 +4,7 @@ import Logging
 package enum LogKindCatalog {
     /// By ``LogKind``'s raw value.
     package static let definitions: [LogKindDefinition] = {
-        let all = worker + kafka + redis + apns + keys + configuration + traces
+        let all = worker + kafka + redis + apns + channels + keys + configuration + traces
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
         precondition(sorted.map(\.kind) == LogKind.allCases, "each kind is defined once")
         return sorted

@@ -181,6 +181,10 @@ struct ReplayRebuilding {
         _ store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isOver)
+        // The reply to many at a time may have had no room for what is held.
+        for index in replies.indices where replies[index].verdict == .full {
+            replies[index] = try store.perform([calls[index]], until: isOver)[0]
+        }
         guard !replies.contains(where: { $0.verdict == .full }) else {
             throw RedisError(
                 .busy,

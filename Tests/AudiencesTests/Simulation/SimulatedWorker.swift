@@ -42,6 +42,8 @@ final class SimulatedWorker {
     var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
     var pushes: [Push] = []
     var productions: [Produced] = []
+    /// When the last broadcast to the channel of an environment was handed out.
+    var broadcastAt: [DeviceEnvironment: Int64] = [:]
     /// By range: what the store told when the round was claimed.
     var claimed: [SegmentRange: [UInt8]] = [:]
 
@@ -101,6 +103,7 @@ enum SimulatedRecord {
     case fanout(partition: Int, SimulatedFanout)
     case rangeResult(String)
     case commandResult(String)
+    case broadcastResult(String)
     case invalidation
     case start(String)
     case memberResult(command: String)

@@ -12,6 +12,7 @@ extension Simulation {
         checkResults()
         checkTotals()
         checkStarts()
+        checkChannels()
     }
 
     /// What the metrics show of rounds is so: while they show no round that has members to reach, the members show the newest state.
@@ -174,6 +175,7 @@ extension Simulation {
 
     private func counts(in text: String) -> [String: Int] {
         var counts: [String: Int] = [:]
+        let text = text.split(separator: ",\"broadcasts\"").first.map { String($0) } ?? text
         for outcome in MemberCounts.Outcome.allCases {
             if let count = SimulatedText.number(after: "\"\(outcome.name)\":", in: text) {
                 counts["\(outcome.name)"] = count

@@ -44,6 +44,7 @@ extension Simulation {
             "\(now % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
         )
         worker.assigned[partition] = .init(place: place, nextOffset: commit.committableOffset)
+        worker.broadcastAt = [:]
     }
 
     /// SIGKILL: of what was under way some arrives, and another process takes over from the committed offsets.

@@ -50,6 +50,7 @@ extension Simulation {
                         break
                     }
                     found = true
+                    noteSent(push, environment, worker)
                     let token = String(decoding: push.token, as: UTF8.self)
                     checkHasNotLeft(token)
                     worker.pushes.append(
@@ -92,7 +93,8 @@ extension Simulation {
             let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
             return .fanout(partition: key % log.count, SimulatedFanout(value: value, order: order))
         case .rangeResult: return .rangeResult(String(decoding: value, as: UTF8.self))
-        case .commandResult: return .commandResult(String(decoding: value, as: UTF8.self))
+        case .commandResult, .broadcastTotals: return .commandResult(String(decoding: value, as: UTF8.self))
+        case .broadcastResult: return .broadcastResult(String(decoding: value, as: UTF8.self))
         case .invalidation: return .invalidation
         case .start:
             return .start(
@@ -187,7 +189,7 @@ extension Simulation {
                 answer(push, disposition, status: status, worker)
             case .lostBefore: answer(push, .ambiguous, status: 0, worker)
             case .lostAfter:
-                receive(push, worker)
+                receive(push, worker, isAnswerLost: true)
                 if let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
                 answer(push, .ambiguous, status: 0, worker)
             }
@@ -217,7 +219,11 @@ extension Simulation {
 
     /// - Returns: whether the token is alive.
     @discardableResult
-    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker) -> Bool {
+    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isAnswerLost: Bool = false) -> Bool {
+        guard !push.push.isBroadcast else {
+            receiveBroadcast(push, isAnswerLost: isAnswerLost)
+            return true
+        }
         guard let name = phoneOf[push.token], var phone = phones[name], !phone.isDead else { return false }
         let text = String(decoding: push.body, as: UTF8.self)
         guard let timestamp = SimulatedText.number(after: "\"timestamp\":", in: text),
@@ -265,7 +271,7 @@ extension Simulation {
         switch effect {
         case .fanout(let partition, let record):
             // A range without members is nobody's work here: it only counts.
-            guard hasMembers(record.order.range) else { return finishEmpty(record) }
+            guard record.order.channel != nil || hasMembers(record.order.range) else { return finishEmpty(record) }
             log[partition].append(record)
         case .rangeResult(let text):
             trace?("\(now % 1_000_000) \(text)")
@@ -286,6 +292,7 @@ extension Simulation {
                 return violations.append("a result names no command: \(text)")
             }
             commandResults[command] = text
+        case .broadcastResult(let text): noteBroadcast(text)
         case .invalidation: invalidations += 1
         case .start(let text): noteStart(text)
         case .memberResult: memberResults += 1

@@ -55,6 +55,9 @@ final class Simulation {
     /// By command and range: the counts of its last result.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
+    var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
+    /// By the environments in which the audience has a channel.
+    var subscribers: [DeviceEnvironment: SimulatedSubscribers] = [:]
     /// Changes of members that are not acknowledged.
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
@@ -76,13 +79,14 @@ final class Simulation {
         self.seed = seed
         random = SimulationRandom(seed: seed)
         swarm = Swarm(&random, kind: kind)
-        store = AudienceStoreModel(nowMilliseconds: now)
+        store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundBench.pageBytesMax)
         log = Array(repeating: [], count: swarm.partitions)
         commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: swarm.partitions)
         for _ in 0..<swarm.workers { workers.append(makeWorker()) }
         for _ in 0..<swarm.partitions { owners.append(random.number(0...swarm.workers - 1)) }
         for partition in 0..<swarm.partitions { assign(partition, to: owners[partition]) }
         makeScenario()
+        makeChannels()
     }
 
     func makeWorker() -> SimulatedWorker {

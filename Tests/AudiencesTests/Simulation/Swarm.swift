@@ -13,6 +13,8 @@ struct Swarm {
         case ranges
         /// As `crashes`, and the fan-out topic gets more partitions: a range moves to another one, whoever owns that.
         case partitions
+        /// As `crashes`, and the audience has channels.
+        case channels
     }
 
     var kind: Kind
@@ -77,7 +79,7 @@ struct Swarm {
         deadToken = draw(60)
         storeLoss = draw(60)
         productionFailure = draw(300)
-        if kind == .crashes || kind == .ranges || kind == .partitions {
+        if kind == .crashes || kind == .ranges || kind == .partitions || kind == .channels {
             crash = draw(60)
             rebalance = draw(100)
             forced = random.chance(500) ? 500 : 0

@@ -131,6 +131,8 @@ import Testing
         let core = CoreHarness()
         core.readAgain(below: 2)
         core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
+        #expect(core.takeHandover() == nil, "its members are not read again")
+        core.elapse(60_000)
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
         #expect(core.delivery.view(record).isReadAgain)

@@ -144,7 +144,7 @@ extension Simulation {
         case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
-        case .accepted, .rejected:
+        case .accepted, .rejected, .channelGone:
             violations.append("\(name): sent again after \(told.disposition)")
         }
         if view.avoidedConnection != told.connection {

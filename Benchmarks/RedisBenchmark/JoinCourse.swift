@@ -1,0 +1,210 @@
+import ActivityStore
+import LiveActivity
+import Reactor
+import Redis
+
+/// Registrations of activities that name an audience, from the first call to the last, as a lane makes them: the activity's record says what
+/// it is in, then the audience's page gets an entry; of one that has left an audience, that one's page too, and the record hears of it.
+final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
+    /// Registrations of a lane that are under way at a time.
+    private static let underWayMax = 512
+
+    private let server: RedisServerProcess
+    private let loop: EventLoop
+    private var activities: ActivityStore?
+    private var audiences: AudienceStore?
+    private var failure: RedisError?
+    /// What is under way: all join the one audience, and those that were in another leave it.
+    private var joined = AudienceDigest(value: 1)
+    private var left = AudienceDigest(value: 0)
+    private var atMilliseconds: Int64 = 0
+    /// Of a registration, how many of its entries are not acknowledged.
+    private var entriesLeft: [UInt8] = []
+    private var hasLeft: [Bool] = []
+    private var finished = 0
+
+    struct Figures {
+        var microseconds: Double
+        /// Commands with a script that the server was sent for each registration.
+        var scriptCalls: Double
+    }
+
+    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    init(
+        server: RedisServerProcess,
+        over transport: RedisServerProcess.Transport,
+        callsPerCommandMax: Int = StoreLimits.callsPerCommandMax
+    ) throws {
+        self.server = server
+        loop = try EventLoop()
+        var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
+        configuration.callsPerCommandMax = callsPerCommandMax
+        // The machine may be busy with other work for longer than a worker would wait.
+        configuration.responseDeadlineMilliseconds = 120_000
+        let activities = ActivityStore(loop: loop, configuration: configuration, handler: self)
+        let audiences = AudienceStore(loop: loop, configuration: configuration, handler: self)
+        (self.activities, self.audiences) = (activities, audiences)
+        activities.connect()
+        audiences.connect()
+        while !(activities.isReady && audiences.isReady) { try turn() }
+    }
+
+    func close() {
+        activities?.close()
+        audiences?.close()
+    }
+
+    /// Each member's first registration.
+    func joinAll(_ members: Int) throws -> Figures {
+        try registerAll(members)
+    }
+
+    /// Each member's registration that names another audience than the one before.
+    func moveAll(_ members: Int) throws -> Figures {
+        (left, joined) = (joined, AudienceDigest(value: joined.value &+ 0x9E37_79B9_7F4A_7C15))
+        return try registerAll(members)
+    }
+
+    private func registerAll(_ members: Int) throws -> Figures {
+        entriesLeft = [UInt8](repeating: 0, count: members)
+        hasLeft = [Bool](repeating: false, count: members)
+        finished = 0
+        atMilliseconds = max(atMilliseconds + 1, loop.wallMilliseconds)
+        let (before, callsBefore) = (server.processorSeconds, server.scriptCalls)
+        var issued = 0
+        while finished < members {
+            while issued < members, issued - finished < Self.underWayMax, try register(issued) { issued += 1 }
+            try turn()
+        }
+        // What the store does by itself belongs to the joins.
+        while let audiences, audiences.outstandingCount > 0 { try turn() }
+        return Figures(
+            microseconds: (server.processorSeconds - before) * 1_000_000 / Double(members),
+            scriptCalls: Double(server.scriptCalls - callsBefore) / Double(members)
+        )
+    }
+
+    // MARK: - Steps
+
+    private func register(_ index: Int) throws -> Bool {
+        let digest = withUnsafeBytes(of: joined.value.littleEndian) { Array($0) }
+        let registration = TokenRegistration(
+            token: Crowd.token(index),
+            environment: .production,
+            registeredAtMilliseconds: atMilliseconds
+        )
+        return try issue(
+            index,
+            .register(registration, frequentUpdates: true, shows: nil, source: .record, audiences: digest)
+        )
+    }
+
+    private func issue(_ index: Int, _ operation: StoreCall<[UInt8]>.Operation) throws -> Bool {
+        let subject = StoreSubject(app: Crowd.app, kind: .activity, identifier: Crowd.identifier(index))
+        let call = StoreCall(tag: UInt64(index), subject: subject, operation: operation)
+        return try isIssued(call.withBorrowedBytes { activities?.issue($0) })
+    }
+
+    /// Joins and leaves find room: there are fewer registrations under way than a store has room for.
+    private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
+        let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
+        let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))
+        guard try isIssued(call.withBorrowedBytes({ audiences?.issue($0) })) else {
+            throw RedisServerProcess.Failure(description: "no room for a member's entry")
+        }
+        entriesLeft[index] += 1
+    }
+
+    private func isIssued(_ issue: CallIssue?) throws -> Bool {
+        switch issue {
+        case .issued?: return true
+        case .full?: return false
+        default:
+            throw RedisServerProcess.Failure(description: "a call cannot be made: \(String(describing: issue))")
+        }
+    }
+
+    private func turn() throws {
+        loop.turn(waitMilliseconds: 100)
+        if let failure { throw failure }
+    }
+
+    private func goOn(_ step: () throws -> Void) {
+        do { try step() } catch { failure = failure ?? RedisError(.unknown, "\(error)") }
+    }
+
+    // MARK: - From Redis
+
+    func redisReady() {}
+    func redisLost(_ reason: RedisError) { failure = reason }
+    func redisWarns(_ warning: RedisWarning) {}
+    func failed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
+
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+        let index = Int(tag)
+        switch reply.verdict {
+        case .registered:
+            hasLeft[index] = reply.leaves != nil
+            goOn {
+                try append(index, joined, isLeaving: false)
+                if hasLeft[index] { try append(index, left, isLeaving: true) }
+            }
+        case .settled: finished += 1
+        default: failure = failure ?? RedisError(.unknown, "a registration was told \(reply.verdict)")
+        }
+    }
+
+    func audienceStoreReady() {}
+    func audienceStoreLost(_ reason: RedisError) { failure = reason }
+    func audienceFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
+
+    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+        let index = Int(tag)
+        entriesLeft[index] -= 1
+        guard entriesLeft[index] == 0 else { return }
+        guard hasLeft[index] else {
+            finished += 1
+            return
+        }
+        goOn {
+            guard try issue(index, .confirmLeaves(atMilliseconds: atMilliseconds)) else {
+                throw RedisServerProcess.Failure(description: "no room for a confirmation")
+            }
+        }
+    }
+}
+
+/// Activities with the names and tokens that members have.
+enum Crowd {
+    static let app = Array("com.example.match".utf8)
+
+    /// As long as a UUID.
+    static func identifier(_ index: Int) -> [UInt8] {
+        Array("0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))".utf8)
+    }
+
+    /// 160 hexadecimal digits, of which no two are alike.
+    static func token(_ index: Int) -> [UInt8] {
+        let digits = Array("0123456789abcdef".utf8)
+        var state = UInt64(index) &* 0x9E37_79B9_7F4A_7C15 &+ 1
+        return (0..<160)
+            .map { _ in
+                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                return digits[Int(state >> 60)]
+            }
+    }
+
+    static func entry(_ index: Int, isLeaving: Bool = false, atMilliseconds: Int64) -> MemberEntry<[UInt8]> {
+        let identifier = identifier(index)
+        return MemberEntry(
+            place: identifier.withUnsafeBytes { MemberPlace(of: $0) },
+            isLeaving: isLeaving,
+            kind: .activity,
+            environment: .production,
+            frequentUpdates: true,
+            atMilliseconds: atMilliseconds,
+            identifier: identifier,
+            token: isLeaving ? [] : token(index)
+        )
+    }
+}

@@ -1,0 +1,58 @@
+/// The requests of broadcasts, of which there is about one a second and channel: no piece of them is kept.
+extension HeaderEncoder {
+    /// Writes the block of one broadcast.
+    ///
+    /// - Parameter output: room for `blockBytesMax`.
+    /// - Returns: the bytes written.
+    mutating func writeBroadcast(
+        to output: UnsafeMutableRawPointer,
+        channel: UnsafeRawBufferPointer,
+        priority: UInt8,
+        expiration: Int64,
+        identifier: (UInt64, UInt64)
+    ) -> Int {
+        precondition(channel.count <= PushRequest.channelBytesMax)
+        var block = sizeUpdates()
+        Self.addInteger(Self.staticPost, flags: Self.indexed, prefixBits: 7, to: &block)
+        Self.addInteger(Self.staticHTTPS, flags: Self.indexed, prefixBits: 7, to: &block)
+        appendUnlessNew(.authority, to: &block)
+        Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.append(text: broadcastPath, to: &block)
+        Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.append(text: authorization, to: &block)
+        appendUnlessNew(.pushType, to: &block)
+        Self.append(name: "apns-channel-id", to: &block)
+        Self.append(text: Array(channel), to: &block)
+        appendUnlessNew(priority == 10 ? .priority10 : .priority5, to: &block)
+        Self.append(name: "apns-expiration", to: &block)
+        Self.append(text: Array(String(expiration).utf8), to: &block)
+        Self.append(name: "apns-request-id", to: &block)
+        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.identifierBytes) { room, count in
+            if let start = room.baseAddress { Hexadecimal.writeIdentifier(identifier, to: start) }
+            count = Hexadecimal.identifierBytes
+        }
+        Self.append(text: text, to: &block)
+        precondition(block.count <= blockBytesMax)
+        UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
+        return block.count
+    }
+
+    /// A field by its index if a push has put it into the table; else as a literal, which leaves the table as it is.
+    private func appendUnlessNew(_ name: Name, to block: inout [UInt8]) {
+        guard ordinals[name.rawValue] < 0 else {
+            return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
+        }
+        if name.staticIndex > 0 {
+            Self.addInteger(name.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        } else {
+            Self.append(name: name.text, to: &block)
+        }
+        Self.append(text: texts[name.rawValue], to: &block)
+    }
+
+    /// The representation of a literal that never stands in a table, and its name.
+    private static func append(name: StaticString, to block: inout [UInt8]) {
+        addInteger(0, flags: neverIndexed, prefixBits: 4, to: &block)
+        append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)
+    }
+}

@@ -1,0 +1,220 @@
+import Dispatch
+public import Reactor
+import Synchronization
+
+/// Where the management service is, and how it is reached.
+public struct ManagementPlace: Sendable {
+    public var host: String
+    public var port: UInt16
+    public var tls: TLSContext
+    /// For all of a request, the name's look-up included.
+    public var timeoutMilliseconds: Int64
+
+    public init(host: String, port: UInt16, tls: TLSContext, timeoutMilliseconds: Int64 = 10_000) {
+        self.host = host
+        self.port = port
+        self.tls = tls
+        self.timeoutMilliseconds = timeoutMilliseconds
+    }
+
+    var authority: String { port == 443 ? host : "\(host):\(port)" }
+}
+
+/// A request that has no answer.
+struct ManagementFault: Error, Sendable, Equatable {
+    /// The request was sent: APNs may have done what it says, or not.
+    var isAmbiguous: Bool
+    var text: String
+}
+
+/// Why a request to the management service did not succeed.
+public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Cause: Sendable, Equatable {
+        /// APNs answered with a reason.
+        case refused(ChannelReason)
+        /// The request never left, or was certainly not processed.
+        case unsent
+        /// The request left and was not answered: APNs may have done what it says.
+        case ambiguous
+        /// The answer is none that the service gives.
+        case malformed
+    }
+
+    public var cause: Cause
+    /// 0 without an answer.
+    public var status: Int
+    /// For logs and people. No token and no header is in it.
+    public var text: String
+    /// `Retry-After`, at most a day.
+    public var retryAfterSeconds: Int?
+
+    public var description: String { text }
+
+    /// Whether the same request may succeed later without anybody's doing.
+    public var isTransient: Bool {
+        switch cause {
+        case .unsent, .ambiguous, .malformed: true
+        case .refused(let reason): reason.isTransient || status >= 500
+        }
+    }
+}
+
+/// Apple's service that creates, reads, lists and deletes broadcast channels of one app in one environment.
+///
+/// Each request has a connection of its own: there are a few an hour. Requests wait for each other, at most ``requestsMax``.
+/// Nothing is tried again here: to create has no idempotency key, so the caller decides what a request without an answer means.
+public final class ChannelManagement: Sendable {
+    /// A channel as APNs has it.
+    public struct Channel: Sendable, Equatable {
+        public var identifier: String
+        /// Whether APNs keeps the newest message: storage policy 1.
+        public var storesNewest: Bool
+    }
+
+    /// Requests that wait or are under way.
+    public static let requestsMax = 64
+    /// Apple's limit for an app in an environment, which the list is held against.
+    public static let channelsMax = 10_000
+
+    private let bundleIdentifier: String
+    private let place: ManagementPlace
+    private let authorization: @Sendable () -> String?
+    private let queue = DispatchQueue(label: "channel management")
+    private let requestCount = Atomic<Int>(0)
+
+    /// - Parameters:
+    ///   - bundleIdentifier: of the app, without a topic's suffix.
+    ///   - tokens: sign for the app in the place's environment.
+    ///   - unixSeconds: the time to sign for.
+    public init(
+        bundleIdentifier: String,
+        place: ManagementPlace,
+        tokens: ProviderTokenSource,
+        unixSeconds: @escaping @Sendable () -> Int64
+    ) {
+        self.bundleIdentifier = bundleIdentifier
+        self.place = place
+        authorization = {
+            tokens.current(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
+        }
+    }
+
+    /// Creates a channel. If the error's cause is `ambiguous`, there may be one that nobody knows.
+    public func create(storesNewest: Bool) async throws(ChannelError) -> String {
+        let body = #"{"message-storage-policy":\#(storesNewest ? 1 : 0),"push-type":"LiveActivity"}"#
+        let response = try await perform(ManagementRequest(method: .post, path: path, body: Array(body.utf8)), 201)
+        guard let channel = response.channel, !channel.isEmpty else {
+            // There is a channel, and nobody knows which.
+            throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
+        }
+        return channel
+    }
+
+    public func read(_ channel: String) async throws(ChannelError) -> Channel {
+        let response = try await perform(request(.get, channel), 200)
+        guard let policy = ManagementJSON.number("message-storage-policy", in: response.body), (0...1).contains(policy)
+        else { throw malformed(response, "no message-storage-policy of 0 or 1") }
+        return Channel(identifier: channel, storesNewest: policy == 1)
+    }
+
+    /// Deletes a channel for good. One that is not there is deleted too.
+    ///
+    /// - Returns: whether it was there.
+    @discardableResult
+    public func delete(_ channel: String) async throws(ChannelError) -> Bool {
+        do throws(ChannelError) {
+            _ = try await perform(request(.delete, channel), 204)
+            return true
+        } catch {
+            guard error.cause == .refused(.channelNotRegistered) else { throw error }
+            return false
+        }
+    }
+
+    /// The ids of all channels that the app has in the environment, whoever made them.
+    public func list() async throws(ChannelError) -> [String] {
+        let response = try await perform(
+            ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
+            200
+        )
+        guard let channels = ManagementJSON.strings("channels", in: response.body) else {
+            throw malformed(response, "no list of channels")
+        }
+        return channels
+    }
+
+    private var path: String { "/1/apps/\(bundleIdentifier)/channels" }
+
+    private func request(_ method: ManagementRequest.Method, _ channel: String) -> ManagementRequest {
+        ManagementRequest(method: method, path: path, fields: [("apns-channel-id", channel)])
+    }
+
+    private func malformed(_ response: ManagementResponse, _ text: String) -> ChannelError {
+        ChannelError(
+            cause: .malformed,
+            status: response.status,
+            text: "\(place.authority) answered \(response.status) with \(text)"
+        )
+    }
+
+    private func perform(_ request: ManagementRequest, _ status: Int) async throws(ChannelError) -> ManagementResponse {
+        defer { requestCount.subtract(1, ordering: .relaxed) }
+        guard requestCount.add(1, ordering: .relaxed).newValue <= Self.requestsMax else {
+            throw ChannelError(
+                cause: .unsent,
+                status: 0,
+                text: "more than \(Self.requestsMax) requests wait for \(place.authority)"
+            )
+        }
+        let interruption: Wakeup
+        do throws(SystemError) {
+            interruption = try Wakeup()
+        } catch {
+            throw ChannelError(cause: .unsent, status: 0, text: "\(error)")
+        }
+        let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                queue.async { [place, authorization] in
+                    continuation.resume(returning: Self.exchange(request, place, authorization, interruption))
+                }
+            }
+        } onCancel: {
+            interruption.signal()
+        }
+        switch result {
+        case .failure(let fault):
+            throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .unsent, status: 0, text: fault.text)
+        case .success(let response):
+            guard response.status != status else { return response }
+            let reason = response.body.withUnsafeBytes { ChannelReason(text: AnswerBody($0).reasonText) }
+            throw ChannelError(
+                cause: .refused(reason),
+                status: response.status,
+                text: "\(place.authority) answered \(response.status) \(reason.word): \(reason.advice)",
+                retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
+            )
+        }
+    }
+
+    private static func exchange(
+        _ request: ManagementRequest,
+        _ place: ManagementPlace,
+        _ authorization: @Sendable () -> String?,
+        _ interruption: Wakeup
+    ) -> Result<ManagementResponse, ManagementFault> {
+        guard let token = authorization() else {
+            return .failure(ManagementFault(isAmbiguous: false, text: "no provider token could be signed"))
+        }
+        do {
+            return try ManagementExchange(
+                request,
+                to: place,
+                authorization: token,
+                interruption: interruption
+            )
+            .run()
+        } catch {
+            return .failure(ManagementFault(isAmbiguous: false, text: "\(error)"))
+        }
+    }
+}

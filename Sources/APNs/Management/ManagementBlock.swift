@@ -1,0 +1,108 @@
+/// Header blocks of the management service (RFC 7541), without a dynamic table on either side: a few requests an hour need no compression, and
+/// the answers' fields must keep their text, which ``HeaderDecoder`` drops.
+enum ManagementBlock {
+    /// What the client says in its preface: the server may index nothing of what it sends.
+    static let tableBytes: UInt32 = 0
+    /// A name or value that is longer is refused.
+    private static let stringBytesMax = 8_192
+
+    /// A request's fields as literals that are never indexed, after the sign that our own table is empty too.
+    static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
+        var block: [UInt8] = [0x20]
+        for field in fields {
+            block.append(0x10)
+            append(string: field.name, to: &block)
+            append(string: field.value, to: &block)
+        }
+        return block
+    }
+
+    private static func append(string: String, to block: inout [UInt8]) {
+        append(integer: string.utf8.count, to: &block)
+        block.append(contentsOf: string.utf8)
+    }
+
+    /// RFC 7541, section 5.1, with a prefix of 7 bits.
+    private static func append(integer: Int, to block: inout [UInt8]) {
+        guard integer >= 127 else { return block.append(UInt8(integer)) }
+        block.append(127)
+        var rest = integer - 127
+        while rest >= 128 {
+            block.append(UInt8(rest & 127) | 128)
+            rest >>= 7
+        }
+        block.append(UInt8(rest))
+    }
+
+    /// The fields of an answer that a management client wants; those of the static table that it does not want have no name here.
+    static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
+        var reader = Reader(rest: block)
+        var fields: [(name: String, value: String)] = []
+        while let first = reader.rest.first {
+            if first & 0x80 != 0 {
+                fields.append(try indexed(try reader.integer(prefixBits: 7)))
+            } else if first & 0xE0 == 0x20 {
+                guard try reader.integer(prefixBits: 5) == 0 else { throw fault("a table that was not allowed") }
+            } else {
+                let index = try reader.integer(prefixBits: first & 0x40 != 0 ? 6 : 4)
+                let name = index == 0 ? try reader.string() : try indexed(index).name
+                fields.append((name, try reader.string()))
+            }
+        }
+        return fields
+    }
+
+    /// The entries of the static table that stand in answers (RFC 7541, appendix A).
+    private static func indexed(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
+        let statuses = ["200", "204", "206", "304", "400", "404", "500"]
+        switch index {
+        case 8...14: return (":status", statuses[index - 8])
+        case 1...StaticHeaders.count: return ("", "")
+        default: throw fault("an index beyond the table (RFC 7541, 2.3.3)")
+        }
+    }
+
+    private static func fault(_ detail: StaticString) -> ConnectionFault {
+        ConnectionFault(.compressionError, detail)
+    }
+
+    private struct Reader {
+        var rest: UnsafeRawBufferPointer
+
+        mutating func byte() throws(ConnectionFault) -> UInt8 {
+            guard let byte = rest.first else { throw ManagementBlock.fault("a header block that ends too soon") }
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst())
+            return byte
+        }
+
+        mutating func integer(prefixBits: UInt8) throws(ConnectionFault) -> Int {
+            let prefixMax = UInt8(1) << prefixBits - 1
+            var value = Int(try byte() & prefixMax)
+            guard value == Int(prefixMax) else { return value }
+            for shift in stride(from: 0, through: 21, by: 7) {
+                let next = try byte()
+                value += Int(next & 127) << shift
+                if next & 128 == 0 { return value }
+            }
+            throw ManagementBlock.fault("a number that is too large (RFC 7541, 7.4)")
+        }
+
+        mutating func string() throws(ConnectionFault) -> String {
+            let isHuffman = (rest.first ?? 0) & 0x80 != 0
+            let count = try integer(prefixBits: 7)
+            guard count <= rest.count, count <= ManagementBlock.stringBytesMax else {
+                throw ManagementBlock.fault("a string that is too long (RFC 7541, 7.4)")
+            }
+            let bytes = UnsafeRawBufferPointer(rebasing: rest[..<count])
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            guard isHuffman else { return String(decoding: bytes, as: UTF8.self) }
+            let room = Huffman.decodedBytesMax(encodedBytes: count) + 16
+            let text: String? = withUnsafeTemporaryAllocation(byteCount: room, alignment: 16) { scratch in
+                Huffman.code.decode(bytes, into: scratch)
+                    .map { String(decoding: UnsafeRawBufferPointer(rebasing: scratch[..<$0]), as: UTF8.self) }
+            }
+            guard let text else { throw ManagementBlock.fault("a string that is not Huffman code (RFC 7541, 5.2)") }
+            return text
+        }
+    }
+}

@@ -1,0 +1,294 @@
+import Reactor
+
+/// One request to the management service, and what became of it.
+struct ManagementRequest: Sendable {
+    enum Method: String, Sendable {
+        case get = "GET"
+        case post = "POST"
+        case delete = "DELETE"
+    }
+
+    var method: Method
+    var path: String
+    /// Lower-case names, beside those that every request has.
+    var fields: [(name: String, value: String)] = []
+    var body: [UInt8] = []
+}
+
+struct ManagementResponse: Sendable {
+    var status: Int
+    var channel: String?
+    var retryAfterSeconds: Int?
+    var body: [UInt8]
+}
+
+/// A connection to the management service that carries one request. Used on one thread, with a loop of its own.
+///
+/// - `connecting`: name, TCP, TLS. To `settling` when *h2* is agreed on.
+/// - `settling`: the preface is out, the server's SETTINGS have not come. To `waiting` with them, when the request goes out.
+/// - `waiting`: for the answer's end. To `over` with it.
+/// - `over`: by an answer, a fault, the deadline. Final.
+///
+/// Until the request is out nothing can have happened at APNs; from then on only an answer tells.
+final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
+    /// Addresses of one name that are tried.
+    private static let addressesMax = 8
+    /// A list of 10,000 channels takes some 300 kB; ids may be longer than those that have been seen.
+    private static let answerBytesMax = 4 << 20
+    private static let streamIdentifier: Int32 = 1
+    private static let windowBytes = 1 << 20
+
+    private enum Phase {
+        case connecting, settling, waiting, over
+    }
+
+    private let loop: EventLoop
+    private let place: ManagementPlace
+    private let request: ManagementRequest
+    private let authorization: String
+    /// Signalled when nobody waits any longer.
+    private let interruption: Wakeup
+    private var phase = Phase.connecting
+    private var addresses: ArraySlice<SocketAddress> = []
+    private var stream: Stream?
+    private var reader = FrameReader()
+    private var settings = PeerSettings()
+    private var deadline = TimerIdentifier.none
+    private var deadlineMilliseconds: Int64 = 0
+    private var windowUsed = 0
+    private var response = ManagementResponse(status: 0, channel: nil, retryAfterSeconds: nil, body: [])
+    private var result: Result<ManagementResponse, ManagementFault>?
+
+    init(
+        _ request: ManagementRequest,
+        to place: ManagementPlace,
+        authorization: String,
+        interruption: Wakeup
+    ) throws(SystemError) {
+        loop = try EventLoop()
+        self.interruption = interruption
+        self.request = request
+        self.place = place
+        self.authorization = authorization
+    }
+
+    /// Blocks until the exchange is over.
+    func run() -> Result<ManagementResponse, ManagementFault> {
+        loop.refreshClock()
+        deadlineMilliseconds = loop.nowMilliseconds + place.timeoutMilliseconds
+        deadline = loop.schedule(afterMilliseconds: place.timeoutMilliseconds, handler: self, tag: 0)
+        do throws(SystemError) {
+            try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
+        } catch {
+            end(error.description)
+        }
+        // The look-up may outlive the exchange: its thread is not waited for.
+        loop.resolve(host: place.host, port: place.port) { [weak self] resolution in self?.resolved(resolution) }
+        if result == nil { loop.run() }
+        guard let result else { preconditionFailure("the loop ends with the exchange") }
+        return result
+    }
+
+    private func resolved(_ resolution: Result<[SocketAddress], ResolveError>) {
+        guard result == nil else { return }
+        switch resolution {
+        case .success(let found):
+            addresses = found.prefix(Self.addressesMax)
+            connectToNext(after: "no address")
+        case .failure(let error): end("\(place.host): \(error.description)")
+        }
+    }
+
+    private func connectToNext(after failure: String) {
+        guard let address = addresses.popFirst() else { return end("\(place.authority): \(failure)") }
+        let stream = Stream(loop: loop, handler: self)
+        self.stream = stream
+        stream.connect(
+            to: address,
+            tls: place.tls,
+            serverName: place.host,
+            timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
+        )
+    }
+
+    /// No answer: whether the request may have been processed follows from the phase.
+    private func end(_ text: String) {
+        end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
+    }
+
+    private func end(_ result: Result<ManagementResponse, ManagementFault>) {
+        guard self.result == nil else { return }
+        self.result = result
+        phase = .over
+        stream?.flush()
+        stream?.close()
+        loop.cancel(deadline)
+        loop.remove(descriptor: interruption.descriptor)
+        loop.stop()
+    }
+
+    func timerFired(tag: UInt64) { end("\(place.authority): no answer within \(place.timeoutMilliseconds) ms") }
+
+    func descriptorReady(_ events: Interest) { end("nobody waits for it any longer") }
+
+    // MARK: - The stream
+
+    func streamConnected(_ stream: Stream) {
+        guard stream.negotiatedProtocol == "h2" else { return end("\(place.authority) does not speak HTTP/2") }
+        phase = .settling
+        write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
+        var preface: [UInt8] = []
+        for (setting, value) in [
+            (Setting.headerTableSize, ManagementBlock.tableBytes), (Setting.enablePush, 0),
+            (Setting.initialWindowSize, UInt32(Self.windowBytes)),
+        ] {
+            withUnsafeBytes(of: setting.bigEndian) { preface.append(contentsOf: $0) }
+            withUnsafeBytes(of: value.bigEndian) { preface.append(contentsOf: $0) }
+        }
+        writeFrame(FrameType.settings, stream: 0, preface)
+    }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        do throws(ConnectionFault) {
+            var input = bytes
+            while phase != .over, let frame = try reader.next(&input) { try take(frame) }
+        } catch {
+            end("\(place.authority) broke HTTP/2: \(error.detail)")
+        }
+    }
+
+    func streamDrained(_ stream: Stream) {}
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        guard result == nil else { return }
+        switch error?.code {
+        case .connectFailed where phase == .connecting: connectToNext(after: error?.reason ?? "")
+        case nil: end("\(place.authority) closed the connection")
+        default: end("\(place.authority): \(error?.description ?? "")")
+        }
+    }
+
+    // MARK: - Frames
+
+    private func take(_ frame: Frame) throws(ConnectionFault) {
+        switch frame.type {
+        case FrameType.settings: try settingsReceived(frame)
+        case FrameType.ping:
+            if frame.flags & FrameFlags.acknowledgement == 0 {
+                writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, stream: 0, Array(frame.payload))
+            }
+        case FrameType.headers: try headersReceived(frame)
+        case FrameType.data: try dataReceived(frame)
+        case FrameType.resetStream: resetReceived(frame)
+        case FrameType.goAway: goAwayReceived(frame)
+        case FrameType.pushPromise:
+            throw ConnectionFault(.protocolError, "PUSH_PROMISE, which we have disabled (RFC 9113, 8.4)")
+        default: break
+        }
+    }
+
+    private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
+        guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
+        try settings.apply(frame.payload)
+        writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement, stream: 0, [])
+        guard phase == .settling else { return }
+        guard settings.concurrentStreamsMax > 0 else { return }
+        phase = .waiting
+        send()
+    }
+
+    /// The body is shorter than any window that HTTP/2 begins with, unless the server has said otherwise.
+    private func send() {
+        guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
+            phase = .settling
+            return end("\(place.authority) takes no body of \(request.body.count) bytes")
+        }
+        var fields: [(name: String, value: String)] = [
+            (":method", request.method.rawValue), (":scheme", "https"), (":authority", place.authority),
+            (":path", request.path), ("authorization", authorization),
+        ]
+        fields += request.fields
+        if !request.body.isEmpty { fields.append(("content-type", "application/json")) }
+        let endsHere = request.body.isEmpty ? FrameFlags.endStream : FrameFlags.none
+        writeFrame(
+            FrameType.headers,
+            flags: FrameFlags.endHeaders | endsHere,
+            stream: Self.streamIdentifier,
+            ManagementBlock.encode(fields)
+        )
+        guard !request.body.isEmpty else { return }
+        writeFrame(FrameType.data, flags: FrameFlags.endStream, stream: Self.streamIdentifier, request.body)
+    }
+
+    private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
+        guard frame.stream == Self.streamIdentifier, phase == .waiting else {
+            throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
+        }
+        var status = 0
+        for field in try ManagementBlock.decode(frame.payload) {
+            switch field.name {
+            case ":status": status = Int(field.value) ?? 0
+            case "apns-channel-id": response.channel = field.value
+            case "retry-after": response.retryAfterSeconds = Int(field.value)
+            default: break
+            }
+        }
+        // Trailers have no status, and an informational answer precedes the one that counts.
+        if response.status == 0, status >= 200 { response.status = status }
+        if frame.flags & FrameFlags.endStream != 0 { finish() }
+    }
+
+    private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
+        guard frame.stream == Self.streamIdentifier, phase == .waiting else {
+            throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
+        }
+        response.body.append(contentsOf: frame.payload)
+        guard response.body.count <= Self.answerBytesMax else {
+            return end("\(place.authority) answered with more than \(Self.answerBytesMax) bytes")
+        }
+        if frame.flags & FrameFlags.endStream != 0 { return finish() }
+        windowUsed += frame.flowControlledBytes
+        // The connection's window stays at its first 65,535 bytes, so room is given back early.
+        guard windowUsed >= 16_384 else { return }
+        for identifier in [0, Self.streamIdentifier] {
+            let increment = withUnsafeBytes(of: UInt32(windowUsed).bigEndian) { Array($0) }
+            writeFrame(FrameType.windowUpdate, stream: identifier, increment)
+        }
+        windowUsed = 0
+    }
+
+    private func finish() {
+        guard response.status > 0 else { return end("\(place.authority) answered without a status") }
+        end(.success(response))
+    }
+
+    private func resetReceived(_ frame: Frame) {
+        guard frame.stream == Self.streamIdentifier else { return }
+        let code = frame.payload.networkUInt32(at: 0)
+        let isRefused = code == ErrorCode.refusedStream.rawValue
+        let text = "\(place.authority) reset the request (\(code))"
+        end(.failure(ManagementFault(isAmbiguous: phase == .waiting && !isRefused, text: text)))
+    }
+
+    private func goAwayReceived(_ frame: Frame) {
+        let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        // What is not above the last stream is still answered.
+        guard phase != .waiting || last < Self.streamIdentifier else { return }
+        let text =
+            "\(place.authority) is closing: \(AnswerBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
+        end(.failure(ManagementFault(isAmbiguous: false, text: text)))
+    }
+
+    private func writeFrame(_ type: UInt8, flags: UInt8 = FrameFlags.none, stream: Int32, _ payload: [UInt8]) {
+        var header = [UInt8](repeating: 0, count: FrameHeader.byteCount)
+        header.withUnsafeMutableBytes { bytes in
+            guard let start = bytes.baseAddress else { return }
+            FrameHeader(payloadBytes: payload.count, type: type, flags: flags, stream: stream).write(to: start)
+        }
+        write(header + payload)
+    }
+
+    private func write(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { stream?.write($0) }
+    }
+}

@@ -1,0 +1,136 @@
+/// What Apple leaves open about channels, or what a test wants smaller.
+public struct ChannelRules: Sendable, Equatable {
+    /// Channels of one app at one time.
+    public var channelsPerApp: Int
+    /// Broadcasts of one channel; what is over it is answered 429. Nil: as many as come. An Apple engineer names one a second.
+    public var publishBudget: DeviceRules.Budget?
+
+    public init(
+        channelsPerApp: Int = ChannelRules.channelsPerAppMax,
+        publishBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillMilliseconds: 1_000)
+    ) {
+        self.channelsPerApp = min(max(0, channelsPerApp), Self.channelsPerAppMax)
+        self.publishBudget = publishBudget
+    }
+
+    /// Apple's own limit, for each environment.
+    public static let channelsPerAppMax = 10_000
+    /// APNs stores a channel's newest message no longer than 8 h.
+    static let storedMilliseconds: Int64 = 8 * 3_600_000
+    /// Bytes of a broadcast's body.
+    static let bodyBytesMax = 5_120
+}
+
+/// A broadcast channel of one app.
+///
+/// - `open`: activities subscribe, broadcasts reach them. To `deleted` by a request, or with the app's capability.
+/// - `deleted`: no way back. Its subscribers stay as they are, and hear no more.
+struct BroadcastChannel {
+    /// The message that a phone gets when it comes back.
+    struct Stored {
+        var body: [UInt8]
+        var priority: UInt8
+        var number: Int
+        var expiresAtMilliseconds: Int64
+    }
+
+    let application: Int
+    /// Base64, as in the headers.
+    let identifier: String
+    /// Whether APNs keeps the newest message: storage policy 1.
+    let storesNewest: Bool
+    let createdAtMilliseconds: Int64
+    var deletedAtMilliseconds: Int64?
+    /// Activities that began on the channel, ended ones included.
+    var subscribers: [Int] = []
+    var stored: Stored?
+    var budget: BudgetBucket
+    /// Accepted; each has the number of its place.
+    var broadcasts = 0
+    var pace = PushPace()
+}
+
+/// The channels of all apps of one environment.
+struct ChannelTable {
+    struct Key: Hashable {
+        var application: Int
+        var identifier: String
+    }
+
+    /// Deleted ones included, which are kept for whoever asks what became of them.
+    static let channelsMax = 1_000_000
+    private static let identifierBytes = 16
+
+    private(set) var channels: [BroadcastChannel] = []
+    private var open: [Key: Int] = [:]
+    private var openCounts: [Int: Int] = [:]
+    private var random: RandomSource
+
+    init(random: RandomSource) {
+        self.random = random
+    }
+
+    subscript(index: Int) -> BroadcastChannel {
+        get { channels[index] }
+        _modify { yield &channels[index] }
+    }
+
+    func openCount(application: Int) -> Int { openCounts[application] ?? 0 }
+
+    func find(_ identifier: String, application: Int) -> Int? {
+        open[Key(application: application, identifier: identifier)]
+    }
+
+    /// Identifiers of an app's open channels, the oldest first.
+    func identifiers(application: Int) -> [String] {
+        channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
+    }
+
+    /// Nil if there have been too many.
+    mutating func create(
+        application: Int,
+        storesNewest: Bool,
+        budget: DeviceRules.Budget?,
+        nowMilliseconds: Int64
+    ) -> Int? {
+        guard channels.count < Self.channelsMax else { return nil }
+        var bytes: [UInt8] = []
+        while bytes.count < Self.identifierBytes { withUnsafeBytes(of: random.next()) { bytes.append(contentsOf: $0) } }
+        let identifier = Self.base64(bytes)
+        channels.append(
+            BroadcastChannel(
+                application: application,
+                identifier: identifier,
+                storesNewest: storesNewest,
+                createdAtMilliseconds: nowMilliseconds,
+                budget: BudgetBucket(budget, nowMilliseconds: nowMilliseconds)
+            )
+        )
+        open[Key(application: application, identifier: identifier)] = channels.count - 1
+        openCounts[application, default: 0] += 1
+        return channels.count - 1
+    }
+
+    mutating func delete(_ index: Int, nowMilliseconds: Int64) {
+        let channel = channels[index]
+        let key = Key(application: channel.application, identifier: channel.identifier)
+        guard open.removeValue(forKey: key) != nil else { return }
+        openCounts[channel.application, default: 0] -= 1
+        channels[index].deletedAtMilliseconds = nowMilliseconds
+        channels[index].stored = nil
+    }
+
+    private static func base64(_ bytes: [UInt8]) -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        var text: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let three = (0..<3).map { start + $0 < bytes.count ? UInt32(bytes[start + $0]) : 0 }
+            let bits = three[0] << 16 | three[1] << 8 | three[2]
+            for place in 0..<4 {
+                let isPadding = start + place > bytes.count
+                text.append(isPadding ? UInt8(ascii: "=") : digits[Int(bits >> UInt32(18 - 6 * place) & 63)])
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

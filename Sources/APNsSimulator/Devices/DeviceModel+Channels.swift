@@ -1,0 +1,191 @@
+/// Channels as APNs and their subscribers see them.
+extension DeviceModel {
+    /// A broadcast whose headers are in order.
+    struct Broadcast {
+        var channel: String
+        var priority: UInt8
+        /// UNIX seconds.
+        var expiration: Int64
+    }
+
+    /// Whether APNs takes a broadcast; if it does, all subscribers whose phones are on line have it.
+    mutating func publish(
+        _ broadcast: Broadcast,
+        _ body: UnsafeRawBufferPointer,
+        application: Int,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard applications[application].mayBroadcast else { return .featureNotEnabled }
+        guard let index = channels.find(broadcast.channel, application: application) else {
+            return .channelNotRegistered
+        }
+        guard channels[index].storesNewest || broadcast.expiration == 0 else { return .badExpirationDate }
+        guard channels[index].budget.take(channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
+            return .tooManyRequests
+        }
+        channels[index].broadcasts += 1
+        channels[index].pace.note(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
+        let message = BroadcastChannel.Stored(
+            body: Array(body),
+            priority: broadcast.priority,
+            number: channels[index].broadcasts,
+            expiresAtMilliseconds: min(
+                Self.milliseconds(seconds: broadcast.expiration),
+                nowMilliseconds + ChannelRules.storedMilliseconds
+            )
+        )
+        if channels[index].storesNewest {
+            channels[index].stored = message.expiresAtMilliseconds > nowMilliseconds ? message : nil
+        }
+        let subscribers = channels[index].subscribers
+        for activity in subscribers {
+            bring(message, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
+        }
+        return .success
+    }
+
+    private mutating func bring(
+        _ message: BroadcastChannel.Stored,
+        to activity: Int,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) {
+        advance(activity, nowMilliseconds: nowMilliseconds)
+        guard activities[activity].isActive else { return }
+        guard phones[activities[activity].phone].isOnline else {
+            activities[activity].effects[.missed] += 1
+            return
+        }
+        activities[activity].lastBroadcast = message.number
+        activities[activity].pace.note(priority: message.priority, atMilliseconds: nowMilliseconds)
+        message.body.withUnsafeBytes { body in
+            do throws(PushPayload.Fault) {
+                let payload = try PushPayload(body, tape: &tape)
+                apply(payload, tape, to: activity, priority: message.priority, nowMilliseconds: nowMilliseconds)
+            } catch {
+                activities[activity].effects[.malformed] += 1
+                activities[activity].lastProblem = "\(error)"
+            }
+        }
+    }
+
+    /// A phone loses its network. A push on one of its tokens is dropped, as one with the expiration 0 is; a channel keeps its newest
+    /// message for the phone if its storage policy says so.
+    public mutating func goOffline(device: String, app: String) throws(Fault) {
+        phones[try phone(device, application: try application(app))].isOnline = false
+    }
+
+    /// A phone is back. It gets what the channels of its activities have stored for it.
+    public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
+        let phone = try phone(device, application: try application(app))
+        guard !phones[phone].isOnline else { return }
+        phones[phone].isOnline = true
+        var tape = JSONTape()
+        for activity in phones[phone].activities {
+            guard let channel = activities[activity].channel, let stored = channels[channel].stored,
+                stored.number > activities[activity].lastBroadcast, stored.expiresAtMilliseconds > nowMilliseconds
+            else { continue }
+            bring(stored, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    /// Turns an app's capability for broadcasts on or off. Off destroys all its channels.
+    public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
+        let application = try application(app)
+        applications[application].mayBroadcast = isEnabled
+        guard !isEnabled else { return }
+        for identifier in channels.identifiers(application: application) {
+            guard let index = channels.find(identifier, application: application) else { continue }
+            channels.delete(index, nowMilliseconds: nowMilliseconds)
+        }
+    }
+
+    /// What somebody other than the system under test does to channels.
+    public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
+    {
+        let application = try application(app)
+        let (reason, identifier) = createChannel(
+            application: application,
+            storesNewest: storesNewest,
+            nowMilliseconds: nowMilliseconds
+        )
+        guard reason == .success else { throw .tooMany("channels") }
+        return identifier
+    }
+
+    public mutating func deleteChannel(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
+        guard let index = channels.find(identifier, application: try application(app)) else {
+            throw .unknownChannel(identifier)
+        }
+        channels.delete(index, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// A channel is asked for at the management service.
+    mutating func createChannel(
+        application: Int,
+        storesNewest: Bool,
+        nowMilliseconds: Int64
+    ) -> (reason: Reason, identifier: String) {
+        guard applications[application].mayBroadcast else { return (.featureNotEnabled, "") }
+        guard channels.openCount(application: application) < channelRules.channelsPerApp,
+            let index = channels.create(
+                application: application,
+                storesNewest: storesNewest,
+                budget: channelRules.publishBudget,
+                nowMilliseconds: nowMilliseconds
+            )
+        else { return (.cannotCreateChannelConfig, "") }
+        return (.success, channels[index].identifier)
+    }
+
+    /// The channel that an activity is to be started on.
+    func channel(_ identifier: String, application: Int) throws(Fault) -> Int {
+        guard let index = channels.find(identifier, application: application) else {
+            throw .unknownChannel(identifier)
+        }
+        return index
+    }
+
+    mutating func subscribe(_ activity: Int, to channel: Int) {
+        activities[activity].channel = channel
+        activities[activity].lastBroadcast = channels[channel].broadcasts
+        channels[channel].subscribers.append(activity)
+    }
+
+    /// Identifiers of an app's channels that are open, the oldest first.
+    public func channelIdentifiers(app: String) throws(Fault) -> [String] {
+        channels.identifiers(application: try application(app))
+    }
+
+    /// All channels of an app as JSON, deleted ones included, in the order of their creation.
+    public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
+        let application = try application(app)
+        let own = channels.channels.filter { $0.application == application }
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member(
+                "channels",
+                array: { writer in
+                    for channel in own { write(channel, to: &writer, nowMilliseconds: nowMilliseconds) }
+                }
+            )
+        }
+        return writer.bytes
+    }
+
+    private func write(_ channel: BroadcastChannel, to writer: inout JSONWriter, nowMilliseconds: Int64) {
+        writer.object { writer in
+            writer.member("channel", channel.identifier)
+            writer.member("storage", channel.storesNewest ? "newest" : "none")
+            writer.member("createdAt", channel.createdAtMilliseconds)
+            if let deleted = channel.deletedAtMilliseconds { writer.member("deletedAt", deleted) }
+            writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
+            writer.member("broadcasts", channel.broadcasts)
+            writer.member("stored", (channel.stored?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
+            if let distance = channel.pace.leastDistanceMilliseconds {
+                writer.member("leastDistanceMilliseconds", distance)
+            }
+        }
+    }
+}

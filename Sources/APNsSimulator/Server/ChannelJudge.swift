@@ -1,0 +1,187 @@
+/// APNs' checks on broadcasts and on the management of channels, in this order: method, path, repeated headers, provider token, the
+/// other headers, body, app, channel. What Apple does first if several things are wrong is not documented.
+enum ChannelJudge {
+    /// All of a broadcast that needs no look at the channels.
+    static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+        let head = slot.pointee.head
+        guard head.method == .post else { return .methodNotAllowed }
+        let common = judgeCommon(head)
+        guard common == .success else { return common }
+        guard head.seen.contains(.pushType) else { return .missingPushType }
+        guard head.isLiveActivity else { return .invalidPushType }
+        let channel = judgeChannel(head)
+        guard channel == .success else { return channel }
+        guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
+        guard head.seen.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
+    }
+
+    /// All of a request for the management service that needs no look at the channels.
+    static func judgeManagement(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+        let head = slot.pointee.head
+        switch (head.path, head.method) {
+        case (.channelList, .get), (.channels, .get), (.channels, .post), (.channels, .delete): break
+        case (.channelList, _), (.channels, _): return .methodNotAllowed
+        default: return .badPath
+        }
+        let common = judgeCommon(head)
+        guard common == .success else { return common }
+        if head.path == .channelList { return .success }
+        guard head.method == .post else { return judgeChannel(head) }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard isObject(body(slot), tape: &tape) else { return .badRequestPayload }
+        return judgeCreation(tape)
+    }
+
+    private static func judgeCommon(_ head: RequestHead) -> Reason {
+        // `DuplicateHeaders` is in the table of device pushes only.
+        if head.isDuplicated { return .badRequestParams }
+        switch head.authorization {
+        case .success: break
+        // Neither is in the table of broadcasts and channels.
+        case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
+        default: return head.authorization
+        }
+        return head.isIdentifierValid ? .success : .badMessageId
+    }
+
+    private static func judgeChannel(_ head: RequestHead) -> Reason {
+        guard head.seen.contains(.channel) else { return .missingChannelId }
+        return head.isChannelValid ? .success : .badChannelId
+    }
+
+    private static func judgeCreation(_ tape: borrowing JSONTape) -> Reason {
+        guard let policy = tape.member("message-storage-policy", of: 0) else { return .missingChannelQueueSize }
+        guard let number = tape.integer(policy), number == 0 || number == 1 else { return .badRequestParams }
+        guard let type = tape.member("push-type", of: 0) else { return .missingPushType }
+        guard tape[type].kind == .string, tape.string(type) == "LiveActivity" else { return .invalidPushType }
+        return .success
+    }
+
+    private static func isObject(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Bool {
+        do throws(JSONTape.Fault) {
+            try tape.read(body)
+        } catch {
+            return false
+        }
+        return tape[0].kind == .object
+    }
+
+    private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
+        slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+    }
+
+    /// The app of the path, which must be given without the suffix of a device push's topic.
+    static func application(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: borrowing DeviceModel
+    ) -> Int? {
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleBytes, of: RequestMemory.bundle)
+        guard let application = model.application(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: application)
+        else { return nil }
+        return application
+    }
+
+    /// Sends a broadcast to a channel.
+    static func publish(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard let application = application(slot, teamIdentifier: teamIdentifier, model: model) else {
+            return .topicDisallowed
+        }
+        let head = slot.pointee.head
+        let broadcast = DeviceModel.Broadcast(
+            channel: channel(slot),
+            priority: head.priority,
+            expiration: head.expiration
+        )
+        return model.publish(
+            broadcast,
+            body(slot),
+            application: application,
+            tape: &tape,
+            nowMilliseconds: nowMilliseconds
+        )
+    }
+
+    /// Does what the management service is asked, and leaves in the slot what the answer says besides its status.
+    static func manage(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard let application = application(slot, teamIdentifier: teamIdentifier, model: model) else {
+            return .topicDisallowed
+        }
+        guard model.applications[application].mayBroadcast else { return .featureNotEnabled }
+        let head = slot.pointee.head
+        if head.path == .channelList {
+            slot.pointee.list = list(model.channels.identifiers(application: application))
+            return .success
+        }
+        if head.method == .post {
+            return create(slot, application, model: &model, tape: &tape, nowMilliseconds: nowMilliseconds)
+        }
+        guard let index = model.channels.find(channel(slot), application: application) else {
+            return .channelNotRegistered
+        }
+        if head.method == .delete {
+            model.channels.delete(index, nowMilliseconds: nowMilliseconds)
+            slot.pointee.successStatus = .deleted
+        } else {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("message-storage-policy", model.channels[index].storesNewest ? 1 : 0)
+                writer.member("push-type", "LiveActivity")
+            }
+            slot.pointee.list = writer.bytes
+        }
+        return .success
+    }
+
+    private static func create(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        _ application: Int,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard isObject(body(slot), tape: &tape), let policy = tape.member("message-storage-policy", of: 0) else {
+            return .badRequestPayload
+        }
+        let (reason, identifier) = model.createChannel(
+            application: application,
+            storesNewest: tape.integer(policy) == 1,
+            nowMilliseconds: nowMilliseconds
+        )
+        guard reason == .success else { return reason }
+        slot.pointee.successStatus = .created
+        slot.pointee.head.channelBytes = Array(identifier.utf8)
+            .withUnsafeBytes { slot.pointee.memory.store($0, in: RequestMemory.channel) }
+        return .success
+    }
+
+    private static func list(_ identifiers: [String]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("channels", array: { writer in for identifier in identifiers { writer.string(identifier) } })
+        }
+        return writer.bytes
+    }
+
+    private static func channel(_ slot: UnsafeMutablePointer<RequestSlot>) -> String {
+        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelBytes, of: RequestMemory.channel)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,32 @@
+extension ServerConnection {
+    /// APNs does what a broadcast or a request about channels asks.
+    func processChannel(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        let isBroadcast = slot.pointee.head.path == .broadcast
+        let reason = owner.setup.world.use { model in
+            isBroadcast
+                ? ChannelJudge.publish(
+                    slot,
+                    teamIdentifier: teamIdentifier,
+                    model: &model,
+                    tape: &owner.tape,
+                    nowMilliseconds: nowMilliseconds
+                )
+                : ChannelJudge.manage(
+                    slot,
+                    teamIdentifier: teamIdentifier,
+                    model: &model,
+                    tape: &owner.tape,
+                    nowMilliseconds: nowMilliseconds
+                )
+        }
+        guard reason == .success else { return reason }
+        if isBroadcast { owner.statistics.broadcasts += 1 }
+        if slot.pointee.successStatus == .created { owner.statistics.channelsCreated += 1 }
+        if slot.pointee.successStatus == .deleted { owner.statistics.channelsDeleted += 1 }
+        return reason
+    }
+}

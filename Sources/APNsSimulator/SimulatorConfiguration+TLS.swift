@@ -1,0 +1,33 @@
+import Reactor
+
+extension SimulatorConfiguration.Security {
+    /// The TLS to serve with, and the certificate authority to trust if one was made.
+    func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
+        do throws(TLSError) {
+            switch self {
+            case .cleartext:
+                return (nil, nil)
+            case .certificate(let certificateFile, let keyFile):
+                let tls = try TLSContext.server(
+                    certificateFile: certificateFile,
+                    keyFile: keyFile,
+                    applicationProtocols: ["h2"]
+                )
+                return (tls, nil)
+            case .selfSigned(let directory):
+                let files = try SelfSignedCertificate.write(
+                    directory: directory,
+                    hosts: ["localhost", "127.0.0.1", "::1"]
+                )
+                let tls = try TLSContext.server(
+                    certificateFile: files.certificateFile,
+                    keyFile: files.keyFile,
+                    applicationProtocols: ["h2"]
+                )
+                return (tls, files.caFile)
+            }
+        } catch {
+            throw SimulatorError(.invalidConfiguration, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import Redis
+
+/// The keys of the calls that are collected for one command, as its arguments.
+///
+/// The memory is made once.
+struct BatchKeys: ~Copyable {
+    private static let keyBytesMax = StoreKey.bytesMax + CommandWriter.argumentOverheadBytes
+
+    private let capacity: Int
+    private(set) var count = 0
+    private let arguments: UnsafeMutableRawBufferPointer
+    private var byteCount = 0
+    private let fingerprints: UnsafeMutableBufferPointer<UInt64>
+
+    init(capacity: Int) {
+        self.capacity = capacity
+        arguments = .allocate(byteCount: capacity * Self.keyBytesMax, alignment: 1)
+        fingerprints = .allocate(capacity: capacity)
+    }
+
+    deinit {
+        arguments.deallocate()
+        fingerprints.deallocate()
+    }
+
+    /// What the keys are as arguments.
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
+
+    /// - Returns: whether the key may already be there. No false negatives; a rare false positive costs one extra read.
+    mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
+        precondition(count < capacity, "a batch has room for a call that is appended")
+        var writer = CommandWriter(arguments, continuingAt: byteCount)
+        writer.argument(key)
+        byteCount = writer.count
+        let fingerprint = KeyFingerprint(key).value
+        let isAgain = fingerprints[..<count].contains(fingerprint)
+        fingerprints.initializeElement(at: count, to: fingerprint)
+        count += 1
+        return isAgain
+    }
+
+    mutating func removeAll() {
+        count = 0
+        byteCount = 0
+    }
+}

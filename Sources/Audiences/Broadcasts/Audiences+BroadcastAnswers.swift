@@ -1,0 +1,98 @@
+public import Delivery
+public import LiveActivity
+
+/// What an answer means for a broadcast, and what becomes of a channel that is gone.
+extension Audiences {
+    mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
+        let channel = broadcasts[broadcast].channel
+        let (application, environment) = place(of: channel)
+        lines[application].inFlight[environment] -= 1
+        channels[channel].current = .max
+        note(result, of: broadcast)
+        guard channels[channel].phase != .abandoned else { return drop(broadcast, now: now) }
+        switch result.disposition {
+        case .accepted:
+            channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
+            finish(broadcast, .delivered, now: now)
+        case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
+        case .channelGone:
+            lose(channel)
+            sendAgain(broadcast, pause: 0, now: now)
+        case .limited:
+            channels[channel].spacingMilliseconds = ChannelPace.limited(channels[channel].spacingMilliseconds)
+            sendAgain(broadcast, pause: channels[channel].spacingMilliseconds, now: now)
+        case .retryNow, .retryLater, .ambiguous:
+            sendAgain(broadcast, pause: retryPause(of: broadcast, result), now: now)
+        }
+        if channels.isInUse(channel) { moveOn(channel: channel, now: now) }
+    }
+
+    private mutating func note(_ result: PushResult, of broadcast: UInt32) {
+        guard result.status != 0 else { return }
+        let slot = broadcasts.mutableAddress(of: broadcast)
+        slot.pointee.status = result.status
+        slot.pointee.reason.free()
+        slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
+        if slot.pointee.times.firstAnswerMilliseconds < 0 {
+            slot.pointee.times.firstAnswerMilliseconds = result.answeredMilliseconds
+        }
+        slot.pointee.times.lastAnswerMilliseconds = result.answeredMilliseconds
+    }
+
+    private mutating func retryPause(of broadcast: UInt32, _ result: PushResult) -> Int64 {
+        let attempts = broadcasts[broadcast].attempts
+        let pause = retryPause(attempts: attempts < .max ? attempts + 1 : .max)
+        return result.retryPermitted ? pause : max(pause, jittered(configuration.retryBudgetPauseMilliseconds))
+    }
+
+    /// The state goes again, or leaves its place to a newer one. An alert that was not accepted goes with what is sent next.
+    private mutating func sendAgain(_ broadcast: UInt32, pause: Int64, now: Moment) {
+        let channel = broadcasts[broadcast].channel
+        let earliest = now.monotonicMilliseconds + pause
+        channels[channel].restsUntilMilliseconds = max(channels[channel].restsUntilMilliseconds, earliest)
+        broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
+        broadcasts[broadcast].stage = .waiting
+        guard channels[channel].phase == .running else { return drop(broadcast, now: now) }
+        let newer = channels[channel].waiting
+        guard newer == .max else { return supersede(broadcast, by: newer, now: now) }
+        channels[channel].waiting = broadcast
+    }
+
+    // MARK: - Channels that are gone
+
+    /// APNs does not know the channel: nothing is sent before the keeper has told of another one, or a newer record names one.
+    private mutating func lose(_ channel: UInt32) {
+        guard !channels[channel].awaitsChannel else { return }
+        channels[channel].awaitsChannel = true
+        lostChannels.append(channel)
+    }
+
+    /// The next channel that APNs does not know; the keeper is to make another one.
+    public mutating func nextLostChannel() -> LostChannel? {
+        while let channel = lostChannels.popFirst() {
+            guard channels.isInUse(channel), channels[channel].awaitsChannel else { continue }
+            let slot = channels[channel]
+            return LostChannel(
+                application: slot.key.application,
+                audience: slot.audience.bytes,
+                digest: slot.key.digest,
+                channel: slot.channel
+            )
+        }
+        return nil
+    }
+
+    /// The keeper has told which channel an audience has now.
+    public mutating func channelKnown(
+        application: UInt16,
+        audience: AudienceDigest,
+        _ known: AudienceChannel,
+        now: Moment
+    ) {
+        let key = BroadcastKey(application: application, digest: audience, environment: known.environment)
+        guard let channel = channelIndex[key] else { return }
+        channels[channel].channel = known
+        channels[channel].awaitsChannel = false
+        moveOn(channel: channel, now: now)
+    }
+}

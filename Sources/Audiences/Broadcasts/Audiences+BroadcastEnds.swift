@@ -1,0 +1,221 @@
+import Delivery
+import LiveActivity
+
+/// The end of a broadcast: the store counts it, its result is written, and it settles.
+extension Audiences {
+    /// A broadcast is over, and with it the one whose alert it has carried.
+    mutating func finish(_ broadcast: UInt32, _ outcome: MemberCounts.Outcome, now: Moment) {
+        let rider = broadcasts[broadcast].rider
+        if rider != .max {
+            broadcasts[broadcast].rider = .max
+            finish(rider, .superseded, now: now)
+        }
+        broadcasts[broadcast].stage = .finishing
+        broadcasts[broadcast].outcome = outcome
+        broadcasts[broadcast].outstanding = 2
+        productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
+        storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
+    }
+
+    func counting(ofBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
+        let slot = broadcasts[broadcast]
+        let part = BroadcastPart(
+            environment: channels[slot.channel].key.environment,
+            rangeCount: slot.order.grant.rangeCount,
+            broadcastCount: slot.order.grant.broadcastCount
+        )
+        return .finishBroadcast(part, version: slot.version, slot.outcome, slot.times)
+    }
+
+    /// The store has counted a broadcast.
+    mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
+        if let reply, let totals = reply.totals {
+            broadcasts[broadcast].totals = totals
+            broadcasts[broadcast].broadcasts = reply.broadcasts
+            broadcasts[broadcast].totalTimes = reply.times
+            broadcasts[broadcast].outstanding += 1
+            productions.append(AudienceProduction(kind: .broadcastTotals, index: broadcast))
+        }
+        broadcastAcknowledged(broadcast, now: now)
+    }
+
+    mutating func broadcastAcknowledged(_ broadcast: UInt32, now: Moment) {
+        broadcasts[broadcast].outstanding -= 1
+        guard broadcasts[broadcast].outstanding == 0 else { return }
+        broadcasts[broadcast].stage = .finished
+        settleFinished(of: broadcasts[broadcast].channel, now: now)
+    }
+
+    mutating func settleFinished(of channel: UInt32, now: Moment) {
+        while case let oldest = channels[channel].oldest, oldest != .max, broadcasts[oldest].stage == .finished {
+            let slot = broadcasts[oldest]
+            if let partition = partitions.current(slot.partition, epoch: slot.epoch) {
+                partition.pointee.ledger.settle(slot.offset)
+                partition.pointee.outstanding -= 1
+            }
+            unlink(broadcast: oldest)
+            free(broadcast: oldest)
+        }
+        _ = leaveIfOver(channel: channel, now: now)
+    }
+
+    /// The next owner of its partition reads the record again, and that of the alert that it has carried.
+    mutating func drop(_ broadcast: UInt32, now: Moment) {
+        let slot = broadcasts[broadcast]
+        if slot.rider != .max {
+            broadcasts[broadcast].rider = .max
+            drop(slot.rider, now: now)
+        }
+        partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1
+        unlink(broadcast: broadcast)
+        free(broadcast: broadcast)
+        // Those behind it may have waited for it.
+        settleFinished(of: slot.channel, now: now)
+    }
+
+    private mutating func unlink(broadcast: UInt32) {
+        let channel = broadcasts[broadcast].channel
+        let next = broadcasts[broadcast].next
+        var before = UInt32.max
+        var place = channels[channel].oldest
+        while place != broadcast, place != .max { (before, place) = (place, broadcasts[place].next) }
+        precondition(place == broadcast, "a broadcast is in its channel's list")
+        if before == .max { channels[channel].oldest = next } else { broadcasts[before].next = next }
+        if channels[channel].newest == broadcast { channels[channel].newest = before }
+    }
+
+    private mutating func free(broadcast: UInt32) {
+        let application = Int(channels[broadcasts[broadcast].channel].key.application)
+        countBytes(-broadcasts[broadcast].heldBytes, ofApplication: application)
+        lines[application].recordCount -= 1
+        broadcasts[broadcast].freeBytes()
+        broadcasts.free(broadcast)
+    }
+
+    // MARK: - Channels and partitions
+
+    /// Frees a channel that has had nothing to do for some time.
+    /// - Returns: whether it is gone.
+    mutating func leaveIfOver(channel: UInt32, now: Moment) -> Bool {
+        let slot = channels[channel]
+        guard slot.oldest == .max, !slot.isInLine else { return false }
+        guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
+        if channelIndex[slot.key] == channel { channelIndex[slot.key] = nil }
+        slot.audience.free()
+        channels.free(channel)
+        return true
+    }
+
+    func idleEnd(of channel: UInt32) -> Int64 {
+        let rest = channels[channel].restsUntilMilliseconds
+        return rest > .max - ChannelPace.idleMilliseconds ? .max : max(0, rest) + ChannelPace.idleMilliseconds
+    }
+
+    /// The partitions' channels are left as its rounds are.
+    mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
+        guard let epoch = partitions[place]?.pointee.epoch else { return }
+        for channel in 0..<channels.indexBound where channels.isInUse(channel) {
+            guard channels[channel].partition == place, channels[channel].epoch == epoch else { continue }
+            channels[channel].phase = phase
+            removeFromLine(channel)
+            if phase == .abandoned, channelIndex[channels[channel].key] == channel {
+                channelIndex[channels[channel].key] = nil
+            }
+            let waiting = channels[channel].waiting
+            channels[channel].waiting = .max
+            if waiting != .max { drop(waiting, now: now) }
+            if channels.isInUse(channel) { _ = leaveIfOver(channel: channel, now: now) }
+        }
+    }
+
+    private mutating func removeFromLine(_ channel: UInt32) {
+        guard channels[channel].isInLine else { return }
+        let key = channels[channel].key
+        let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
+        var before = UInt32.max
+        var place = lines[application].firstChannel[environment]
+        while place != channel, place != .max { (before, place) = (place, channels[place].nextInLine) }
+        precondition(place == channel, "a channel that is in its app's line")
+        let next = channels[channel].nextInLine
+        if before == .max {
+            lines[application].firstChannel[environment] = next
+        } else {
+            channels[before].nextInLine = next
+        }
+        if lines[application].lastChannel[environment] == channel {
+            lines[application].lastChannel[environment] = before
+        }
+        channels[channel].isInLine = false
+    }
+
+    // MARK: - Results
+
+    mutating func composeBroadcastResult(_ broadcast: UInt32) {
+        let slot = broadcasts[broadcast]
+        let channel = slot.order.channel ?? channels[slot.channel].channel
+        let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
+        withName(ofBroadcast: broadcast) { name, writer in
+            var result = BroadcastResultRecord(
+                command: name,
+                channel: channel,
+                outcome: slot.outcome,
+                reason: reason,
+                times: slot.times
+            )
+            result.status = slot.status
+            result.advice = Self.advice(for: reason)
+            result.write(to: &writer)
+        }
+    }
+
+    mutating func composeBroadcastTotals(_ broadcast: UInt32) {
+        let slot = broadcasts[broadcast]
+        withName(ofBroadcast: broadcast) { name, writer in
+            var result = AudienceResultRecord(
+                command: name,
+                members: slot.totals,
+                times: slot.totalTimes,
+                timestamp: slot.order.grant.timestamp,
+                rangeCount: Int(slot.order.grant.rangeCount)
+            )
+            result.broadcasts = slot.broadcasts
+            result.isOvertaken = slot.outcome == .superseded
+            result.isDemoted = slot.order.grant.isDemoted
+            result.isAlertExpired = slot.order.isAlertExpired
+            result.recordMilliseconds = slot.order.recordMilliseconds
+            result.admittedMilliseconds = slot.order.admittedMilliseconds
+            result.write(to: &writer)
+        }
+    }
+
+    /// What an operator does about a refusal that no retry removes.
+    private static func advice(for reason: UnsafeRawBufferPointer) -> StaticString {
+        if reason.elementsEqual("FeatureNotEnabled".utf8) {
+            return "enable Broadcast Capability for the app on developer.apple.com"
+        }
+        if reason.elementsEqual("CannotCreateChannelConfig".utf8) {
+            return "the app has 10,000 channels in this environment: delete some"
+        }
+        if reason.elementsEqual("TopicDisallowed".utf8) { return "the key's team does not own the bundle id" }
+        return ""
+    }
+
+    private mutating func withName(
+        ofBroadcast broadcast: UInt32,
+        _ body: (AudienceCommandName, inout JSONWriter) -> Void
+    ) {
+        let slot = broadcasts[broadcast]
+        let channel = channels[slot.channel]
+        configuration.commandsTopic.withUnsafeBytes { topic in
+            let name = AudienceCommandName(
+                identifier: slot.identifier.isNone ? nil : slot.identifier.bytes,
+                app: applicationNames[channel.key.application],
+                audience: channel.audience.bytes,
+                sourceTopic: topic,
+                sourcePartition: slot.order.partition,
+                sourceOffset: slot.order.offset
+            )
+            body(name, &writer)
+        }
+    }
+}

@@ -1,0 +1,326 @@
+import Delivery
+import LiveActivity
+
+/// Broadcasts: commands of an audience to one of its channels. Of each channel one push is on its way; of the states that wait the newest is
+/// left.
+///
+/// What must hold:
+/// - no version is sent after a newer one of its channel;
+/// - a channel is sent to at most once in its spacing;
+/// - an alert is sent with the first push that can carry it, and with none after that push was accepted;
+/// - broadcasts of a channel settle in their order, so that none is read again behind which a newer one was settled.
+extension Audiences {
+    /// A record for a channel.
+    mutating func receiveBroadcast(
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        _ record: IncomingRecord,
+        _ order: FanoutOrder,
+        to target: AudienceChannel,
+        of application: UInt16,
+        now: Moment
+    ) {
+        guard let partition = partitions[record.partition] else { return }
+        guard hasRoomForBroadcast(of: application, at: record.offset, of: record.partition) else {
+            return partition.pointee.passedOver
+                .insert(record.offset, of: application, admittedMilliseconds: order.admittedMilliseconds)
+        }
+        partition.pointee.passedOver.remove(record.offset)
+        partition.pointee.outstanding += 1
+        let key = BroadcastKey(
+            application: application,
+            digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
+            environment: target.environment
+        )
+        let epoch = partition.pointee.epoch
+        let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
+        let broadcast = addBroadcast(command, from: value, record, order, epoch: epoch, to: channel, now)
+        let last = channels[channel].newest
+        if last == .max { channels[channel].oldest = broadcast } else { broadcasts[last].next = broadcast }
+        channels[channel].newest = broadcast
+        take(broadcast, into: channel, target, now: now)
+    }
+
+    private mutating func addChannel(
+        _ key: BroadcastKey,
+        _ target: AudienceChannel,
+        _ command: Command,
+        _ value: UnsafeRawBufferPointer,
+        _ partition: UInt32,
+        _ epoch: UInt32
+    ) -> UInt32 {
+        let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
+        let channel = channels.allocate(
+            ChannelSlot(
+                key: key,
+                audience: audience,
+                partition: partition,
+                epoch: epoch,
+                channel: target
+            )
+        )
+        channelIndex[key] = channel
+        return channel
+    }
+
+    private mutating func addBroadcast(
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        _ record: IncomingRecord,
+        _ order: FanoutOrder,
+        epoch: UInt32,
+        to channel: UInt32,
+        _ now: Moment
+    ) -> UInt32 {
+        let application = Int(channels[channel].key.application)
+        let policy =
+            withUnescaped(command.policy, from: value) { policies.index(of: $0) }
+            ?? UInt8(truncatingIfNeeded: configuration.applications[application].policy)
+        let body = HeapBytes(count: command.bodyCount)
+        let layout = Body.write(command, from: value, into: body.room)
+        Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
+        let identifier = withUnescaped(command.identifier, from: value) { HeapBytes(copying: $0) }
+        let alertSeconds = policies[policy].alertSeconds
+        let broadcast = broadcasts.allocate(
+            BroadcastSlot(
+                channel: channel,
+                partition: record.partition,
+                epoch: epoch,
+                offset: record.offset,
+                receivedMilliseconds: now.wallMilliseconds,
+                order: order,
+                version: command.version,
+                event: command.event,
+                policy: policy,
+                expiration: command.expiration,
+                staleDate: command.staleDate,
+                alertVersion: order.alertVersion ?? command.version,
+                alertSeconds: alertSeconds,
+                identifier: identifier,
+                trace: HeapBytes(copying: record.trace),
+                body: body,
+                layout: layout
+            )
+        )
+        lines[application].recordCount += 1
+        countBytes(broadcasts[broadcast].heldBytes, ofApplication: application)
+        return broadcast
+    }
+
+    /// A record takes the place of the state that waits, unless it is older.
+    private mutating func take(
+        _ broadcast: UInt32,
+        into channel: UInt32,
+        _ target: AudienceChannel,
+        now: Moment
+    ) {
+        let timestamp = broadcasts[broadcast].order.grant.timestamp
+        guard timestamp > channels[channel].newestTimestamp else {
+            if timestamp == channels[channel].newestTimestamp {
+                // The same version once more: its twin has the result.
+                broadcasts[broadcast].stage = .finished
+                return settleFinished(of: channel, now: now)
+            }
+            return finish(broadcast, .superseded, now: now)
+        }
+        channels[channel].newestTimestamp = timestamp
+        if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
+        channels[channel].channel = target
+        let older = channels[channel].waiting
+        channels[channel].waiting = broadcast
+        if older != .max { supersede(older, by: broadcast, now: now) }
+        moveOn(channel: channel, now: now)
+    }
+
+    /// The newer broadcast takes over the alert of the older one if it has none of its own and room for it.
+    mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
+        guard broadcasts[older].hasAlert, !broadcasts[newer].hasAlert, !isBroadcastAlertOld(older, now: now),
+            Body.count(
+                broadcasts[newer].body.bytes,
+                broadcasts[newer].layout,
+                carryingAlertOf: Int(broadcasts[older].layout.alert.count)
+            ) <= Limits.bodyBytes
+        else {
+            // What rides on it is not heard any more.
+            return finish(older, .superseded, now: now)
+        }
+        let alert = broadcasts[older].layout.alert.bytes(in: broadcasts[older].body.bytes)
+        let (body, layout) = Self.carrying(alert, on: broadcasts[newer].body.bytes, broadcasts[newer].layout)
+        replaceBody(of: newer, by: body, layout)
+        broadcasts[newer].alertVersion = broadcasts[older].alertVersion
+        broadcasts[newer].alertSeconds = broadcasts[older].alertSeconds
+        let rider = broadcasts[older].rider
+        guard rider == .max else {
+            // The alert is the rider's; the one in between has nothing to wait for.
+            broadcasts[older].rider = .max
+            broadcasts[newer].rider = rider
+            return finish(older, .superseded, now: now)
+        }
+        broadcasts[older].stage = .riding
+        broadcasts[newer].rider = older
+    }
+
+    private mutating func replaceBody(of broadcast: UInt32, by body: HeapBytes, _ layout: Body.Layout) {
+        let application = Int(channels[broadcasts[broadcast].channel].key.application)
+        countBytes(body.count - broadcasts[broadcast].body.count, ofApplication: application)
+        broadcasts[broadcast].body.free()
+        broadcasts[broadcast].body = body
+        broadcasts[broadcast].layout = layout
+    }
+
+    private func isBroadcastAlertOld(_ broadcast: UInt32, now: Moment) -> Bool {
+        AgeRules.isAlertOld(
+            timestamp: broadcasts[broadcast].alertVersion.timestamp,
+            alertSeconds: broadcasts[broadcast].alertSeconds,
+            now: now.wallSeconds
+        )
+    }
+
+    /// An alert that has become too old does not go with its state.
+    mutating func removeOldAlert(ofBroadcast broadcast: UInt32, now: Moment) {
+        guard broadcasts[broadcast].hasAlert, isBroadcastAlertOld(broadcast, now: now) else { return }
+        let (body, layout) = Self.withoutAlert(broadcasts[broadcast].body.bytes, broadcasts[broadcast].layout)
+        replaceBody(of: broadcast, by: body, layout)
+    }
+
+    // MARK: - Its turn
+
+    /// After this time the state is not sent, UNIX seconds.
+    private func expirySeconds(ofBroadcast broadcast: UInt32) -> Int64 {
+        let slot = broadcasts[broadcast]
+        return sentExpiration(
+            event: slot.event,
+            expiration: slot.expiration,
+            staleDate: slot.staleDate,
+            policy: slot.policy,
+            from: max(0, slot.order.admittedMilliseconds / 1_000)
+        )
+    }
+
+    /// Does what a channel can do now, and arms its timer.
+    mutating func moveOn(channel: UInt32, now: Moment) {
+        let waiting = channels[channel].waiting
+        if waiting != .max, channels[channel].phase == .running,
+            expirySeconds(ofBroadcast: waiting) < now.wallSeconds
+        {
+            channels[channel].waiting = .max
+            finish(waiting, .expired, now: now)
+        }
+        guard channels.isInUse(channel), !leaveIfOver(channel: channel, now: now) else { return }
+        guard channels[channel].phase == .running else { return }
+        let slot = channels[channel]
+        let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
+        if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enterLine(channel: channel) }
+        var due = isDue ? idleEnd(of: channel) : slot.restsUntilMilliseconds
+        // What is still being recorded frees the channel when it is.
+        if due <= now.monotonicMilliseconds { due = .max }
+        if slot.waiting != .max {
+            let wait = (expirySeconds(ofBroadcast: slot.waiting) + 1) * 1_000 - now.wallMilliseconds
+            due = min(due, now.monotonicMilliseconds + max(1, wait))
+        }
+        guard due < slot.timerMilliseconds else { return }
+        channels[channel].timerMilliseconds = due
+        timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .channel, index: channel))
+    }
+
+    private mutating func enterLine(channel: UInt32) {
+        guard !channels[channel].isInLine else { return }
+        let (application, environment) = place(of: channel)
+        channels[channel].isInLine = true
+        channels[channel].nextInLine = .max
+        let last = lines[application].lastChannel[environment]
+        if last == .max {
+            lines[application].firstChannel[environment] = channel
+        } else {
+            channels[last].nextInLine = channel
+        }
+        lines[application].lastChannel[environment] = channel
+    }
+
+    func place(of channel: UInt32) -> (application: Int, environment: Int) {
+        let key = channels[channel].key
+        return (Int(key.application), Int(key.environment.rawValue))
+    }
+
+    private mutating func popLine(_ application: Int, _ environment: Int) -> UInt32? {
+        let channel = lines[application].firstChannel[environment]
+        guard channel != .max else { return nil }
+        let next = channels[channel].nextInLine
+        lines[application].firstChannel[environment] = next
+        if next == .max { lines[application].lastChannel[environment] = .max }
+        channels[channel].isInLine = false
+        return channel
+    }
+
+    /// The next broadcast of a pool, if one may go now.
+    mutating func nextBroadcast(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+        let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
+        while let channel = popLine(application, environment) {
+            let slot = channels[channel]
+            let mayGo =
+                slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
+                && slot.restsUntilMilliseconds <= now.monotonicMilliseconds
+            guard mayGo, expirySeconds(ofBroadcast: slot.waiting) >= now.wallSeconds else {
+                moveOn(channel: channel, now: now)
+                continue
+            }
+            guard permitsRetry || broadcasts[slot.waiting].attempts == 0 else {
+                let pause = jittered(configuration.retryBudgetPauseMilliseconds)
+                channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + pause
+                moveOn(channel: channel, now: now)
+                continue
+            }
+            return handOut(channel, now: now)
+        }
+        return nil
+    }
+
+    private mutating func handOut(_ channel: UInt32, now: Moment) -> AudiencePush {
+        let broadcast = channels[channel].waiting
+        removeOldAlert(ofBroadcast: broadcast, now: now)
+        channels[channel].waiting = .max
+        channels[channel].current = broadcast
+        channels[channel].restedUntilMilliseconds = channels[channel].restsUntilMilliseconds
+        channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
+        broadcasts[broadcast].stage = .underWay
+        let target = channels[channel].channel
+        let address = target.identifier.withBytes { identifier in
+            tokenDigits.copyMemory(from: identifier)
+            return UnsafeRawBufferPointer(rebasing: tokenDigits[..<identifier.count])
+        }
+        let slot = broadcasts[broadcast]
+        let tag = PushTag(broadcast: broadcast).value
+        handedOut = HandedOutMember(tag: tag, sendPosition: 0)
+        return AudiencePush(
+            tag: tag,
+            token: address,
+            isBroadcast: true,
+            body: slot.body.bytes,
+            priority: slot.order.grant.priority,
+            // APNs takes nothing else on a channel that stores nothing.
+            expiration: target.storage == .none
+                ? 0
+                : sentExpiration(
+                    event: slot.event,
+                    expiration: slot.expiration,
+                    staleDate: slot.staleDate,
+                    policy: slot.policy,
+                    from: now.wallSeconds
+                ),
+            apnsIdentifier: randomness.nextIdentifier(),
+            isRetry: slot.attempts > 0
+        )
+    }
+
+    /// The broadcast that was handed out last found no stream.
+    mutating func broadcastReturned(_ broadcast: UInt32) {
+        let channel = broadcasts[broadcast].channel
+        let (application, environment) = place(of: channel)
+        lines[application].inFlight[environment] -= 1
+        channels[channel].current = .max
+        channels[channel].waiting = broadcast
+        channels[channel].restsUntilMilliseconds = channels[channel].restedUntilMilliseconds
+        broadcasts[broadcast].stage = .waiting
+        enterLine(channel: channel)
+    }
+}

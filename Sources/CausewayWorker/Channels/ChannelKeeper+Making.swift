@@ -1,0 +1,80 @@
+import APNs
+import CausewayConfiguration
+import Kafka
+import LiveActivity
+import Reactor
+import Redis
+
+extension ChannelKeeper {
+    /// A keeper of all channels that a configuration's apps may have; nil if none of them may. Connects to nothing yet.
+    ///
+    /// - Parameters:
+    ///   - tokens: the source of an app's provider tokens in an environment.
+    static func make(
+        _ configuration: WorkerConfiguration,
+        redis: RedisConfiguration,
+        tokens: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
+        note: @escaping @Sendable (ChannelNote) -> Void
+    ) throws -> ChannelKeeper? {
+        let apns = configuration.apns
+        let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
+        let timeout = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
+        var sites: [Site] = []
+        for app in configuration.apps {
+            for environment in app.channels.environments where app.environments.contains(environment) {
+                let endpoint = apns.endpoint(for: environment)
+                sites.append(
+                    Site(
+                        place: Place(app: app.bundleId, environment: "\(environment.name)"),
+                        storage: app.channels.storage == .none ? .none : .newest,
+                        keepMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
+                        isDeclared: !app.channels.audiences.isEmpty,
+                        management: ChannelManagement(
+                            bundleIdentifier: app.bundleId,
+                            place: ManagementPlace(
+                                host: endpoint.managementHost,
+                                port: UInt16(clamping: endpoint.managementPort),
+                                tls: tls,
+                                timeoutMilliseconds: timeout
+                            ),
+                            tokens: try tokens(app, environment),
+                            unixSeconds: { wallMilliseconds() / 1_000 }
+                        )
+                    )
+                )
+            }
+        }
+        guard !sites.isEmpty else { return nil }
+        return ChannelKeeper(
+            sites: sites,
+            register: try ChannelRegister(configuration: redis),
+            topic: ChannelTopic(
+                name: configuration.kafka.topics.channels,
+                producerProperties: try configuration.kafka.producerProperties,
+                consumerProperties: try configuration.kafka.consumerProperties
+            ),
+            timeoutMilliseconds: timeout,
+            note: note
+        )
+    }
+
+    /// For a command line: each key's file is read, and signs for itself.
+    package static func make(
+        _ configuration: WorkerConfiguration,
+        note: @escaping @Sendable (ChannelNote) -> Void
+    ) throws -> ChannelKeeper? {
+        try make(
+            configuration,
+            redis: RedisConfiguration(configuration.redis),
+            tokens: { app, environment in
+                let key = app.key(for: environment)
+                return try ProviderTokenSource(
+                    key: try SigningKey(path: key.file),
+                    keyIdentifier: try key.identifier(),
+                    teamIdentifier: key.teamIdentifier
+                )
+            },
+            note: note
+        )
+    }
+}

@@ -1,0 +1,65 @@
+import APNs
+import Glibc
+
+/// Something that the keeper tells, for logs, metrics and people.
+package enum ChannelNote: Sendable {
+    case created(ChannelEntry)
+    case deleted(ChannelEntry)
+    /// Somebody else deleted it; another takes its place.
+    case lost(ChannelEntry)
+    case orphanDeleted(channel: String, app: String, environment: String)
+    /// APNs has channels that nobody here made.
+    case unknown(Int, app: String, environment: String)
+    case refused(audience: String, app: String, environment: String, String)
+    /// Known here.
+    case counted(app: String, environment: String, channels: Int)
+    /// At APNs, whoever made them.
+    case listed(app: String, environment: String, channels: Int)
+    case trouble(String)
+}
+
+/// Why there is no channel, or why something about it could not be done.
+package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
+    /// One word: APNs' reason, or who did not answer.
+    package var reason: String
+    /// For people, with what to do.
+    package var text: String
+    /// Nobody need ask before, UNIX milliseconds.
+    package var untilMilliseconds: Int64
+
+    package var description: String { text }
+
+    package init(reason: String, text: String, untilMilliseconds: Int64) {
+        self.reason = reason
+        self.text = text
+        self.untilMilliseconds = untilMilliseconds
+    }
+
+    init(_ error: any Error, untilMilliseconds: Int64) {
+        self.text = "\(error)"
+        self.untilMilliseconds = untilMilliseconds
+        switch error {
+        case let error as ChannelRefusal: self = error
+        case let error as ChannelError:
+            if case .refused(let reason) = error.cause { self.reason = reason.word } else { reason = "\(error.cause)" }
+        default: reason = "unavailable"
+        }
+    }
+}
+
+enum ChannelProcess {
+    /// Host and process id, for people who look at an intent.
+    static var name: String {
+        var host = [CChar](repeating: 0, count: 256)
+        gethostname(&host, host.count - 1)
+        let text = host.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        return "\(text)/\(getpid())"
+    }
+}
+
+/// CLOCK_REALTIME, UNIX milliseconds.
+func wallMilliseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
+}

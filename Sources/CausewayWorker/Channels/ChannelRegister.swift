@@ -1,0 +1,131 @@
+import ActivityStore
+import Redis
+
+/// What is known of channels in Redis: one hash for each app and environment, read at one moment, and two fields in each audience's record.
+///
+/// | field of `{channels:app:environment}` | |
+/// | --- | --- |
+/// | `a:<audience>` | a ``ChannelEntry`` |
+/// | `i:<identifier>` | a ``ChannelIntent`` |
+/// | `f:<channel>` | others made it |
+///
+/// Blocks; used on one thread at a time.
+final class ChannelRegister {
+    struct Place: Hashable, Sendable {
+        var app: String
+        /// `production` or `sandbox`.
+        var environment: String
+    }
+
+    /// As long as an audience's record lives after its last command.
+    private static let recordMilliseconds: Int64 = 25 * 3_600_000
+
+    private let hashes: SharedHashes
+
+    init(configuration: RedisConfiguration) throws(RedisError) {
+        hashes = try SharedHashes(configuration: configuration)
+    }
+
+    private func key(_ place: Place, _ suffix: String = "") -> [UInt8] {
+        Array("{channels:\(place.app):\(place.environment)}\(suffix)".utf8)
+    }
+
+    private func bytes(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
+
+    /// Everything at one moment. What cannot be read is passed over: an earlier or later release wrote it.
+    func known(_ place: Place) throws(RedisError) -> Reconciliation.Known {
+        var known = Reconciliation.Known()
+        for (field, value) in try hashes.hash(key(place)) {
+            let name = String(decoding: field.dropFirst(2), as: UTF8.self)
+            switch field.first {
+            case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { known.entries.append(entry) }
+            case UInt8(ascii: "i"):
+                if let intent = ChannelJSON.decode(ChannelIntent.self, value) { known.intents.append(intent) }
+            case UInt8(ascii: "f"): known.foreign.insert(name)
+            default: break
+            }
+        }
+        known.entries.sort { $0.audience < $1.audience }
+        known.intents.sort { ($0.createdAt, $0.identifier) < ($1.createdAt, $1.identifier) }
+        return known
+    }
+
+    func entry(_ place: Place, audience: String) throws(RedisError) -> ChannelEntry? {
+        try hashes.value(key(place), bytes("a", audience)).flatMap(ChannelEntry.init(json:))
+    }
+
+    func write(_ entry: ChannelEntry) throws(RedisError) {
+        let place = Place(app: entry.app, environment: entry.environment)
+        try hashes.set(key(place), [(bytes("a", entry.audience), entry.json)])
+    }
+
+    func remove(_ entry: ChannelEntry) throws(RedisError) {
+        try hashes.remove(key(Place(app: entry.app, environment: entry.environment)), [bytes("a", entry.audience)])
+    }
+
+    func write(_ intent: ChannelIntent, _ place: Place) throws(RedisError) {
+        try hashes.set(key(place), [(bytes("i", intent.identifier), ChannelJSON.encode(intent))])
+    }
+
+    func remove(_ intents: [ChannelIntent], _ place: Place) throws(RedisError) {
+        try hashes.remove(key(place), intents.map { bytes("i", $0.identifier) })
+    }
+
+    func noteForeign(_ channels: [String], _ place: Place) throws(RedisError) {
+        if !channels.isEmpty { try hashes.set(key(place), channels.map { (bytes("f", $0), []) }) }
+    }
+
+    func forgetForeign(_ channels: [String], _ place: Place) throws(RedisError) {
+        try hashes.remove(key(place), channels.map { bytes("f", $0) })
+    }
+
+    // MARK: - Leases
+
+    func takeCreation(of audience: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
+        try hashes.takeLease(key(place, "create:\(audience)"), milliseconds: milliseconds)
+    }
+
+    func endCreation(of audience: String, _ place: Place) throws(RedisError) {
+        try hashes.endLease(key(place, "create:\(audience)"))
+    }
+
+    func isBeingCreated(_ audience: String, _ place: Place) throws(RedisError) -> Bool {
+        try hashes.isLeased(key(place, "create:\(audience)"))
+    }
+
+    /// - Parameter name: of what one worker at a time does.
+    func takeTurn(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
+        try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
+    }
+
+    // MARK: - Audiences' records
+
+    /// Tells the admission of the audience's commands of the channel: `hp`, or `hs` in the sandbox. What said that there is none goes.
+    func announce(_ entry: ChannelEntry) throws(RedisError) {
+        guard let key = recordKey(entry.app, entry.audience) else { return }
+        try hashes.set(key, [(Self.field(entry.environment), entry.recordField)])
+        try hashes.remove(key, [Array("hd".utf8)])
+        try hashes.limitLife(key, milliseconds: Self.recordMilliseconds)
+    }
+
+    func withdraw(_ entry: ChannelEntry) throws(RedisError) {
+        guard let key = recordKey(entry.app, entry.audience) else { return }
+        try hashes.remove(key, [Self.field(entry.environment)])
+    }
+
+    /// `hd`: there is no channel, and until when nobody need ask: eight bytes, little-endian, then the reason.
+    func refuse(_ audience: String, _ place: Place, untilMilliseconds: Int64, reason: String) throws(RedisError) {
+        guard let key = recordKey(place.app, audience) else { return }
+        let until = withUnsafeBytes(of: untilMilliseconds.littleEndian) { Array($0) }
+        try hashes.set(key, [(Array("hd".utf8), until + Array(reason.utf8))])
+        try hashes.limitLife(key, milliseconds: Self.recordMilliseconds)
+    }
+
+    private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {
+        InspectedSegments(app: app, audience: audience)?.recordKey
+    }
+
+    private static func field(_ environment: String) -> [UInt8] {
+        Array((environment == "production" ? "hp" : "hs").utf8)
+    }
+}

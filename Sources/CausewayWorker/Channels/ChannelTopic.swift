@@ -1,0 +1,99 @@
+import Kafka
+
+/// The topic that tells app servers of channels, and that Redis' register is made from again. Blocks; used on one thread at a time.
+final class ChannelTopic {
+    private static let acknowledgementMilliseconds: Int64 = 15_000
+    private static let readingMilliseconds: Int64 = 60_000
+    private static let metadataMilliseconds: Int32 = 10_000
+    private static let closeMilliseconds: Int64 = 5_000
+
+    private let name: String
+    private let producerProperties: [KafkaProperties.Property]
+    private let consumerProperties: [KafkaProperties.Property]
+    private var open: (producer: Producer, topic: ProducerTopic)?
+
+    init(
+        name: String,
+        producerProperties: [KafkaProperties.Property],
+        consumerProperties: [KafkaProperties.Property]
+    ) {
+        self.name = name
+        self.producerProperties = producerProperties
+        self.consumerProperties = consumerProperties
+    }
+
+    deinit { close() }
+
+    func close() {
+        _ = open?.producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+        open = nil
+    }
+
+    /// Waits until the brokers have it.
+    func publish(_ entry: ChannelEntry) throws(KafkaError) { try produce(entry.topicKey, entry.topicValue) }
+
+    func withdraw(_ entry: ChannelEntry) throws(KafkaError) { try produce(entry.topicKey, nil) }
+
+    private func produce(_ key: String, _ value: [UInt8]?) throws(KafkaError) {
+        let (producer, topic) = try opened()
+        let outcome = Array(key.utf8)
+            .withUnsafeBytes { key in
+                guard let value else { return producer.produce(topic: topic, key: key, value: nil, opaque: 1) }
+                return value.withUnsafeBytes { producer.produce(topic: topic, key: key, value: $0, opaque: 1) }
+            }
+        var code: Int32 = -1
+        if case .queued = outcome {
+            _ = producer.flush(timeoutMilliseconds: Self.acknowledgementMilliseconds) { _, error, _ in code = error }
+        }
+        guard code == 0 else {
+            // Another client, since this one may be past use.
+            close()
+            if case .failed(let error) = outcome { throw error }
+            throw KafkaError(code: code, reason: "\(name): the record was not acknowledged", isRetriable: true)
+        }
+    }
+
+    private func opened() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
+        if let open { return open }
+        let producer = try Producer(properties: producerProperties)
+        do throws(KafkaError) {
+            let topic = try producer.topic(name)
+            open = (producer, topic)
+            return (producer, topic)
+        } catch {
+            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            throw error
+        }
+    }
+
+    /// The newest record of every key that has no tombstone. Without the topic there are none: no audience needs a channel.
+    func entries() throws(KafkaError) -> [ChannelEntry] {
+        do throws(KafkaError) {
+            return try read()
+        } catch {
+            guard error.isUnknownTopic else { throw error }
+            return []
+        }
+    }
+
+    private func read() throws(KafkaError) -> [ChannelEntry] {
+        let reader = try PartitionReader(properties: consumerProperties, topic: name)
+        defer { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
+        var newest: [[UInt8]: ChannelEntry] = [:]
+        for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataMilliseconds)) {
+            let marks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataMilliseconds)
+            let isWhole = try reader.read(
+                partition,
+                offsets: marks.low..<marks.high,
+                timeoutMilliseconds: Self.readingMilliseconds
+            ) { message in
+                guard let key = message.key else { return }
+                newest[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
+            }
+            guard isWhole else {
+                throw KafkaError(code: -1, reason: "\(name): could not be read in time", isRetriable: true)
+            }
+        }
+        return newest.values.sorted { $0.topicKey < $1.topicKey }
+    }
+}

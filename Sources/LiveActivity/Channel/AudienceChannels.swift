@@ -1,0 +1,40 @@
+/// A channel that an audience has in one of Apple's two environments.
+public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
+    public var environment: DeviceEnvironment
+    public var storage: ChannelStorage
+    public var identifier: ChannelIdentifier
+
+    public init(environment: DeviceEnvironment, storage: ChannelStorage, identifier: ChannelIdentifier) {
+        self.environment = environment
+        self.storage = storage
+        self.identifier = identifier
+    }
+
+    /// Bytes before the id in the field of an audience's record: the storage, and when the channel was created.
+    private static let fieldHeadBytes = 9
+
+    /// Reads the field of an audience's record that names its channel in an environment; nil if there is none, or none that makes sense.
+    public init?(field: UnsafeRawBufferPointer, environment: DeviceEnvironment) {
+        guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
+            let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))
+        else { return nil }
+        self.init(environment: environment, storage: storage, identifier: identifier)
+    }
+}
+
+/// The channels that an audience has: one in each environment at most.
+public struct AudienceChannels: Sendable, Equatable, BitwiseCopyable {
+    public var production: AudienceChannel?
+    public var sandbox: AudienceChannel?
+
+    public init(production: AudienceChannel? = nil, sandbox: AudienceChannel? = nil) {
+        self.production = production
+        self.sandbox = sandbox
+    }
+
+    public subscript(environment: DeviceEnvironment) -> AudienceChannel? {
+        environment == .production ? production : sandbox
+    }
+
+    public var count: Int { (production == nil ? 0 : 1) + (sandbox == nil ? 0 : 1) }
+}

@@ -1,0 +1,66 @@
+/// The id of a broadcast channel: base64 text, byte for byte as APNs gave it.
+///
+/// Apple promises no length. The ids that have been seen have 24 characters.
+public struct ChannelIdentifier: Sendable, BitwiseCopyable {
+    public static let bytesMax = 64
+
+    private var storage: InlineArray<64, UInt8> = .init(repeating: 0)
+    private var byteCount: UInt8 = 0
+
+    public var count: Int { Int(byteCount) }
+
+    /// Nil if the bytes are no padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        guard ChannelIdentifier.isIdentifier(bytes) else { return nil }
+        for index in bytes.indices { storage[index] = bytes[index] }
+        byteCount = UInt8(bytes.count)
+    }
+
+    public init?(_ text: String) {
+        var text = text
+        guard let identifier = text.withUTF8({ ChannelIdentifier(UnsafeRawBufferPointer($0)) }) else { return nil }
+        self = identifier
+    }
+
+    public func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try withUnsafeBytes(of: storage) { bytes throws(Failure) in
+            try body(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        }
+    }
+
+    public static func isIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard !bytes.isEmpty, bytes.count <= bytesMax, bytes.count.isMultiple(of: 4) else { return false }
+        var digits = bytes.count
+        while digits > bytes.count - 2, bytes[digits - 1] == UInt8(ascii: "=") { digits -= 1 }
+        return bytes[..<digits].allSatisfy(isDigit)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
+            true
+        default: false
+        }
+    }
+}
+
+extension ChannelIdentifier: Hashable {
+    public static func == (left: ChannelIdentifier, right: ChannelIdentifier) -> Bool {
+        guard left.byteCount == right.byteCount else { return false }
+        return (0..<left.count).allSatisfy { left.storage[$0] == right.storage[$0] }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        withBytes { hasher.combine(bytes: $0) }
+    }
+}
+
+extension ChannelIdentifier: CustomStringConvertible {
+    /// The text itself. It is no secret: whoever sends to the channel needs the app's key.
+    public var description: String {
+        withBytes { String(decoding: $0, as: UTF8.self) }
+    }
+}

@@ -1,0 +1,219 @@
+import APNs
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+import CausewayWorker
+
+/// `causeway channels`: the broadcast channels of audiences.
+struct ChannelsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "channels",
+        abstract: "Show and manage the broadcast channels of audiences.",
+        discussion: """
+            A worker creates an audience's channel when its first command needs one, and deletes it some time after the \
+            audience has ended. These commands show what is known, and do by hand what a worker does.
+
+            Examples:
+              causeway channels list -c causeway.yaml
+              causeway channels show -c causeway.yaml match-42
+              causeway channels create -c causeway.yaml match-42
+              causeway channels delete -c causeway.yaml match-42
+              causeway channels reconcile -c causeway.yaml
+
+            Exit codes: 0 it is done; 1 it could not be done, or is not known; 64 the command line is wrong; 78 the \
+            configuration is wrong.
+            """,
+        subcommands: [
+            ListChannelsCommand.self, ShowChannelCommand.self, CreateChannelCommand.self, DeleteChannelCommand.self,
+            ReconcileChannelsCommand.self,
+        ]
+    )
+}
+
+/// Which channels are meant.
+struct ChannelOptions: ParsableArguments {
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+    )
+    var config: String?
+
+    @Option(help: ArgumentHelp("The app; may be left out where there is one.", valueName: "bundle id"))
+    var app: String?
+
+    @Option(help: "production or sandbox; may be left out where the app has channels in one.")
+    var environment: String?
+
+    /// Runs a command's work on the one place that the options name.
+    func with(_ name: String, _ body: (ChannelKeeper, ChannelPlace) async throws -> Void) async throws {
+        let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
+        let keeper: ChannelKeeper?
+        do {
+            keeper = try ChannelKeeper.make(configuration) { note in Self.print(note, name) }
+        } catch {
+            StandardStreams.printError("causeway channels \(name): \(error)")
+            throw ExitCode.configuration
+        }
+        guard let keeper else {
+            StandardStreams.printError("causeway channels \(name): no app has channels in an environment of its own")
+            throw ExitCode.configuration
+        }
+        let places = await keeper.places
+            .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
+        guard places.count == 1 else {
+            let all = await keeper.places.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
+            throw ValidationError("say which with --app and --environment: \(all)")
+        }
+        do {
+            try await body(keeper, places[0])
+            await keeper.close()
+        } catch {
+            await keeper.close()
+            guard let refusal = error as? ChannelRefusal else { throw error }
+            StandardStreams.printError("causeway channels \(name): \(refusal.text)")
+            throw ExitCode.failure
+        }
+    }
+
+    private static func print(_ note: ChannelNote, _ name: String) {
+        switch note {
+        case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is gone from APNs")
+        case .trouble(let text): StandardStreams.printError("causeway channels \(name): \(text)")
+        default: break
+        }
+    }
+}
+
+struct ListChannelsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the audiences that have channels.",
+        discussion: "One line an audience: the audience, the channel, its storage, when it was created, its state."
+    )
+
+    @OptionGroup var options: ChannelOptions
+
+    @Flag(help: "Print a line of JSON for each, as the topic has it.")
+    var json = false
+
+    func run() async throws {
+        try await options.with("list") { keeper, place in
+            let entries = try await keeper.entries(place)
+            for entry in entries {
+                StandardStreams.printOutput(
+                    json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)
+                )
+            }
+            if !json {
+                StandardStreams.printOutput(
+                    "\(entries.count) of \(ChannelManagement.channelsMax) channels that \(place.app) may have in \(place.environment)"
+                )
+            }
+        }
+    }
+}
+
+struct ShowChannelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show one audience's channel, and whether APNs has it."
+    )
+
+    @OptionGroup var options: ChannelOptions
+
+    @Argument(help: "The audience.")
+    var audience: String
+
+    func run() async throws {
+        try await options.with("show") { keeper, place in
+            guard let (entry, isThere) = try await keeper.inspect(audience, place) else {
+                StandardStreams.printError("\(audience) has no channel in \(place.app) \(place.environment)")
+                throw ExitCode.failure
+            }
+            StandardStreams.printOutput(ChannelText.line(entry))
+            StandardStreams.printOutput(isThere ? "APNs has it" : "APNs does not have it: causeway channels reconcile")
+            if !isThere { throw ExitCode.failure }
+        }
+    }
+}
+
+struct CreateChannelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create",
+        abstract: "Create an audience's channel, unless it has one."
+    )
+
+    @OptionGroup var options: ChannelOptions
+
+    @Argument(help: "The audience.")
+    var audience: String
+
+    func run() async throws {
+        try await options.with("create") { keeper, place in
+            StandardStreams.printOutput(ChannelText.line(try await keeper.create(audience, place)))
+        }
+    }
+}
+
+struct DeleteChannelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delete",
+        abstract: "Delete an audience's channel for good: its subscribers hear no more."
+    )
+
+    @OptionGroup var options: ChannelOptions
+
+    @Argument(help: "The audience.")
+    var audience: String
+
+    func run() async throws {
+        try await options.with("delete") { keeper, place in
+            guard let entry = try await keeper.delete(audience, place) else {
+                StandardStreams.printError("\(audience) has no channel in \(place.app) \(place.environment)")
+                throw ExitCode.failure
+            }
+            StandardStreams.printOutput("\(entry.audience): \(entry.channel) is deleted")
+        }
+    }
+}
+
+struct ReconcileChannelsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reconcile",
+        abstract: "Hold APNs' list of channels against what is known, and do what follows.",
+        discussion: """
+            A channel that a crash left without an owner is deleted, one that somebody else deleted is created again, and \
+            one whose time is over goes. Channels that others made are counted and left alone. A worker does the same \
+            once a day.
+            """
+    )
+
+    @OptionGroup var options: ChannelOptions
+
+    @Flag(help: "Delete the channels that nobody here knows, others' too.")
+    var deleteUnknown = false
+
+    func run() async throws {
+        try await options.with("reconcile") { keeper, place in
+            let outcome = try await keeper.reconcile(place, deletesUnknown: deleteUnknown)
+            StandardStreams.printOutput(
+                "deleted without an owner: \(outcome.orphans.count), deleted when due: \(outcome.due.count), "
+                    + "created again: \(outcome.lost.count), published: \(outcome.unpublished.count), "
+                    + "of others: \(outcome.unknown.count)"
+            )
+            if outcome.isEarly {
+                StandardStreams.printError("channels are being created: what is unknown is left for a later look")
+                throw ExitCode.failure
+            }
+        }
+    }
+}
+
+enum ChannelText {
+    static func line(_ entry: ChannelEntry) -> String {
+        let now = Clock.wallMilliseconds
+        let due = entry.deleteAfter.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
+        return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
+            + "created \(TimeText.relative(entry.createdAt, to: now))\(due)"
+    }
+}

@@ -1,0 +1,98 @@
+import APNsSimulator
+import Foundation
+import Testing
+
+/// Requests to the two services of channels.
+extension Scene {
+    static let requestIdentifier = "11111111-2222-3333-4444-555555555555"
+
+    func connectToManagement() throws -> H2Client {
+        try H2Client(port: simulator.managementPort, caFile: caFile)
+    }
+
+    func broadcastHeaders(_ channel: String, _ changes: [String: String?] = [:]) -> [(String, String)] {
+        changed(
+            [
+                (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
+                (":path", "/4/broadcasts/apps/" + Scene.app), ("authorization", "bearer " + providerToken),
+                ("apns-push-type", "liveactivity"), ("apns-channel-id", channel), ("apns-priority", "5"),
+                ("apns-expiration", "0"), ("apns-request-id", Scene.requestIdentifier),
+            ],
+            changes
+        )
+    }
+
+    func managementHeaders(_ method: String, _ changes: [String: String?] = [:]) -> [(String, String)] {
+        changed(
+            [
+                (":method", method), (":scheme", "https"), (":authority", "localhost"),
+                (":path", "/1/apps/\(Scene.app)/channels"), ("authorization", "bearer " + providerToken),
+                ("apns-request-id", Scene.requestIdentifier),
+            ],
+            changes
+        )
+    }
+
+    private func changed(_ fields: [(String, String)], _ changes: [String: String?]) -> [(String, String)] {
+        var fields = fields
+        for (name, value) in changes {
+            let place = fields.firstIndex { $0.0 == name } ?? fields.count
+            fields.removeAll { $0.0 == name }
+            if let value { fields.insert((name, value), at: place) }
+        }
+        return fields
+    }
+
+    static func creation(_ policy: Int) -> String {
+        #"{"message-storage-policy":\#(policy),"push-type":"LiveActivity"}"#
+    }
+
+    /// Creates a channel as a server does.
+    func createChannel(storesNewest: Bool) throws -> String {
+        let answer = try connectToManagement()
+            .perform(managementHeaders("POST"), body: Self.creation(storesNewest ? 1 : 0))
+        #expect(answer.status == 201 && answer.body.isEmpty)
+        #expect(answer.headers["apns-request-id"] == Scene.requestIdentifier && answer.headers["apns-id"] == nil)
+        return try #require(answer.headers["apns-channel-id"])
+    }
+
+    /// Starts an activity on a channel by a push, on a phone of its own.
+    func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.install(app: Scene.app, device: device, hasChannels: true, nowMilliseconds: now)
+        }
+        let token = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+            try devices.startToken(device: device, attributesType: "MatchAttributes", app: Scene.app)
+        }
+        let body = """
+            {"aps":{"timestamp":\(time(nil) - 60),"event":"start","attributes-type":"MatchAttributes",\
+            "attributes":{"matchId":"\(match)"},"content-state":{"home":0,"away":0},"input-push-channel":"\(channel)",\
+            "alert":{"title":"Kick-off","body":"Now"}}}
+            """
+        let answer = try connect().perform(headers(token: token), body: body)
+        #expect(answer.status == 200)
+        let phone = try await control("GET", "/phone?app=\(Scene.app)&device=\(device)").object
+        return PushEffectRow(
+            effects: phone["effects"] as? [String: Int] ?? [:],
+            hasChannels: phone["channels"] as? Bool ?? false
+        )
+    }
+
+    /// What an activity's phone shows, and how it got it.
+    func screen(_ activity: String) async throws -> [String: Any] {
+        try await control("GET", "/activity?app=\(Scene.app)&activity=\(activity)").object
+    }
+
+    func home(_ activity: String) async throws -> Int? {
+        (try await screen(activity)["contentState"] as? [String: Int])?["home"]
+    }
+
+    func effects(_ activity: String) async throws -> [String: Int] {
+        try await screen(activity)["effects"] as? [String: Int] ?? [:]
+    }
+}
+
+struct PushEffectRow {
+    var effects: [String: Int]
+    var hasChannels: Bool
+}

@@ -1,0 +1,138 @@
+import Testbed
+import Testing
+
+@testable import APNs
+
+/// Broadcasts: one request to a channel of the app.
+@Suite(.ownThread) struct BroadcastTests {
+    static let channel = "dHN0LXNyY2gtY2hubA=="
+
+    /// Apple's table for broadcasts and channels, where it says more than the one for `/3/device` or something else.
+    static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
+        (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
+        (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
+        (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
+        (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
+        (403, "TopicMismatch", .providerRefused),
+    ]
+    /// The rest of Apple's table: a broadcast comes to what a push comes to.
+    private static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
+        (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
+        (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
+        (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
+        (403, "MissingProviderToken", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
+        (403, "InvalidProviderToken", .providerRefused), (404, "BadPath", .rejected),
+        (405, "MethodNotAllowed", .rejected), (413, "PayloadTooLarge", .rejected), (429, "TooManyRequests", .limited),
+        (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
+        (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
+        (503, "Shutdown", .retryNow),
+        // What only a device token can be: no channel is retired by it.
+        (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),
+        (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),
+    ]
+
+    @Test func requestCarriesWhatAppleAsksFor() throws {
+        let fixture = try Fixture(bodyBytes: 5_120)
+        var requests: [ServedRequest] = []
+        fixture.server.respond = {
+            requests.append($0)
+            return .accepted
+        }
+        fixture.warmUp()
+        #expect(fixture.submit(0xab, toChannel: Self.channel, priority: 10, expiration: 1_790_000_000))
+        fixture.turn(until: { requests.count == 2 })
+        let request = requests[1]
+        #expect(
+            request.fields.map(\.name) == [
+                ":method", ":scheme", ":authority", ":path", "authorization", "apns-push-type", "apns-channel-id",
+                "apns-priority", "apns-expiration", "apns-request-id",
+            ]
+        )
+        #expect(request.value(":method") == "POST")
+        #expect(request.value(":scheme") == "https")
+        #expect(request.value(":authority") == "localhost:\(fixture.server.port)")
+        #expect(request.value(":path") == "/4/broadcasts/apps/com.example.scores")
+        #expect(request.value("apns-channel-id") == Self.channel)
+        #expect(request.value("apns-push-type") == "liveactivity")
+        #expect(request.value("apns-priority") == "10")
+        #expect(request.value("apns-expiration") == "1790000000")
+        #expect(request.value("apns-request-id") == "12345678-9abc-def0-0000-0000000000ab")
+        #expect(request.value("authorization")?.hasPrefix("bearer ey") == true)
+        #expect(request.body == fixture.bodyBytes)
+    }
+
+    /// The table of header fields stays as the pushes have it, so that their blocks stay the same.
+    @Test func pushesBetweenBroadcastsKeepTheirTable() throws {
+        let fixture = try Fixture()
+        var tableBytes: Set<Int> = []
+        fixture.server.respond = {
+            tableBytes.insert($0.connection.headerTableBytes)
+            return .accepted
+        }
+        fixture.warmUp()
+        for tag in 0..<50 {
+            let isPush = tag.isMultiple(of: 2)
+            #expect(isPush ? fixture.submit(UInt64(tag)) : fixture.submit(UInt64(tag), toChannel: Self.channel))
+        }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(tableBytes.count == 1)
+        for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .accepted) }
+    }
+
+    @Test func everyReasonOfTheTableOverTheWire() throws {
+        let fixture = try Fixture {
+            $0.breaker.forbiddenMax = 1_000
+            $0.breaker.suspectAnswersMin = 1_000
+        }
+        let table = Self.table + Self.shared
+        var row = 0
+        fixture.server.respond = { _ in .status(Int(table[row].status), reason: table[row].reason) }
+        fixture.pool.start()
+        for (index, expected) in table.enumerated() {
+            row = index
+            fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
+            fixture.turn(until: { fixture.recorder.answers == index + 1 })
+            let outcome = try fixture.recorder.only(UInt64(index))
+            #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
+            #expect(outcome.disposition == expected.expected, "\(expected.reason)")
+        }
+    }
+
+    /// An accepted broadcast does not show that the tokens are for this environment.
+    @Test func anAcceptedBroadcastSaysNothingOfTokens() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        #expect(fixture.pool.acceptsTokens)
+        fixture.server.respond = { request in
+            request.value("apns-channel-id") == nil ? .status(400, reason: "BadDeviceToken") : .accepted
+        }
+        #expect(fixture.submit(1))
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        #expect(fixture.submit(2, toChannel: Self.channel))
+        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        #expect(!fixture.pool.acceptsTokens)
+    }
+
+    @Test(arguments: ["", "a b", "abc\n", "äöüß", "YWJj-_", String(repeating: "x", count: 65)])
+    func whatIsNoChannelIsNeverSent(channel: String) throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        #expect(fixture.submit(1, toChannel: channel))
+        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        #expect(try fixture.recorder.only(1).kind == .malformed)
+    }
+
+    @Test func identifierOfTheAnswerIsTheRequests() throws {
+        let fixture = try Fixture()
+        fixture.warmUp()
+        fixture.server.respond = { request in
+            let identifier = request.value("apns-request-id") ?? ""
+            let isFirst = request.ordinal == 1
+            let answer = isFirst ? identifier : "0" + identifier.dropFirst()
+            return Reply(fields: [(":status", "200"), ("apns-request-id", answer)])
+        }
+        for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
+        fixture.turn(until: { fixture.pool.inFlight == 0 })
+        #expect(fixture.pool.statistics.identifiersChanged == 1)
+    }
+}

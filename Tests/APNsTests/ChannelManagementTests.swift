@@ -1,0 +1,239 @@
+import APNsSimulator
+import Foundation
+import Testbed
+import Testing
+
+@testable import APNs
+@testable import Reactor
+
+/// The management client against the simulator's management service, over TLS.
+@Suite(.ownThread) struct ChannelManagementTests {
+    private static func run(
+        _ adjust: @escaping (inout SimulatorConfiguration) -> Void = { _ in },
+        timeoutMilliseconds: Int64 = 10_000,
+        _ body: (Simulator, ChannelManagement) async throws -> Void
+    ) async throws {
+        try await SimulatorStage.run(adjust) { stage in
+            let management = try Self.client(
+                port: stage.simulator.managementPort,
+                timeoutMilliseconds: timeoutMilliseconds
+            )
+            try await body(stage.simulator, management)
+        }
+    }
+
+    private static func client(
+        app: String = SimulatorStage.app,
+        port: UInt16,
+        timeoutMilliseconds: Int64 = 10_000
+    ) throws -> ChannelManagement {
+        let files = try Shared.files.get()
+        return ChannelManagement(
+            bundleIdentifier: app,
+            place: ManagementPlace(
+                host: "localhost",
+                port: port,
+                tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"]),
+                timeoutMilliseconds: timeoutMilliseconds
+            ),
+            tokens: try ProviderTokenSource(
+                key: try SigningKey(path: files.signingKeyFile),
+                keyIdentifier: "ABC123DEFG",
+                teamIdentifier: "DEF123GHIJ"
+            ),
+            unixSeconds: { Int64(time(nil)) }
+        )
+    }
+
+    private static func failure(_ body: () async throws(ChannelError) -> Void) async -> ChannelError? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func aChannelIsCreatedReadListedAndDeleted() async throws {
+        try await Self.run { _, management in
+            let newest = try await management.create(storesNewest: true)
+            let none = try await management.create(storesNewest: false)
+            #expect(try await management.list() == [newest, none])
+            #expect(try await management.read(newest) == .init(identifier: newest, storesNewest: true))
+            #expect(try await management.read(none) == .init(identifier: none, storesNewest: false))
+            #expect(try await management.delete(newest))
+            #expect(try await management.delete(newest) == false)
+            #expect(try await management.list() == [none])
+            let error = await Self.failure { () throws(ChannelError) in _ = try await management.read(newest) }
+            #expect(error?.cause == .refused(.channelNotRegistered) && error?.isTransient == false)
+        }
+    }
+
+    /// More than the connection's first window, and longer than one TLS record.
+    @Test func tenThousandAreListed() async throws {
+        try await Self.run { simulator, management in
+            #expect(try await management.list() == [])
+            let made = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                for _ in 0..<10_000 {
+                    _ = try devices.createChannel(app: SimulatorStage.app, storesNewest: true, nowMilliseconds: now)
+                }
+                return try devices.channelIdentifiers(app: SimulatorStage.app)
+            }
+            #expect(try await management.list() == made)
+            let error = await Self.failure { () throws(ChannelError) in
+                _ = try await management.create(storesNewest: true)
+            }
+            #expect(error?.cause == .refused(.cannotCreateChannelConfig) && error?.isTransient == false)
+            #expect(error?.text.contains("causeway channels") == true)
+        }
+    }
+
+    @Test func anAppWithoutTheCapabilityIsToldWhatToDo() async throws {
+        try await Self.run { simulator, management in
+            try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+                try devices.setBroadcasts(false, app: SimulatorStage.app, nowMilliseconds: now)
+            }
+            let error = await Self.failure { () throws(ChannelError) in _ = try await management.list() }
+            #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)
+            #expect(error?.text.contains("developer.apple.com") == true)
+        }
+    }
+
+    @Test(arguments: [
+        (APNsSimulator.Reason.tooManyRequests, ChannelReason.tooManyRequests, true),
+        (.serviceUnavailable, .serviceUnavailable, true), (.internalServerError, .internalServerError, true),
+        (.invalidProviderToken, .invalidProviderToken, false), (.badRequestParams, .badRequestParams, false),
+    ])
+    func whatIsRefusedIsTyped(_ row: (sent: APNsSimulator.Reason, read: ChannelReason, isTransient: Bool)) async throws
+    {
+        try await Self.run { simulator, management in
+            var faults = Faults()
+            faults.reasonShares = [row.sent: 1]
+            try await simulator.setFaults(faults, ofManagement: true)
+            let error = await Self.failure { () throws(ChannelError) in
+                _ = try await management.create(storesNewest: true)
+            }
+            #expect(error?.cause == .refused(row.read) && error?.isTransient == row.isTransient)
+            #expect(error?.status == row.sent.status)
+        }
+    }
+
+    /// What was sent and not answered may have been done; what never left, or was refused as a stream, was not.
+    @Test func onlyWhatMayHaveHappenedIsAmbiguous() async throws {
+        try await Self.run(timeoutMilliseconds: 300) { simulator, management in
+            var lost = Faults()
+            lost.unansweredShare = 1
+            try await simulator.setFaults(lost, ofManagement: true)
+            let late = await Self.failure { () throws(ChannelError) in
+                _ = try await management.create(storesNewest: true)
+            }
+            #expect(late?.cause == .ambiguous)
+            var reset = Faults()
+            reset.resetShare = 1
+            try await simulator.setFaults(reset, ofManagement: true)
+            let torn = await Self.failure { () throws(ChannelError) in
+                _ = try await management.create(storesNewest: true)
+            }
+            #expect(torn?.cause == .ambiguous)
+            var refused = Faults()
+            refused.refusedShare = 1
+            try await simulator.setFaults(refused, ofManagement: true)
+            let unsent = await Self.failure { () throws(ChannelError) in
+                _ = try await management.create(storesNewest: true)
+            }
+            #expect(unsent?.cause == .unsent)
+            try await simulator.setFaults(Faults(), ofManagement: true)
+            // The two that were ambiguous are there.
+            #expect(try await management.list().count == 2)
+        }
+    }
+
+    @Test func aTaskThatIsCancelledWaitsForNoAnswer() async throws {
+        try await Self.run(timeoutMilliseconds: 600_000) { simulator, management in
+            var lost = Faults()
+            lost.unansweredShare = 1
+            try await simulator.setFaults(lost, ofManagement: true)
+            let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
+            while try await simulator.statistics().managementRequests == 0 { await Task.yield() }
+            task.cancel()
+            #expect(await task.value?.cause == .ambiguous)
+        }
+    }
+
+    @Test func aServiceThatIsNotThereIsUnsent() async throws {
+        let port = try Listener.unusedLoopbackPort()
+        let management = try Self.client(port: port)
+        let error = await Self.failure { () throws(ChannelError) in _ = try await management.create(storesNewest: true)
+        }
+        #expect(error?.cause == .unsent && error?.isTransient == true)
+        #expect(error?.text.contains("localhost:\(port)") == true)
+    }
+
+    @Test func anotherAppsChannelsAreNotOurs() async throws {
+        try await SimulatorStage.run { stage in
+            let other = try Self.client(app: "com.example.none", port: stage.simulator.managementPort)
+            let error = await Self.failure { () throws(ChannelError) in _ = try await other.list() }
+            #expect(error?.cause == .refused(.topicDisallowed))
+        }
+    }
+
+    @Test func requestsAtOnceAreAllAnswered() async throws {
+        try await Self.run { _, management in
+            let made = try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<8 { group.addTask { try await management.create(storesNewest: true) } }
+                return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+            }
+            #expect(made.count == 8)
+            #expect(try await Set(management.list()) == made)
+        }
+    }
+}
+
+/// What the client reads of answers, without a connection.
+struct ManagementAnswerTests {
+    private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
+        try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }
+    }
+
+    @Test func aBlockIsReadWithAndWithoutHuffmanCode() throws {
+        // RFC 7541, appendix C: `:status: 302`, plain and in Huffman code, as literals with the static table's name.
+        #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
+        #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
+        #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
+        let own = ManagementBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
+        #expect(try block(own).map { $0.value.count } == [200])
+    }
+
+    @Test(
+        arguments: [
+            [0xBE], [0x3F, 0xE1, 0x1F], [0x00], [0x48, 0x05, 0x33], [0x48, 0x81, 0x00],
+            [0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
+        ] as [[UInt8]]
+    )
+    func aBlockThatIsNoneIsRefused(_ bytes: [UInt8]) {
+        #expect(throws: ConnectionFault.self) { _ = try block(bytes) }
+    }
+
+    @Test func listsAreReadWhateverStandsBesideThem() {
+        func strings(_ text: String) -> [String]? { ManagementJSON.strings("channels", in: Array(text.utf8)) }
+        #expect(strings(#"{"channels":[]}"#) == [])
+        #expect(strings(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])
+        for text in [
+            "", "[]", "{}", #"{"channels":"#, #"{"channels":{}}"#, #"{"channels":["a""#, #"{"channels":["a",]}"#,
+        ] {
+            #expect(strings(text) == nil, "\(text)")
+        }
+        func number(_ text: String) -> Int? { ManagementJSON.number("policy", in: Array(text.utf8)) }
+        #expect(number(#"{"policy":1}"#) == 1 && number(#"{"policy": 0 }"#) == 0)
+        #expect(number(#"{"policy":10}"#) == nil && number(#"{"policy":"1"}"#) == nil && number(#"{"policy":"#) == nil)
+    }
+
+    @Test func everyReasonHasItsWordAndAnAdvice() {
+        for reason in ChannelReason.allCases where reason != .unknown {
+            let read = Array(reason.word.utf8).withUnsafeBytes { ChannelReason(text: $0) }
+            #expect(read == reason && !reason.advice.isEmpty)
+        }
+        #expect(Array("Service Unavailable".utf8).withUnsafeBytes { ChannelReason(text: $0) } == .serviceUnavailable)
+        #expect(Array("ReasonOfTomorrow".utf8).withUnsafeBytes { ChannelReason(text: $0) } == .unknown)
+    }
+}

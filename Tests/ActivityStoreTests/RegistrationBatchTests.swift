@@ -1,0 +1,158 @@
+import LiveActivity
+import Reactor
+import Testbed
+import Testing
+
+@testable import ActivityStore
+@testable import Redis
+
+/// Registrations and confirmations that leave as one command, on a real server.
+@Suite(.serialized, .ownThread) struct RegistrationBatchTests {
+    private let server: RedisServer
+    private let lane: StoreCaller
+    private var model: StoreModel
+
+    /// A server and a lane that is ready, with what the server has counted so far forgotten.
+    init() throws {
+        server = try RedisServer()
+        var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
+        configuration.responseDeadlineMilliseconds = 60_000
+        lane = try StoreCaller(configuration)
+        try #require(lane.turnUntilReady())
+        lane.events = []
+        model = StoreModel(nowMilliseconds: lane.loop.wallMilliseconds)
+        server.command("CONFIG", "RESETSTAT")
+    }
+
+    private func register(
+        _ text: String = "0af7",
+        at: Int64 = 100,
+        in audiences: [UInt64]? = nil,
+        shows: Version? = nil,
+        source: RegistrationSource = .record
+    ) -> Operation {
+        .register(
+            attributesType: nil,
+            registration: OwnedToken(
+                token: Array(text.utf8),
+                environment: .production,
+                registeredAtMilliseconds: at
+            ),
+            shows: shows,
+            source: source,
+            audiences: audiences?.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
+        )
+    }
+
+    private func hold(_ bytes: Int, of key: TestKey) throws {
+        let update = Operation.command(
+            event: .update,
+            version: .at(5),
+            digest: 5,
+            spacingMilliseconds: 0,
+            registration: nil
+        )
+        let command = [UInt8](repeating: 0x41, count: bytes)
+        #expect(lane.store.issue(update, key: key, tag: 0) == .issued)
+        #expect(
+            lane.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0) == .issued
+        )
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        lane.events = []
+    }
+
+    /// Issues them in one turn, each under its place as the tag.
+    private func perform(_ calls: [(key: TestKey, operation: Operation)]) {
+        lane.events = []
+        for (tag, call) in calls.enumerated() {
+            #expect(lane.store.issue(call.operation, key: call.key, tag: UInt64(tag)) == .issued)
+        }
+        #expect(lane.turn { lane.store.outstandingCount == 0 })
+    }
+
+    @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
+    mutating func `As many leave as one command as it can carry`(calls: Int, commands: Int) throws {
+        let registrations = (0..<calls).map { (key: TestKey.activity("\($0)"), operation: register(in: [1, 2])) }
+        perform(registrations)
+        let expected = registrations.enumerated()
+            .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
+        #expect(lane.events == expected)
+        #expect(server.calls("evalsha") == commands)
+        lane.store.close()
+    }
+
+    @Test mutating func `One activity may come several times, its confirmations between`() throws {
+        let key = TestKey.activity("one")
+        let calls: [(key: TestKey, operation: Operation)] = [
+            (key, register(at: 100, in: [1, 2])), (.activity("other"), register(at: 100, in: nil)),
+            (key, register(at: 200, in: [2])), (key, .confirmLeaves(atMilliseconds: 100)),
+            (key, register("bb", at: 300, in: [2], shows: .at(5))), (key, .confirmLeaves(atMilliseconds: 300)),
+            (.activity("nobody"), .confirmLeaves(atMilliseconds: 1)), (key, register("bb", at: 300, in: [2])),
+            (key, register("cc", at: 299, in: [3])), (key, register("dd", at: 400, in: [], source: .readAgain)),
+        ]
+        perform(calls)
+        let expected = calls.enumerated()
+            .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
+        #expect(lane.events == expected)
+        #expect(server.calls("evalsha") == 1)
+        lane.store.close()
+    }
+
+    @Test mutating func `What is wrong with one value is that call's error alone`() throws {
+        server.command("SET", TestKey.activity("0").text, "")
+        server.command("HSET", TestKey.activity("3").text, "not", "an activity")
+        server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
+        server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
+        perform((0..<8).map { (key: .activity("\($0)"), operation: register(in: [1])) })
+        let expected = (0..<8 as Range<UInt64>)
+            .map { tag -> StoreCaller.Event in
+                [0, 3, 5, 6].contains(tag)
+                    ? .failed(tag, .admit, .foreignValue) : .replied(tag, OwnedReply(.registered))
+            }
+        #expect(lane.events == expected)
+        #expect(server.calls("evalsha") == 1)
+        #expect(lane.store.isReady)
+        lane.store.close()
+    }
+
+    @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
+        server.command("CONFIG", "SET", "maxmemory", "1")
+        perform((0..<20).map { (key: .activity("\($0)"), operation: register()) })
+        #expect(lane.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
+        #expect(server.command("DBSIZE") == [Array("0".utf8)])
+        lane.store.close()
+    }
+
+    @Test func `What is held and has no room in the reply is asked for again, and stays`() throws {
+        for (index, length) in [StoreLimits.heldCommandBytesMax, 70_000, 61_000, 10].enumerated() {
+            try hold(length, of: .activity("\(index)"))
+        }
+        func lengths(_ indices: [Int]) -> [Int?] {
+            perform(indices.map { (key: .activity("\($0)"), operation: register()) })
+            return lane.events.map { event in
+                guard case .replied(_, let reply) = event else { return -1 }
+                return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
+            }
+        }
+        // The longest fills a reply by itself.
+        #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
+        #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
+        #expect(lengths([3]) == [10])
+        lane.store.close()
+    }
+
+    @Test func `Tokens that came with commands are told one by one, and so always what is held`() throws {
+        for index in 0..<2 { try hold(StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
+        server.command("CONFIG", "RESETSTAT")
+        perform((0..<2).map { (key: .activity("\($0)"), operation: register(source: .command)) })
+        for event in lane.events {
+            guard case .replied(_, let reply) = event else {
+                Issue.record("\(event)")
+                continue
+            }
+            #expect(reply.heldCommand?.count == StoreLimits.heldCommandBytesMax)
+        }
+        #expect(server.calls("evalsha") == 2)
+        lane.store.close()
+    }
+}

@@ -1,0 +1,250 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+@Suite struct BroadcastTests {
+    private static let identifier = "dHN0LXNyY2gtY2hubA=="
+
+    private func channel(
+        _ identifier: String = BroadcastTests.identifier,
+        storage: ChannelStorage = .newest
+    ) throws -> AudienceChannel {
+        AudienceChannel(
+            environment: .production,
+            storage: storage,
+            identifier: try #require(ChannelIdentifier(identifier))
+        )
+    }
+
+    private func result(of command: Int, in bench: RoundBench) -> String {
+        bench.results.last {
+            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
+                && SimulatedText.contains("\"channel\"", in: $0)
+        } ?? ""
+    }
+
+    private func outcome(of command: Int, in bench: RoundBench) -> String? {
+        let parts = result(of: command, in: bench).split(separator: "\"outcome\":\"")
+        return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
+    }
+
+    @Test func onePushReachesTheChannel() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        let sent = bench.send()
+        #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
+        let push = try #require(bench.underWay.first?.push)
+        #expect(push.isBroadcast && push.expiration == bench.now / 1_000 + 3_600 && push.priority == 5)
+        bench.answerPushes()
+        #expect(outcome(of: 1, in: bench) == "delivered")
+        #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: bench)))
+        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 1)
+    }
+
+    /// APNs takes no other expiration there.
+    @Test func expirationIsZeroOnAChannelWithoutStorage() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel(storage: .none))
+        bench.send()
+        #expect(bench.underWay.map(\.push.expiration) == [0])
+    }
+
+    /// However fast commands come: the first goes at once, then the newest each second.
+    @Test func aChannelIsSentToOnceASecond() throws {
+        let bench = RoundBench()
+        var sent: [(at: Int64, content: Int)] = []
+        let start = bench.now
+        for number in 1...40 {
+            bench.command(number, channel: try channel())
+            bench.settle()
+            sent += bench.send().map { (bench.now - start, $0.content) }
+            bench.answerPushes()
+            bench.pass(milliseconds: 100)
+        }
+        bench.pass(milliseconds: 1_000)
+        sent += bench.send().map { (bench.now - start, $0.content) }
+        bench.answerPushes()
+        #expect(zip(sent, sent.dropFirst()).allSatisfy { $1.at - $0.at >= 1_000 })
+        #expect(sent.map(\.content) == sent.map(\.content).sorted())
+        #expect(sent.count == 5 && sent.last?.content == 40)
+        #expect((1...40).count { outcome(of: $0, in: bench) == "superseded" } == 35)
+        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 40)
+        bench.pass(milliseconds: ChannelPace.idleMilliseconds + 1_000)
+        #expect(bench.core.channels.count == 0)
+    }
+
+    @Test func limitsDoubleTheSpacingAndSuccessesHalveIt() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        for spacing in [2_000, 4_000, 8_000] as [Int64] {
+            #expect(bench.send().count == 1)
+            bench.answerPushes(.limited, reason: "TooManyRequests")
+            bench.pass(milliseconds: spacing - 1)
+            #expect(bench.send().isEmpty)
+            bench.pass(milliseconds: 1)
+        }
+        #expect(bench.send().count == 1)
+        bench.answerPushes()
+        for (number, spacing) in [(2, 8_000), (3, 4_000), (4, 2_000), (5, 1_000)] as [(Int, Int64)] {
+            bench.command(number, channel: try channel())
+            bench.pass(milliseconds: spacing - 1)
+            #expect(bench.send().isEmpty)
+            bench.pass(milliseconds: 1)
+            #expect(bench.send().map(\.content) == [number])
+            bench.answerPushes()
+        }
+    }
+
+    /// An alert that waits goes with the newer state, once.
+    @Test func anAlertRidesOnANewerState() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        #expect(bench.finish().map(\.alert) == [nil])
+        bench.command(2, hasAlert: true, channel: try channel())
+        bench.command(3, channel: try channel())
+        bench.command(4, channel: try channel())
+        // The record that has brought the alert is not settled before the alert is sent.
+        bench.settle()
+        #expect(bench.committableOffset == 1 && outcome(of: 2, in: bench) == nil)
+        bench.pass(milliseconds: 1_000)
+        let sent = bench.finish()
+        #expect(sent.map(\.content) == [4] && sent.map(\.alert) == [2])
+        #expect([2, 3, 4].map { outcome(of: $0, in: bench) } == ["superseded", "superseded", "delivered"])
+        bench.command(5, channel: try channel())
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.finish().map(\.alert) == [nil])
+        #expect(bench.committableOffset == 5 && bench.core.recordsHeld == 0)
+    }
+
+    @Test func anOldAlertIsNotSent() throws {
+        let bench = RoundBench()
+        bench.command(1, hasAlert: true, channel: try channel())
+        bench.settle()
+        for _ in 0..<3 {
+            bench.send()
+            bench.answerPushes(.retryLater)
+            bench.pass(milliseconds: 1_300_000)
+        }
+        #expect(bench.send().isEmpty)
+        #expect(outcome(of: 1, in: bench) == "expired")
+    }
+
+    /// Faults of the service cost no attempts: the state goes when the service is back, or the newer one that came meanwhile.
+    @Test func serviceFaultsWait() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
+            #expect(bench.send().map(\.content) == [1])
+            bench.answerPushes(disposition)
+            bench.pass(milliseconds: 60_000)
+        }
+        #expect(bench.send().map(\.content) == [1])
+        bench.command(2, channel: try channel())
+        bench.answerPushes(.retryLater)
+        #expect(outcome(of: 1, in: bench) == "superseded")
+        bench.pass(milliseconds: 60_000)
+        #expect(bench.finish().map(\.content) == [2])
+        #expect(outcome(of: 2, in: bench) == "delivered")
+    }
+
+    @Test func aRefusalIsToldWithWhatToDo() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        bench.send()
+        bench.answerPushes(.rejected, reason: "FeatureNotEnabled")
+        #expect(outcome(of: 1, in: bench) == "failed")
+        let text = result(of: 1, in: bench)
+        #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: text))
+        #expect(SimulatedText.contains("Broadcast Capability", in: text))
+    }
+
+    /// Another takes the place of a channel that somebody has deleted, and gets the newest state.
+    @Test func aLostChannelIsReplaced() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        bench.send()
+        bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        let (first, second) = (bench.core.nextLostChannel(), bench.core.nextLostChannel())
+        let lost = try #require(first)
+        let gone = try channel()
+        #expect(lost.channel == gone && lost.digest == RoundBench.digest && lost.application == 0)
+        #expect(second.map(\.channel) == nil)
+        bench.command(2, channel: try channel())
+        bench.pass(milliseconds: 5_000)
+        #expect(bench.send().isEmpty)
+        bench.core.channelKnown(application: 0, audience: RoundBench.digest, try channel("bmV3"), now: bench.moment)
+        #expect(bench.finish().map(\.member) == ["bmV3"])
+        #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
+    }
+
+    @Test func anOlderVersionIsNeverSentBehindANewerOne() throws {
+        let bench = RoundBench()
+        bench.command(2, channel: try channel())
+        #expect(bench.finish().map(\.content) == [2])
+        bench.command(1, channel: try channel())
+        bench.command(2, channel: try channel())
+        bench.pass(milliseconds: 500)
+        #expect(bench.finish().isEmpty)
+        #expect(outcome(of: 1, in: bench) == "superseded")
+        #expect(bench.committableOffset == 3 && bench.core.recordsHeld == 0)
+    }
+
+    @Test func theCommandsSumHasItsBroadcasts() throws {
+        let bench = RoundBench()
+        bench.join(SimulatedNames.names[0][0])
+        bench.command(1, channel: try channel(), broadcastCount: 1)
+        bench.command(1, broadcastCount: 1)
+        #expect(bench.finish().count == 2)
+        bench.pass(milliseconds: 1_000)
+        let sums = bench.results.filter { SimulatedText.contains("\"ranges\"", in: $0) }
+        #expect(sums.count == 1)
+        #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
+    }
+
+    /// What is on its way gets its answer; what waits is the next owner's.
+    @Test func aRevokedPartitionSendsNothingMore() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        #expect(bench.send().count == 1)
+        bench.command(2, channel: try channel())
+        #expect(!bench.revoke())
+        #expect(bench.send().isEmpty)
+        bench.answerPushes()
+        let isDrained = bench.core.isDrained(0)
+        #expect(isDrained && bench.committableOffset == 1)
+        #expect(outcome(of: 1, in: bench) == "delivered" && outcome(of: 2, in: bench) == nil)
+        bench.pass(milliseconds: 2_000)
+        #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0)
+    }
+
+    @Test func aReleasedPartitionForgetsWhatIsOnItsWay() throws {
+        let bench = RoundBench()
+        bench.command(1, hasAlert: true, channel: try channel())
+        bench.settle()
+        #expect(bench.send().count == 1)
+        bench.command(2, channel: try channel())
+        bench.core.release(partition: 0, now: bench.moment)
+        bench.answerPushes()
+        #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0 && bench.results.isEmpty)
+    }
+
+    @Test func aPushThatFindsNoStreamGoesAgain() throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel())
+        bench.settle()
+        let pool = PoolIndex(application: 0, environment: .production)
+        let handedOut = bench.core.nextPush(pool, inFlightMax: 10, now: bench.moment)
+        bench.core.pushReturned(try #require(handedOut))
+        let inFlight = bench.core.inFlight(pool)
+        #expect(inFlight == 0)
+        #expect(bench.finish().map(\.content) == [1])
+    }
+}

@@ -1,0 +1,94 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+
+@testable import Audiences
+
+/// All who subscribe to the audience's channel in one environment: they get the same.
+struct SimulatedSubscribers {
+    var shownTimestamp: Int64 = -1
+    var shownContent = -1
+    var heard: [Int: Int] = [:]
+    /// The answer to an alert's broadcast was lost: it may be heard once more.
+    var isUncertain = false
+    /// Broadcasts that were older than what was shown.
+    var timesBack = 0
+}
+
+/// The audience's channels.
+extension Simulation {
+    func makeChannels() {
+        guard swarm.kind == .channels else { return }
+        for environment in DeviceEnvironment.allCases where environment == .production || swarm.sandbox > 0 {
+            let text = environment == .production ? "cHJvZHVjdGlvbg==" : "c2FuZGJveA=="
+            guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
+            let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
+            let app = Array(Self.application.utf8)
+            store.set(channel, in: environment, of: Self.audienceDigest, app: app)
+            subscribers[environment] = SimulatedSubscribers()
+        }
+    }
+
+    /// A worker sends to a channel at most once a second, for as long as it has the partition.
+    func noteSent(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
+        guard push.isBroadcast else { return }
+        if let last = worker.broadcastAt[environment], now - last < 1_000 {
+            violations.append("two broadcasts within \(now - last) ms")
+        }
+        worker.broadcastAt[environment] = now
+    }
+
+    func receiveBroadcast(_ push: SimulatedWorker.Push, isAnswerLost: Bool) {
+        guard var all = subscribers[push.environment] else {
+            return violations.append("a broadcast to no channel")
+        }
+        let text = String(decoding: push.body, as: UTF8.self)
+        guard let timestamp = SimulatedText.number(after: "\"timestamp\":", in: text),
+            let content = SimulatedText.number(after: "\"c\":", in: text)
+        else {
+            return violations.append("a broadcast without a timestamp: \(text)")
+        }
+        trace?("\(now % 1_000_000) broadcast \(content) at \(timestamp)")
+        if isAnswerLost { all.isUncertain = true }
+        if let alert = SimulatedText.number(after: "alert-", in: text) { all.heard[alert, default: 0] += 1 }
+        if timestamp < all.shownTimestamp {
+            all.timesBack += 1
+        } else {
+            (all.shownTimestamp, all.shownContent) = (Int64(timestamp), content)
+        }
+        subscribers[push.environment] = all
+    }
+
+    func noteBroadcast(_ text: String) {
+        trace?("\(now % 1_000_000) \(text)")
+        guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
+            return violations.append("a broadcast's result names no command: \(text)")
+        }
+        let isProduction = SimulatedText.contains("\"environment\":\"production\"", in: text)
+        broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
+    }
+
+    /// Every subscriber ends with the newest state, nobody goes back, each alert is heard once at most.
+    func checkChannels() {
+        let sent = commands.filter { $0.isSent && !$0.isStart }
+        for (environment, all) in subscribers {
+            if let last = sent.last, all.shownContent != last.content, swarm.rejected == 0 {
+                violations.append("the channel of \(environment) shows \(all.shownContent), not \(last.content)")
+            }
+            for command in sent where broadcastResults[command.number]?[environment] == nil {
+                violations.append("\(command.number) has no result of its broadcast in \(environment)")
+            }
+            guard !hadCrash, !hadForced else { continue }
+            if all.timesBack > 0 { violations.append("the channel of \(environment) went back") }
+            guard !all.isUncertain, swarm.rejected == 0 else { continue }
+            // A record that Kafka got twice may come when its channel is another worker's.
+            for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {
+                violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
+            }
+            guard let newest = sent.last(where: \.hasAlert)?.number else { continue }
+            if all.heard.keys.allSatisfy({ $0 < newest }) {
+                violations.append("the channel of \(environment) did not hear the alert of \(newest)")
+            }
+        }
+    }
+}

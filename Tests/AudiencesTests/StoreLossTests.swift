@@ -1,0 +1,76 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Rounds of a store that comes back empty: members and claims are gone.
+@Suite struct StoreLossTests {
+    /// Of two segments, so that the checkpoint stands between their pages.
+    private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
+
+    /// A round that has reached some of its members when the store loses all, and has seen the loss.
+    private func benchAfterLoss() -> (bench: RoundBench, reached: Set<String>) {
+        let bench = RoundBench()
+        for name in Self.members { bench.join(name) }
+        bench.command(1, hasAlert: true)
+        bench.settle()
+        let reached = Set(bench.send(atMost: 30).map(\.member))
+        bench.answerPushes()
+        bench.pass(milliseconds: 1_000)
+        bench.store = AudienceStoreModel(nowMilliseconds: bench.now)
+        bench.core.membersAreReadAgain = true
+        bench.send(atMost: 1)
+        bench.answerPushes()
+        bench.pass(milliseconds: 1_000)
+        return (bench, reached)
+    }
+
+    @Test func aRoundWaitsForItsMembersAndReachesThemWithTheAlert() throws {
+        let (bench, reached) = benchAfterLoss()
+        for _ in 0..<20 {
+            bench.pass(milliseconds: 500)
+            _ = bench.finish()
+        }
+        #expect(bench.result(of: 1) == nil, "pages without members end no range")
+
+        for name in Self.members { bench.join(name) }
+        bench.core.membersAreReadAgain = false
+        var sent: [RoundBench.Sent] = []
+        for _ in 0..<10 {
+            bench.pass(milliseconds: 500)
+            sent += bench.finish()
+        }
+        #expect(Set(sent.map(\.member)) == Set(Self.members).subtracting(reached))
+        #expect(sent.allSatisfy { $0.alert == 1 })
+        #expect(try #require(bench.result(of: 1)).contains("\"delivered\":60"))
+        #expect(bench.committableOffset == 1)
+    }
+
+    /// Of a worker that lost the members before its lane hears of it, or that reads no registrations itself.
+    @Test func aRoundWaitsForSecondsInAnyCase() {
+        let (bench, reached) = benchAfterLoss()
+        bench.core.membersAreReadAgain = false
+        bench.pass(milliseconds: 1_000)
+        #expect(bench.finish().isEmpty)
+        for name in Self.members { bench.join(name) }
+        bench.pass(milliseconds: 2_000)
+        #expect(Set(bench.finish().map(\.member)) == Set(Self.members).subtracting(reached))
+    }
+
+    @Test func aNewerVersionTakesOverAsEver() throws {
+        let (bench, _) = benchAfterLoss()
+        bench.command(2)
+        for name in Self.members { bench.join(name) }
+        bench.core.membersAreReadAgain = false
+        var sent: [RoundBench.Sent] = []
+        for _ in 0..<10 {
+            bench.pass(milliseconds: 500)
+            sent += bench.finish()
+        }
+        #expect(Set(sent.filter { $0.content == 2 }.map(\.member)) == Set(Self.members))
+        #expect(bench.result(of: 2) != nil)
+        #expect(bench.committableOffset == 2)
+    }
+}

@@ -1,0 +1,125 @@
+import Testing
+
+@testable import CausewayWorker
+
+/// What follows from APNs' list and what is known, without either.
+struct ReconciliationTests {
+    private static let now: Int64 = 1_790_000_000_000
+
+    private static func entry(_ audience: String, _ channel: String, ageSeconds: Int64 = 3_600) -> ChannelEntry {
+        var entry = ChannelEntry(
+            app: "com.example.match",
+            environment: "production",
+            audience: audience,
+            channel: channel,
+            storage: .newest,
+            createdAt: now - ageSeconds * 1_000
+        )
+        entry.isPublished = true
+        return entry
+    }
+
+    private static func intent(_ number: Int) -> ChannelIntent {
+        ChannelIntent(identifier: "\(number)", audience: "m\(number)", createdAt: now - 600_000, worker: "host/1")
+    }
+
+    private func plan(
+        listed: [String],
+        entries: [ChannelEntry] = [],
+        intents: [ChannelIntent] = [],
+        foreign: Set<String> = [],
+        isUnderWay: Bool = false,
+        deletesUnknown: Bool = false
+    ) -> Reconciliation {
+        var known = Reconciliation.Known()
+        (known.entries, known.intents, known.foreign) = (entries, intents, foreign)
+        return Reconciliation(
+            listed: listed,
+            listedAtMilliseconds: Self.now,
+            known: known,
+            isUnderWay: { _ in isUnderWay },
+            deletesUnknown: deletesUnknown,
+            nowMilliseconds: Self.now
+        )
+    }
+
+    @Test func whatAgreesIsLeftAlone() {
+        var nothing = plan(listed: [])
+        #expect(nothing == plan(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
+        nothing.unknown = ["z"]
+        #expect(nothing == plan(listed: ["z"], foreign: ["z"]))
+    }
+
+    @Test func aChannelOfAnAttemptThatDiedIsAnOrphan() {
+        let plan = plan(listed: ["a", "o"], entries: [Self.entry("x", "a")], intents: [Self.intent(1)])
+        #expect(plan.orphans == ["o"] && plan.resolved == [Self.intent(1)] && plan.unknown.isEmpty && !plan.isEarly)
+    }
+
+    @Test func anAttemptThatMadeNothingIsResolved() {
+        let plan = plan(listed: ["a"], entries: [Self.entry("x", "a")], intents: [Self.intent(1), Self.intent(2)])
+        #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
+    }
+
+    /// Two attempts and three strangers: nobody can tell which is not ours.
+    @Test func moreThanWereTriedAreReportedAndKept() {
+        let intents = [Self.intent(1), Self.intent(2)]
+        let careful = plan(listed: ["o", "p", "q"], intents: intents)
+        #expect(careful.orphans.isEmpty && careful.unknown == ["o", "p", "q"])
+        #expect(careful.resolved.isEmpty && careful.newlyForeign.isEmpty)
+        let told = plan(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
+        #expect(told.orphans == ["o", "p", "q"] && told.resolved == intents && told.unknown.isEmpty)
+    }
+
+    @Test func strangersWithoutAnAttemptAreOthers() {
+        let first = plan(listed: ["z"])
+        #expect(first.newlyForeign == ["z"] && first.unknown == ["z"] && first.orphans.isEmpty)
+        // From then on they are never taken for ours.
+        let later = plan(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
+        #expect(later.orphans == ["o"] && later.unknown == ["z"])
+        #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
+    }
+
+    @Test func nothingUnknownIsTouchedWhileOneIsBeingCreated() {
+        let plan = plan(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
+        #expect(plan.isEarly && plan.orphans.isEmpty && plan.resolved.isEmpty && plan.newlyForeign.isEmpty)
+    }
+
+    @Test func aChannelThatSomebodyElseDeletedIsLostUnlessItIsYoungerThanTheList() {
+        let old = Self.entry("x", "a")
+        #expect(plan(listed: [], entries: [old]).lost == [old])
+        #expect(plan(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lost.isEmpty)
+    }
+
+    @Test func whatIsDueIsDeletedWhateverApnsSays() {
+        var due = Self.entry("x", "a")
+        due.deleteAfter = Self.now
+        var later = Self.entry("y", "b")
+        later.deleteAfter = Self.now + 1
+        var begun = Self.entry("z", "c")
+        begun.state = .deleting
+        let plan = plan(listed: ["a", "b"], entries: [due, later, begun])
+        #expect(plan.due == [due, begun] && plan.lost.isEmpty)
+    }
+
+    @Test func whatTheTopicHasNotIsPublished() {
+        var entry = Self.entry("x", "a")
+        entry.isPublished = nil
+        #expect(plan(listed: ["a"], entries: [entry]).unpublished == [entry])
+    }
+
+    @Test func entriesAreReadAsTheyWereWritten() throws {
+        var entry = Self.entry("match/42", "a+b/c==")
+        entry.deleteAfter = 17
+        #expect(ChannelEntry(json: entry.json) == entry)
+        let text = String(decoding: entry.topicValue, as: UTF8.self)
+        #expect(
+            text
+                == #"{"app":"com.example.match","audience":"match/42","channel":"a+b/c==","createdAt":1789996400000,"#
+                + #""environment":"production","state":"active","storage":"newest"}"#
+        )
+        #expect(entry.topicKey == "com.example.match/production/match/42")
+        #expect(ChannelEntry(json: Array("{}".utf8)) == nil)
+        #expect(entry.recordField.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
+        #expect(entry.recordField.dropFirst(9).elementsEqual("a+b/c==".utf8))
+    }
+}

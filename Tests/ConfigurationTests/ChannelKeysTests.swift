@@ -1,0 +1,65 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayConfiguration
+
+/// The keys of broadcast channels.
+struct ChannelKeysTests {
+    private static let file = """
+        kafka: {bootstrapServers: "localhost:9092"}
+        redis: {url: "redis://localhost"}
+        apps:
+          match:
+            bundleId: com.example.match
+            teamId: TEAM123456
+            keyId: KEY1234567
+            keyFile: /nowhere.p8
+
+        """
+
+    private func load(_ channels: String, environment: [String: String] = [:]) throws -> WorkerConfiguration.Channels {
+        let loader = ConfigurationLoader(environment: environment, requiresFiles: false)
+        return try loader.load(text: Self.file + channels, file: "c.yaml").apps[0].channels
+    }
+
+    private func faults(_ channels: String, environment: [String: String] = [:]) -> [String] {
+        let loader = ConfigurationLoader(environment: environment, requiresFiles: false)
+        do {
+            _ = try loader.load(text: Self.file + channels, file: "c.yaml")
+            return []
+        } catch {
+            return error.faults.map { "\($0.key): \($0.message)" }
+        }
+    }
+
+    @Test func nothingGetsAChannelUnasked() throws {
+        let channels = try load("")
+        #expect(!channels.include(audience: "match-42") && channels.environments == [.production])
+    }
+
+    @Test func aStarStandsForWhateverFollows() throws {
+        let channels = try load("    channels: {audiences: [\"match-*\", final], storage: none, keepSeconds: 0}\n")
+        #expect(channels.include(audience: "match-") && channels.include(audience: "match-42"))
+        #expect(channels.include(audience: "final") && !channels.include(audience: "final-2026"))
+        #expect(!channels.include(audience: "matches") && channels.storage == .none && channels.keepSeconds == 0)
+        #expect(try load("    channels: {audiences: [\"*\"]}\n").include(audience: "any"))
+        let variables = ["CAUSEWAY_APPS_MATCH_CHANNELS_AUDIENCES": "cup-*,final"]
+        #expect(try load("", environment: variables).audiences == ["cup-*", "final"])
+        #expect(try load("    channels: {audiences: []}\n").audiences.isEmpty)
+    }
+
+    @Test func whatIsWrongIsSaid() {
+        let key = "apps.match.channels"
+        let pattern = "is no pattern of audiences: 1 to \(Limits.identifierBytes) bytes, a * at the end only"
+        #expect(faults("    channels: {audiences: [\"a*b\"]}\n") == ["\(key).audiences: a*b \(pattern)"])
+        #expect(faults("    channels: {audiences: [a, a]}\n") == ["\(key).audiences: names one twice"])
+        #expect(
+            faults("    channels: {audiences: a}\n")
+                == ["\(key).audiences: must be a list such as [\"match-*\"], or [] for none"]
+        )
+        #expect(faults("    channels: {storage: all}\n") == ["\(key).storage: is none of none, newest"])
+        let missing = "\(key).environments: production is none of the app's environments"
+        #expect(faults("    environments: [sandbox]\n    channels: {audiences: [a]}\n") == [missing])
+        #expect(faults("    environments: [sandbox]\n").isEmpty)
+    }
+}

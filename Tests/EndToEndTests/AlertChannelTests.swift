@@ -1,0 +1,36 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// What ``CausewayChannelsNearLimit`` tells of is made to happen.
+@Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
+struct AlertChannelTests {
+    /// Somebody has made as many channels as four of five that Apple allows, before the worker looks for the first time.
+    @Test func anAppHasAlmostAllTheChannelsThatAppleAllows() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, stage in
+                let control = ControlClient(port: stage.simulator.controlPort)
+                let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
+                for _ in 0...8_000 { _ = try control.body("POST", "/channels", body: channel) }
+                let port = "    port: \(stage.simulator.apnsPort)\n"
+                let management =
+                    "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+                let app = "    bundleId: com.example.ride\n"
+                try #require(text.contains(port) && text.contains(app))
+                return text.replacingOccurrences(of: port, with: port + management)
+                    .replacingOccurrences(
+                        of: app,
+                        with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
+                    )
+            }
+            defer { run.close() }
+            var history = AlertHistory()
+            let full = try run.awaitState("a list of channels") { $0.highest("causeway_channels_listed") > 8_000 }
+            history.add(full, minutes: 12, firing: "CausewayChannelsNearLimit")
+            #expect(full.highest("causeway_channels_listed") == 8_001 && full.highest("causeway_channels") == 0)
+            try history.evaluate()
+        }
+    }
+}
