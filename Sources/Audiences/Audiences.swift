@@ -15,6 +15,7 @@ import LiveActivity
 /// | asks the audience store | ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``; ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)`` |
 /// | asks the activity store | ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``, ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)`` |
 /// | has a free stream | ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s and over its pools in turn until none has a push; ``pushReturned(_:)`` if there was none after all; ``answered(_:_:now:)`` |
+/// | keeps channels | ``nextChannelNeed()``; ``channelKnown(application:audience:_:now:)`` |
 /// | produces | ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)`` |
 /// | lets time pass | ``advance(now:)``, and again at ``nextDueMilliseconds`` |
 ///
@@ -61,7 +62,7 @@ public struct Audiences: ~Copyable {
     var channels: Slab<ChannelSlot>
     var channelIndex: [BroadcastKey: UInt32] = [:]
     /// Channels that APNs does not know, until the keeper is told.
-    var lostChannels: IndexQueue<UInt32>
+    var channelNeeds: [ChannelNeed] = []
 
     var memberships: Slab<MembershipSlot>
     /// The last change of each member whose audiences are being told.
@@ -108,7 +109,6 @@ public struct Audiences: ~Copyable {
         broadcasts = Slab(limit: configuration.recordsMax)
         // Those that are abandoned stay until their pushes are answered, and those that rest until their pause is over.
         channels = Slab(limit: configuration.recordsMax * 2)
-        lostChannels = IndexQueue(limit: configuration.recordsMax * 4)
         memberships = Slab(limit: configuration.membershipsMax)
         // What was not fetched yet, and what is held.
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)

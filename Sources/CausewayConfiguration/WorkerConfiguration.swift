@@ -168,18 +168,13 @@ extension WorkerConfiguration {
             case newest
         }
 
-        /// Audiences that get a channel, a `*` at the end for whatever follows; empty: those that a command asks for.
+        /// Audiences that get a channel, a `*` at the end for whatever follows; empty: those that `causeway channels create` is asked for.
         package var audiences: [String] = []
         package var storage = Storage.newest
         /// A channel is deleted so long after its audience has ended. 0...2,592,000.
         package var keepSeconds = 3_600
         /// Never empty, no element twice.
         package var environments = [DeviceEnvironment.production]
-
-        /// Whether an audience gets a channel without being asked.
-        package func include(audience: String) -> Bool {
-            audiences.contains { $0.hasSuffix("*") ? audience.hasPrefix($0.dropLast()) : audience == $0 }
-        }
     }
 
     /// One app, and the key that signs its provider tokens.

@@ -84,8 +84,7 @@ package final class Worker: Service {
             if let exporter = plan.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
             if let channelKeeper {
-                // Admission reads the answers in Redis.
-                group.addTask { await channelKeeper.run(plan.channelRequests.stream) { _, _ in } }
+                group.addTask { await channelKeeper.run(plan.channelRequests.stream) { plan.tellLanes($1, to: $0) } }
             }
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()

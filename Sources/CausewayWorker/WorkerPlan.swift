@@ -158,8 +158,23 @@ struct WorkerPlan: @unchecked Sendable {
             registry: registry,
             traceRings: traceRings,
             traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
-            logger: logger
+            logger: logger,
+            requestChannel: { [continuation = channelRequests.continuation] in continuation.yield($0) }
         )
+    }
+
+    /// Tells the lanes of a channel that has taken the place of a lost one: the lane that asked knows no other way to send what waits.
+    func tellLanes(_ answer: ChannelAnswer, to request: ChannelRequest) {
+        guard case .lost = request.kind, case .known(let entry) = answer, let channel = AudienceChannel(entry),
+            let application = configuration.apps.firstIndex(where: { $0.bundleId == entry.app })
+        else { return }
+        let digest = Array(entry.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        for mailbox in mailboxes {
+            mailbox.knownChannels.offer(
+                KnownChannel(application: UInt16(application), audience: digest, channel: channel)
+            )
+            mailbox.wakeup.signal()
+        }
     }
 
     func intake(_ producer: Producer) throws(KafkaError) -> IntakePlan {
@@ -204,6 +219,11 @@ struct WorkerPlan: @unchecked Sendable {
             seed: delivery.seed
         )
         audiences.commandsTopic = delivery.commandsTopic
+        for (index, app) in configuration.apps.enumerated() where !app.channels.audiences.isEmpty {
+            let environments = app.channels.environments.filter(app.environments.contains)
+            audiences.channelRules[UInt16(index)] =
+                ChannelRule(patterns: app.channels.audiences, environments: environments)
+        }
         audiences.recordsMax = memory.fanoutRecordsMax(configured: audiences.recordsMax)
         audiences.recordBytesMax = memory.fanoutBytesMax
         audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, applications: delivery.applications.count)

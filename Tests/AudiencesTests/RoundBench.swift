@@ -46,7 +46,8 @@ final class RoundBench {
         pagesMax: Int = 256,
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
-        membershipsMax: Int = 4_096
+        membershipsMax: Int = 4_096,
+        channelRule: ChannelRule? = nil
     ) {
         self.store = store
         core = Self.makeCore(seed: seed) {
@@ -54,6 +55,7 @@ final class RoundBench {
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
             $0.membershipsMax = membershipsMax
+            $0.channelRules[0] = channelRule
         }
         guard let place = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.place = place
@@ -165,14 +167,15 @@ final class RoundBench {
         }
     }
 
-    /// A registration that names the audience is handed over.
     /// What audiences were told: joined, left, moved.
     var changes: [UInt64] {
         let counted = core.changesCounted(of: 0)
         return counted.indices.map { counted[$0] }
     }
 
-    /// - Parameter leaves: the audience, in place of joining it.
+    /// Hands over a registration that names the audience.
+    ///
+    /// - Parameter leaves: the audience to leave instead of joining it.
     func register(
         _ name: String,
         record: UInt32 = 1,

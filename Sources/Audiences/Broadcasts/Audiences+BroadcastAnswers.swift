@@ -62,24 +62,11 @@ extension Audiences {
 
     /// APNs does not know the channel: nothing is sent before the keeper has told of another one, or a newer record names one.
     private mutating func lose(_ channel: UInt32) {
-        guard !channels[channel].awaitsChannel else { return }
-        channels[channel].awaitsChannel = true
-        lostChannels.append(channel)
-    }
-
-    /// The next channel that APNs does not know; the keeper is to make another one.
-    public mutating func nextLostChannel() -> LostChannel? {
-        while let channel = lostChannels.popFirst() {
-            guard channels.isInUse(channel), channels[channel].awaitsChannel else { continue }
-            let slot = channels[channel]
-            return LostChannel(
-                application: slot.key.application,
-                audience: slot.audience.bytes,
-                digest: slot.key.digest,
-                channel: slot.channel
-            )
-        }
-        return nil
+        let slot = channels[channel]
+        guard !slot.awaitsChannel else { return }
+        // Without room the push goes again, and is refused again.
+        channels[channel].awaitsChannel =
+            need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
     /// The keeper has told which channel an audience has now.

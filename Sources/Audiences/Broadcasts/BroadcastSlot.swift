@@ -120,11 +120,3 @@ enum ChannelPace {
     static func limited(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }
     static func accepted(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMilliseconds) }
 }
-
-/// A channel that APNs does not know any more. The audience's id is valid until the next call that changes the core.
-public struct LostChannel {
-    public var application: UInt16
-    public var audience: UnsafeRawBufferPointer
-    public var digest: AudienceDigest
-    public var channel: AudienceChannel
-}

@@ -113,6 +113,7 @@ extension Audiences {
             // A channel begins no activities.
             if commands[command].event != .start { commands[command].channels = reply.channels }
             grant.broadcastCount = UInt8(commands[command].channels.count)
+            noteChannels(reply.channels, of: command, now: now)
             fanOut(command, grant)
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds

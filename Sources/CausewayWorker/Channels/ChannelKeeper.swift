@@ -49,6 +49,14 @@ package actor ChannelKeeper {
     let note: @Sendable (ChannelNote) -> Void
     /// Entries seen at the last look, by place: when there are none any more, Redis has lost them.
     private var entryCounts: [Place: Int] = [:]
+    /// Audiences whose channel could not be created: each of their commands asks, and APNs is not asked again before the time is over.
+    private var refusals: [Refused: ChannelRefusal] = [:]
+    private static let refusalsMax = 4_096
+
+    private struct Refused: Hashable {
+        var place: Place
+        var audience: String
+    }
 
     init(
         sites: [Site],
@@ -82,6 +90,9 @@ package actor ChannelKeeper {
             if let entry = try asking({ () throws(RedisError) in try register.entry(site.place, audience: audience) }) {
                 guard entry.state == .deleting else { return try settle(entry, isWanted: true) }
                 try await delete(entry, at: site)
+            }
+            if let refusal = refusals[Refused(place: site.place, audience: audience)], now < refusal.untilMilliseconds {
+                throw refusal
             }
             let isMine = try asking { () throws(RedisError) in
                 try register.takeCreation(of: audience, site.place, milliseconds: creationMilliseconds)
@@ -138,12 +149,8 @@ package actor ChannelKeeper {
             let mayBeThere = (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if isOpen, !mayBeThere { try? register.remove([intent], place) }
             try? register.endCreation(of: audience, place)
-            try? register.refuse(
-                audience,
-                place,
-                untilMilliseconds: refusal.untilMilliseconds,
-                reason: refusal.reason
-            )
+            refusals = refusals.filter { now < $0.value.untilMilliseconds }
+            if refusals.count < Self.refusalsMax { refusals[Refused(place: place, audience: audience)] = refusal }
             note(.refused(audience: audience, app: place.app, environment: place.environment, refusal.text))
             throw refusal
         }

@@ -100,25 +100,16 @@ final class ChannelRegister {
 
     // MARK: - Audiences' records
 
-    /// Tells the admission of the audience's commands of the channel: `hp`, or `hs` in the sandbox. What said that there is none goes.
+    /// Tells the admission of the audience's commands of the channel: `hp`, or `hs` in the sandbox.
     func announce(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = recordKey(entry.app, entry.audience) else { return }
         try hashes.set(key, [(Self.field(entry.environment), entry.recordField)])
-        try hashes.remove(key, [Array("hd".utf8)])
         try hashes.limitLife(key, milliseconds: Self.recordMilliseconds)
     }
 
     func withdraw(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = recordKey(entry.app, entry.audience) else { return }
         try hashes.remove(key, [Self.field(entry.environment)])
-    }
-
-    /// `hd`: there is no channel, and until when nobody need ask: eight bytes, little-endian, then the reason.
-    func refuse(_ audience: String, _ place: Place, untilMilliseconds: Int64, reason: String) throws(RedisError) {
-        guard let key = recordKey(place.app, audience) else { return }
-        let until = withUnsafeBytes(of: untilMilliseconds.littleEndian) { Array($0) }
-        try hashes.set(key, [(Array("hd".utf8), until + Array(reason.utf8))])
-        try hashes.limitLife(key, milliseconds: Self.recordMilliseconds)
     }
 
     private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {

@@ -3,9 +3,12 @@ import Kafka
 /// The topic that tells app servers of channels, and that Redis' register is made from again. Blocks; used on one thread at a time.
 final class ChannelTopic {
     private static let acknowledgementMilliseconds: Int64 = 15_000
-    private static let readingMilliseconds: Int64 = 60_000
-    private static let metadataMilliseconds: Int32 = 10_000
-    private static let closeMilliseconds: Int64 = 5_000
+    private static let readingDuration = Duration.seconds(60)
+    // What follows cannot be interrupted, and holds up a worker's stop.
+    private static let metadataMilliseconds: Int32 = 2_000
+    private static let closeMilliseconds: Int64 = 1_000
+    /// Between two looks whether the task is cancelled.
+    private static let flushMilliseconds: Int64 = 250
 
     private let name: String
     private let producerProperties: [KafkaProperties.Property]
@@ -43,7 +46,12 @@ final class ChannelTopic {
             }
         var code: Int32 = -1
         if case .queued = outcome {
-            _ = producer.flush(timeoutMilliseconds: Self.acknowledgementMilliseconds) { _, error, _ in code = error }
+            var flushesLeft = Self.acknowledgementMilliseconds / Self.flushMilliseconds
+            var isDone = false
+            while !isDone, flushesLeft > 0, !Task.isCancelled {
+                isDone = producer.flush(timeoutMilliseconds: Self.flushMilliseconds) { _, error, _ in code = error }
+                flushesLeft -= 1
+            }
         }
         guard code == 0 else {
             // Another client, since this one may be past use.
@@ -80,17 +88,19 @@ final class ChannelTopic {
         let reader = try PartitionReader(properties: consumerProperties, topic: name)
         defer { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
         var newest: [[UInt8]: ChannelEntry] = [:]
+        let deadline = ContinuousClock.now + Self.readingDuration
         for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataMilliseconds)) {
             let marks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataMilliseconds)
-            let isWhole = try reader.read(
+            let rest = try reader.read(
                 partition,
                 offsets: marks.low..<marks.high,
-                timeoutMilliseconds: Self.readingMilliseconds
-            ) { message in
-                guard let key = message.key else { return }
-                newest[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
-            }
-            guard isWhole else {
+                until: { Task.isCancelled || ContinuousClock.now >= deadline },
+                { message in
+                    guard let key = message.key else { return }
+                    newest[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
+                }
+            )
+            guard rest == nil else {
                 throw KafkaError(code: -1, reason: "\(name): could not be read in time", isRetriable: true)
             }
         }

@@ -154,6 +154,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         audiences.advance(now: now)
         exchangeAudienceCommands()
         exchangeMemberships()
+        exchangeChannels()
         performStoreCalls()
         performAudienceActivityCalls()
         performAudienceStoreCalls()

@@ -123,6 +123,7 @@ final class LaneMailbox: Sendable {
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
     /// The newest numbers that the lane has not taken yet; an order says that they are there.
     private let numbers = Mutex<DeliveryNumbers?>(nil)
+    let knownChannels = KnownChannels()
     let wakeup: Wakeup
     /// UNIX milliseconds of a pool's return that the Kafka thread has not taken yet; 0: there was none.
     private let poolReturn = Atomic<Int64>(0)

@@ -32,6 +32,8 @@ struct LanePlan: @unchecked Sendable {
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
+    /// Asks the keeper of channels. Called rarely.
+    var requestChannel: @Sendable (ChannelRequest) -> Void
 
     /// The topics that are written to.
     struct ProducedTopics {

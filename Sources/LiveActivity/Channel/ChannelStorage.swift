@@ -5,6 +5,9 @@ public enum ChannelStorage: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// Apple's "Most Recent Message", kept for 8 hours at most.
     case newest = 1
 
+    /// How long APNs keeps a message at most.
+    public static let secondsMax: Int64 = 8 * 3_600
+
     /// As configuration and records spell it.
     public var name: StaticString {
         switch self {

@@ -1,0 +1,53 @@
+import Delivery
+import LiveActivity
+
+/// What the core asks of the keeper of channels. The shell passes it on in the same turn; what finds no room is asked for again by a later
+/// command or push.
+extension Audiences {
+    static var channelNeedsMax: Int { 1_024 }
+
+    /// The next need; nil if there is none.
+    public mutating func nextChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
+
+    /// - Returns: false if there is no room.
+    @discardableResult
+    mutating func need(_ kind: ChannelNeed.Kind, application: UInt16, audience: UnsafeRawBufferPointer) -> Bool {
+        guard channelNeeds.count < Self.channelNeedsMax else { return false }
+        channelNeeds.append(ChannelNeed(kind: kind, application: application, audience: Array(audience)))
+        return true
+    }
+
+    /// A command was admitted to an audience that has these channels.
+    mutating func noteChannels(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
+        let slot = commands[command]
+        let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
+        if slot.event == .end {
+            guard channels.count > 0 else { return }
+            need(
+                .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
+                application: application,
+                audience: audience
+            )
+        } else if let rule = configuration.channelRules[application], rule.includes(audience),
+            rule.isMissing(in: channels)
+        {
+            need(.wanted, application: application, audience: audience)
+        } else if slot.event == .start, channels.count > 0 {
+            // A deletion may be planned, since the audience had ended.
+            need(.wanted, application: application, audience: audience)
+        }
+    }
+
+    private func storedUntil(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
+        let isStored = DeviceEnvironment.allCases.contains { channels[$0]?.storage == .newest }
+        guard isStored else { return 0 }
+        let expiration = sentExpiration(
+            event: slot.event,
+            expiration: slot.expiration,
+            staleDate: slot.staleDate,
+            policy: slot.policy,
+            from: now.wallSeconds
+        )
+        return min(expiration, now.wallSeconds + ChannelStorage.secondsMax) * 1_000
+    }
+}

@@ -1,0 +1,75 @@
+import APNs
+import Audiences
+import LiveActivity
+import Synchronization
+
+/// A channel that has taken the place of one that APNs did not know any more.
+struct KnownChannel: Sendable {
+    var application: UInt16
+    var audience: AudienceDigest
+    var channel: AudienceChannel
+}
+
+/// Channels that the keeper has told a lane of and that the lane has not taken yet.
+final class KnownChannels: Sendable {
+    /// What finds no place is told by the audience's next command.
+    private static let countMax = 1_024
+
+    private let channels = Mutex<[KnownChannel]>([])
+    private let isEmpty = Atomic<Bool>(true)
+
+    func offer(_ channel: KnownChannel) {
+        channels.withLock { channels in
+            if channels.count < Self.countMax { channels.append(channel) }
+        }
+        isEmpty.store(false, ordering: .releasing)
+    }
+
+    /// Costs a look at a flag where there are none.
+    func take() -> [KnownChannel] {
+        guard !isEmpty.load(ordering: .acquiring) else { return [] }
+        isEmpty.store(true, ordering: .relaxed)
+        return channels.withLock { channels in
+            defer { channels.removeAll() }
+            return channels
+        }
+    }
+}
+
+extension Lane {
+    /// Needs and answers, between the core of audiences and the keeper of channels.
+    func exchangeChannels() {
+        for known in mailbox.knownChannels.take() {
+            audiences.channelKnown(application: known.application, audience: known.audience, known.channel, now: now)
+        }
+        while let need = audiences.nextChannelNeed() {
+            plan.requestChannel(ChannelRequest(need, of: plan.applications))
+        }
+    }
+}
+
+extension ChannelRequest {
+    fileprivate init(_ need: ChannelNeed, of applications: [[UInt8]]) {
+        let (app, audience) = (
+            String(decoding: applications[Int(need.application)], as: UTF8.self),
+            String(decoding: need.audience, as: UTF8.self)
+        )
+        switch need.kind {
+        case .wanted: self.init(.wanted, app: app, audience: audience)
+        case .ended(let until): self.init(.ended(storedUntilMilliseconds: until), app: app, audience: audience)
+        case .lost(let channel):
+            let environment = "\(channel.environment.name)"
+            self.init(.lost(channel: "\(channel.identifier)"), app: app, environment: environment, audience: audience)
+        }
+    }
+}
+
+extension AudienceChannel {
+    init?(_ entry: ChannelEntry) {
+        guard let environment = DeviceEnvironment.allCases.first(where: { "\($0.name)" == entry.environment }),
+            let identifier = ChannelIdentifier(entry.channel)
+        else { return nil }
+        let storage: ChannelStorage = entry.storage == .newest ? .newest : .none
+        self.init(environment: environment, storage: storage, identifier: identifier)
+    }
+}

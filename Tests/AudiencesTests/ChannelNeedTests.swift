@@ -1,0 +1,81 @@
+import ActivityStore
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// What the core asks of the keeper of channels.
+@Suite struct ChannelNeedTests {
+    private func rule(_ patterns: String...) -> ChannelRule {
+        ChannelRule(patterns: patterns, environments: [.production])
+    }
+
+    private func channel(_ storage: ChannelStorage = .newest) throws -> AudienceChannel {
+        let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
+        return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
+    }
+
+    /// What is needed when a command to `match-1` is admitted.
+    private func needs(
+        _ event: Event,
+        _ rule: ChannelRule?,
+        _ channel: AudienceChannel? = nil,
+        expiration: Int64 = -1
+    ) -> [ChannelNeed.Kind] {
+        let bench = RoundBench(channelRule: rule)
+        if let channel {
+            bench.store.set(channel, in: .production, of: RoundBench.digest, app: RoundBench.application)
+        }
+        bench.handOver(1, event, expiration: expiration)
+        bench.settle()
+        return bench.needs().map(\.kind)
+    }
+
+    @Test func aStarStandsForWhateverFollows() {
+        for (pattern, isMeant) in [
+            ("match-*", true), ("match-1", true), ("*", true), ("match-", false), ("match-10", false),
+        ] {
+            #expect((needs(.update, rule(pattern)) == [.wanted]) == isMeant, "\(pattern)")
+        }
+        #expect(needs(.update, rule("cup-*", "match-1")) == [.wanted])
+        #expect(needs(.update, rule()).isEmpty && needs(.update, nil).isEmpty)
+    }
+
+    @Test func aChannelThatIsThereIsNotAskedFor() throws {
+        #expect(needs(.update, rule("*"), try channel()).isEmpty)
+        let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
+        #expect(needs(.update, both, try channel()) == [.wanted])
+    }
+
+    /// The audience may have ended before, and a deletion be planned.
+    @Test func aStartAsksForAChannelThatIsThere() throws {
+        #expect(needs(.start, nil, try channel()) == [.wanted])
+        #expect(needs(.start, nil).isEmpty)
+    }
+
+    @Test func anEndSaysUntilWhenAPNsMayDeliverIt() throws {
+        let now = RoundBench().now / 1_000
+        #expect(
+            needs(.end, rule("*"), try channel(), expiration: now + 60) == [
+                .ended(storedUntilMilliseconds: (now + 60) * 1_000)
+            ]
+        )
+        let most = now + ChannelStorage.secondsMax
+        #expect(
+            needs(.end, nil, try channel(), expiration: now + 86_400) == [.ended(storedUntilMilliseconds: most * 1_000)]
+        )
+        #expect(needs(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)])
+        #expect(needs(.end, rule("*")).isEmpty, "there is no channel to be deleted")
+    }
+
+    /// A keeper that takes nothing stops no lane: what finds no place is asked for again by a later command.
+    @Test func needsHaveALimit() throws {
+        let bench = RoundBench(channelRule: rule("*"))
+        let audience = RoundBench.audience
+        for _ in 0..<Audiences.channelNeedsMax + 10 {
+            audience.withUnsafeBytes { _ = bench.core.need(.wanted, application: 0, audience: $0) }
+        }
+        #expect(bench.needs().count == Audiences.channelNeedsMax)
+    }
+}

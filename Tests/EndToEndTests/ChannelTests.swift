@@ -1,0 +1,76 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// Channels that a worker keeps: real processes, the simulator's broadcast service and its management.
+@Suite("Channels of audiences", .timeLimit(.minutes(10)))
+struct ChannelTests {
+    private static let audience = "ride-all"
+
+    private func run() throws -> ExampleRun {
+        try ExampleRun(["ride"]) { text, stage in
+            let port = "    port: \(stage.simulator.apnsPort)\n"
+            let management =
+                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+            let app = "    bundleId: com.example.ride\n"
+            try #require(text.contains(port) && text.contains(app))
+            return text.replacingOccurrences(of: port, with: port + management)
+                .replacingOccurrences(
+                    of: app,
+                    with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
+                )
+        }
+    }
+
+    /// Channels that APNs has now, with how many broadcasts each has had.
+    private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
+        let control = ControlClient(port: run.stage.simulator.controlPort)
+        let body = try control.body("GET", "/channels?app=com.example.ride")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
+        return try #require(object["channels"] as? [JSONObject])
+            .filter { $0["deletedAt"] == nil }
+            .map { ($0["channel"] as? String ?? "", $0["broadcasts"] as? Int ?? 0) }
+    }
+
+    private func update(_ number: Int, event: String = "update") -> JSONObject {
+        [
+            "app": "com.example.ride", "audience": Self.audience, "id": "state-\(number)", "sequence": number,
+            "aps": [
+                "event": event, "timestamp": Int(Date().timeIntervalSince1970), "relevance-score": number,
+                "content-state": ["status": "underway", "etaMinutes": number],
+            ] as JSONObject,
+        ]
+    }
+
+    @Test func aWorkerMakesTheChannelBroadcastsAndReplacesIt() async throws {
+        try await onOwnThread {
+            let run = try run()
+            defer { run.close() }
+            try run.send(update(1))
+            try run.await("a channel") { try channels(run).count == 1 }
+            let first = try #require(try channels(run).first?.channel)
+
+            var number = 1
+            // The command that has asked did not wait for the channel: a later one is broadcast.
+            try run.await("a broadcast") {
+                number += 1
+                try run.send(update(number))
+                try run.turn(milliseconds: 1_000)
+                return try channels(run).first?.broadcasts ?? 0 > 0
+            }
+
+            let control = ControlClient(port: run.stage.simulator.controlPort)
+            let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)
+            _ = try control.body("POST", "/channels/delete", body: gone)
+            number += 1
+            try run.send(update(number))
+            // What waits is sent to the new channel, without another command.
+            try run.await("a broadcast to another channel") {
+                try run.turn(milliseconds: 100)
+                return try channels(run).contains { $0.channel != first && $0.broadcasts > 0 }
+            }
+        }
+    }
+}
