@@ -139,8 +139,9 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// The registrations are read once more, since the store has lost them: rounds that it has lost as well wait for their members.
-    public var membersAreReadAgain = false
+    /// When the shell last saw that the store holds the members of all audiences, monotonic; `.min`: some are missing. A round that the store
+    /// has lost waits for a time after the loss.
+    public var membersHeldMilliseconds = Int64.max
 
     /// Commands that are not handed back.
     public var commandsHeld: Int { commands.count }

@@ -135,7 +135,10 @@ struct WorkerPlan: @unchecked Sendable {
             board: rereadingBoard,
             log: log,
             wakeup: wakeup,
-            refuse: refuse
+            refuse: refuse,
+            noteMembers: { [mailboxes] held in
+                for mailbox in mailboxes { mailbox.noteMembers(heldMilliseconds: held) }
+            }
         )
     }
 

@@ -40,8 +40,11 @@ public struct Delivery: ~Copyable {
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has yet to take.
     var handovers: IndexQueue<UInt32>
-    /// Monotonic; until then registrations may be read once more, since the store has lost them.
-    var registrationsReadAgainUntilMilliseconds = Int64.min
+    /// Those that are read again, and wait for the audiences' members.
+    var handoversReadAgain: IndexQueue<UInt32>
+    /// Whether the store holds the members of all audiences, as far as the shell knows. While it does not, commands to audiences that are read
+    /// again wait.
+    public var membersAreHeld = true
     var memberships: Memberships
     /// When what waits for a pool is next looked through.
     var deferralLookMilliseconds: Int64 = .min
@@ -83,6 +86,7 @@ public struct Delivery: ~Copyable {
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
+        handoversReadAgain = IndexQueue(limit: recordsMax)
         memberships = Memberships(limit: callsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }

@@ -47,6 +47,9 @@ public final class EventLoop {
     var lookUp: Resolver.LookUp = systemLookUp
     private var isStopping = false
 
+    /// CLOCK_MONOTONIC, ms, read now: the clock of all loops, for other threads.
+    public static var monotonicMilliseconds: Int64 { readNanoseconds(CLOCK_MONOTONIC) / 1_000_000 }
+
     /// CLOCK_MONOTONIC, ms, as read in this turn.
     public private(set) var nowMilliseconds: Int64 = 0
     /// The same reading in µs, for durations that are shorter than a millisecond.

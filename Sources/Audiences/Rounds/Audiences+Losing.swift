@@ -6,12 +6,10 @@ import LiveActivity
 /// do not only take them from each other.
 ///
 /// A round whose claim nobody has was in a store that came back empty: pages read since then had no members, so it goes on
-/// from the last checkpoint that was recorded when the members are back. Who was reached since then is sent the same state once more.
+/// from the last checkpoint that was recorded when the members are back, of all workers' registrations. Who was reached since then is sent the same state once more.
 extension Audiences {
     private static var pauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
-    /// Until the shell knows of a loss: what watches the store looks each second.
-    private static var lossPauseMilliseconds: Int64 { 2_500 }
 
     /// The store named another claim than the round's, or none.
     mutating func lose(_ round: UInt32, membersAreLost: Bool, now: Moment) {
@@ -21,8 +19,8 @@ extension Audiences {
         let doublings = min(rounds[round].losses, Self.pauseDoublingsMax)
         rounds[round].losses = doublings + 1
         let pause = jittered(Self.pauseMilliseconds << Int64(doublings))
-        rounds[round].claimsAgainMilliseconds =
-            now.monotonicMilliseconds + (membersAreLost ? max(pause, Self.lossPauseMilliseconds) : pause)
+        rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds + pause
+        if membersAreLost { rounds[round].membersLostMilliseconds = now.monotonicMilliseconds }
         rounds[round].phase = .lost
         discardPages(of: round)
         moveOn(round, now: now)
@@ -34,7 +32,9 @@ extension Audiences {
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claimsAgainMilliseconds)
         }
-        guard !membersAreReadAgain else { return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds) }
+        guard slot.membersLostMilliseconds < membersHeldMilliseconds else {
+            return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
+        }
         guard isQuiet(round), !isFinishing(round) else { return }
         removeParked(of: round)
         var version = slot.oldest

@@ -42,6 +42,8 @@ struct RoundSlot: BitwiseCopyable {
     /// How often it was lost, and when it is claimed again; monotonic.
     var losses: UInt8 = 0
     var claimsAgainMilliseconds: Int64 = .max
+    /// When the store was seen to have lost the round with its members, monotonic; `.min`: it has not.
+    var membersLostMilliseconds = Int64.min
     /// Positions of one lap.
     var length: UInt64
 
@@ -133,6 +135,7 @@ struct RoundSlot: BitwiseCopyable {
         restored = .none
         self.claim = claim
         phase = .claiming
+        membersLostMilliseconds = .min
         (watermark, sendPosition, readPosition) = (0, 0, 0)
         lastSettled = Version(timestamp: 0, sequence: 0)
         newestAdmitted = lastSettled

@@ -36,6 +36,7 @@ extension Intake {
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
         }
         rereading.publishSoon()
+        rereading.askForPartitions()
         emptyShare.note(isEmpty: assignments.all.isEmpty)
         if !emptyShare.isUnconfirmed { noteMembership(.member) }
         note(.partitionsAssigned, ["count": "\(partitions.count)"])

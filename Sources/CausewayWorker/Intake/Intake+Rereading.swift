@@ -35,6 +35,9 @@ struct PartitionRereading {
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Of partitions whose coordinator did not answer at their assignment: what was committed a little later.
     fileprivate var lateBeginnings: [TopicPartition: Int64] = [:]
+    /// How many partitions the registrations topic has; nil: not known yet.
+    fileprivate var registrationPartitions: Int?
+    fileprivate var asksForPartitions = true
     fileprivate var waiting: [RereadingRequest] = []
     fileprivate var draining: [Draining] = []
     fileprivate var retryDueMilliseconds: Int64 = 0
@@ -49,6 +52,9 @@ struct PartitionRereading {
 
     /// What has been assigned is to have its marks before much of it is settled.
     mutating func publishSoon() { publicationDueMilliseconds = 0 }
+
+    /// The group has shared: the registrations topic may have more partitions than before.
+    mutating func askForPartitions() { (asksForPartitions, questionDueMilliseconds) = (true, 0) }
 
     /// The partition is given up.
     mutating func forget(_ partition: TopicPartition) {
@@ -74,7 +80,7 @@ extension Intake {
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationMilliseconds
-        learnBeginnings()
+        if loop.nowMilliseconds >= rereading.questionDueMilliseconds, isBrokerUp == true { askBrokers() }
         publishStandings()
     }
 
@@ -111,7 +117,8 @@ extension Intake {
                     settledBelow: settled(of: partition, entry),
                     rereading: entry.rereading.map { ($0.reader, $0.isComplete) }
                 )
-            }
+            },
+            registrationPartitions: rereading.registrationPartitions
         )
     }
 
@@ -129,15 +136,20 @@ extension Intake {
         entry.settledBelow(beganAt: beginning(of: partition) ?? 0)
     }
 
-    /// The coordinator is asked again for what it did not tell at the assignment.
-    private func learnBeginnings() {
-        guard loop.nowMilliseconds >= rereading.questionDueMilliseconds, isBrokerUp == true else { return }
+    /// Asks for what is not known yet. The Kafka thread waits for the answers.
+    private func askBrokers() {
         let unknown = markedPartitions.filter { beginning(of: $0) == nil }
-        guard !unknown.isEmpty else { return }
-        expectQuiet(milliseconds: 2 * Int64(PartitionRereading.questionTimeoutMilliseconds))
+        guard !unknown.isEmpty || rereading.asksForPartitions else { return }
         let timeout = PartitionRereading.questionTimeoutMilliseconds
-        if let offsets = try? consumer.committed(unknown, timeoutMilliseconds: timeout) {
+        expectQuiet(milliseconds: 4 * Int64(timeout))
+        if !unknown.isEmpty, let offsets = try? consumer.committed(unknown, timeoutMilliseconds: timeout) {
             for (partition, offset) in zip(unknown, offsets) { rereading.lateBeginnings[partition] = offset ?? 0 }
+        }
+        let registrations = TopicIdentifier(index: Self.registrationsTopic)
+        if rereading.asksForPartitions,
+            let count = try? consumer.partitionCount(of: registrations, timeoutMilliseconds: timeout)
+        {
+            (rereading.registrationPartitions, rereading.asksForPartitions) = (count, false)
         }
         loop.refreshClock()
         rereading.questionDueMilliseconds = loop.nowMilliseconds + PartitionRereading.questionMilliseconds

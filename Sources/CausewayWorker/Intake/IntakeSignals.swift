@@ -1,5 +1,6 @@
 import Glibc
 import Kafka
+import Reactor
 import Synchronization
 
 /// What passes between the worker's control side and its threads: small, rare, and thread-safe.
@@ -25,10 +26,8 @@ final class IntakeSignals: Sendable {
     }
 
     func requestStop() {
-        var now = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &now)
-        let milliseconds = Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
-        _ = stopTold.compareExchange(expected: 0, desired: max(1, milliseconds), ordering: .acquiringAndReleasing)
+        let now = EventLoop.monotonicMilliseconds
+        _ = stopTold.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
     }
 
     /// New numbers lie in the lanes' mailboxes: the Kafka thread, which alone gives orders, is to say so.

@@ -11,8 +11,9 @@ import Redis
 extension Lane {
     /// Commands there and back. Whatever either core decides by it is performed in the same turn.
     func exchangeAudienceCommands() {
-        audiences.membersAreReadAgain = delivery.registrationsAreReadAgain(now: now)
-        while audiences.canTakeCommand, let record = delivery.nextHandover(now: now) {
+        audiences.membersHeldMilliseconds = mailbox.membersHeldMilliseconds
+        delivery.membersAreHeld = audiences.membersHeldMilliseconds != .min
+        while audiences.canTakeCommand, let record = delivery.nextHandover {
             audiences.take(IncomingCommand(record, delivery.view(record)), now: now)
             delivery.handoverTaken()
         }

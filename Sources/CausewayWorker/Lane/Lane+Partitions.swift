@@ -20,7 +20,7 @@ extension Lane {
         }
         if let committed, order.isReadAgain {
             committed.metadata.withUnsafeBytes {
-                delivery.readAgain(place, below: committed.offset, metadata: $0, now: now)
+                delivery.readAgain(place, below: committed.offset, metadata: $0)
             }
         } else if let committed {
             resume(place, at: committed, order)

@@ -128,6 +128,9 @@ final class LaneMailbox: Sendable {
     /// UNIX milliseconds of a pool's return that the Kafka thread has not taken yet; 0: there was none.
     private let poolReturn = Atomic<Int64>(0)
 
+    /// When Redis was last seen to hold all members of audiences; `.min`: some are missing.
+    private let membersHeld = Atomic<Int64>(.min)
+
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
         while capacity < recordsMax * Self.reportsPerRecord + Self.audienceReportsMax { capacity *= 2 }
@@ -142,6 +145,15 @@ final class LaneMailbox: Sendable {
         guard poolReturn.load(ordering: .relaxed) != 0 else { return nil }
         return poolReturn.exchange(0, ordering: .relaxed)
     }
+
+    /// - Parameter heldMilliseconds: when Redis held all members of audiences, monotonic; nil: some are missing.
+    func noteMembers(heldMilliseconds: Int64?) {
+        let former = membersHeld.exchange(heldMilliseconds ?? .min, ordering: .relaxed)
+        if former == .min, heldMilliseconds != nil { wakeup.signal() }
+    }
+
+    /// Monotonic; `.min`: some members are missing.
+    var membersHeldMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
 
     func offer(_ newest: DeliveryNumbers) { numbers.withLock { $0 = newest } }
 

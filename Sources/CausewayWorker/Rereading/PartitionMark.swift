@@ -28,6 +28,9 @@ struct PartitionMark: Equatable {
         }
     }
 
+    /// Whether the process of this run id wrote it. A primary that does not tell its run id can only be seen to be empty.
+    func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
+
     var text: String {
         let run = runIdentifier.isEmpty ? "-" : runIdentifier
         let reader = reader.map { String($0, radix: 16) } ?? "-"
@@ -99,9 +102,6 @@ enum MarkStep: Equatable {
 
     private static func isMissing(_ primary: (runIdentifier: String, mark: PartitionMark?), _ own: UInt64?) -> Bool {
         guard let mark = primary.mark else { return true }
-        // A primary that does not tell its run id can only be seen to be empty.
-        let isTold = !mark.runIdentifier.isEmpty && !primary.runIdentifier.isEmpty
-        if isTold, mark.runIdentifier != primary.runIdentifier { return true }
-        return mark.reader != nil && mark.reader != own
+        return !mark.isOf(primary.runIdentifier) || mark.reader != nil && mark.reader != own
     }
 }

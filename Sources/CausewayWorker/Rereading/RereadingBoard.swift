@@ -17,6 +17,7 @@ struct RereadingRequest: Sendable {
 final class RereadingBoard: Sendable {
     private struct State {
         var standings: [PartitionStanding] = []
+        var registrationPartitions: Int?
         var requests: [RereadingRequest] = []
     }
 
@@ -25,7 +26,15 @@ final class RereadingBoard: Sendable {
 
     var standings: [PartitionStanding] { state.withLock(\.standings) }
 
-    func publish(_ standings: [PartitionStanding]) { state.withLock { $0.standings = standings } }
+    /// How many partitions the registrations topic has; nil: not known yet.
+    var registrationPartitions: Int? { state.withLock(\.registrationPartitions) }
+
+    func publish(_ standings: [PartitionStanding], registrationPartitions: Int?) {
+        state.withLock {
+            $0.standings = standings
+            $0.registrationPartitions = registrationPartitions
+        }
+    }
 
     func request(_ requests: [RereadingRequest]) {
         state.withLock { $0.requests += requests }

@@ -21,12 +21,16 @@ actor StoreWatch {
     private let executor = BlockingExecutor(label: "store watch")
     private let marks: PrimaryMarks
     private let topics: [String]
+    private let registrationsTopic: String
     private let board: RereadingBoard
     private let takesCluster: Bool
     private let log: SharedKindLog
     /// Has the Kafka thread look at the board.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
+    /// Called with every look that was answered: when the look began if Redis held all members then, nil if some are missing.
+    private let noteMembers: @Sendable (Int64?) -> Void
+    private var members = HeldMembers()
     /// Assignments whose marks have been looked at.
     private var known: Set<UInt32> = []
     /// What was asked for and may not have been begun yet, by the assignment that it was asked of.
@@ -46,14 +50,17 @@ actor StoreWatch {
         board: RereadingBoard,
         log: SharedKindLog,
         wakeup: Wakeup,
-        refuse: @escaping @Sendable (ConfigurationFault) -> Void
+        refuse: @escaping @Sendable (ConfigurationFault) -> Void,
+        noteMembers: @escaping @Sendable (Int64?) -> Void
     ) throws(RedisError) {
         marks = try PrimaryMarks(configuration: redis, group: group)
         self.topics = topics
+        registrationsTopic = topics[Int(Intake.registrationsTopic)]
         self.board = board
         self.log = log
         self.wakeup = wakeup
         self.refuse = refuse
+        self.noteMembers = noteMembers
         if case .cluster = redis.topology { takesCluster = true } else { takesCluster = false }
     }
 
@@ -75,9 +82,12 @@ actor StoreWatch {
     /// Blocks for the time of a few round trips. While Redis is away nothing can be seen, and the lanes say so.
     /// - Returns: false if no primary answered.
     func look() -> Bool {
+        let began = EventLoop.monotonicMilliseconds
         let standings = board.standings
-        let names = standings.map { "\(topics[Int($0.topic)])/\($0.partition)" }
-        guard let primaries = try? marks.look(names), !primaries.isEmpty else { return false }
+        let names = standings.map { Self.name(topics[Int($0.topic)], $0.partition) }
+        let registrations = (0..<(board.registrationPartitions ?? 0)).map { Self.name(registrationsTopic, Int32($0)) }
+        guard let primaries = try? marks.look(names + registrations), !primaries.isEmpty else { return false }
+        if board.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
         if !hasMetRedis { meet(primaries) }
         looks += 1
         known.formIntersection(standings.map(\.assignment))
@@ -99,6 +109,22 @@ actor StoreWatch {
         for assignment in unwritten { asked[assignment] = nil }
         known.formUnion(standings.map(\.assignment).filter { !unwritten.contains($0) })
         return true
+    }
+
+    private static func name(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
+
+    /// - Parameter count: of texts before those of the registrations.
+    private func lookForMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
+        let seen = primaries.map { primary in
+            (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
+        }
+        switch members.look(seen, now: began) {
+        case .held: noteMembers(began)
+        case .missing: noteMembers(nil)
+        case .waitIsOver(let isNew):
+            if isNew { log(.membersMissing, [:]) }
+            noteMembers(began)
+        }
     }
 
     /// A cluster's servers refuse commands whose keys are in several slots.

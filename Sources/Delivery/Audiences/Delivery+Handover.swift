@@ -21,19 +21,20 @@ extension Delivery {
         completeIdentifier(of: record)
         records[record].kind = .audienceCommand
         records.enter(.handedOver, record)
-        handovers.append(record)
+        if records[record].isReadAgain { handoversReadAgain.append(record) } else { handovers.append(record) }
     }
 
     /// The next command for the core of audiences; nil if there is none now. It stays first until `handoverTaken`.
     ///
-    /// One that is read again, since the store has lost it, waits for the members, who are read again beside it: they are who it is for.
-    public func nextHandover(now: Moment) -> UInt32? {
-        guard let record = handovers.first else { return nil }
-        return records[record].isReadAgain && registrationsAreReadAgain(now: now) ? nil : record
-    }
+    /// A command that is read again, since the store has lost it, waits until the members whom it is for are read again as well. Newer
+    /// commands do not wait behind it.
+    public var nextHandover: UInt32? { handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil) }
 
     /// The core of audiences has the command that `nextHandover` named.
-    public mutating func handoverTaken() { precondition(handovers.popFirst() != nil, "no command waits") }
+    public mutating func handoverTaken() {
+        let record = handovers.popFirst() ?? handoversReadAgain.popFirst()
+        precondition(record != nil, "no command waits")
+    }
 
     /// A command that was taken comes back.
     ///
@@ -80,8 +81,12 @@ extension Delivery {
     /// What nobody has taken of a revoked partition, its next owner reads again.
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
-            guard let record = handovers.popFirst() else { return }
+            guard let record = handovers.popFirst() else { break }
             if isRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
+        }
+        for _ in 0..<handoversReadAgain.count {
+            guard let record = handoversReadAgain.popFirst() else { break }
+            if isRevoked(record) { drop(record, now: now) } else { handoversReadAgain.append(record) }
         }
     }
 }

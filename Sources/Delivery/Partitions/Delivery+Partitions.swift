@@ -17,28 +17,11 @@ extension Delivery {
     public mutating func readAgain(
         _ place: UInt32,
         below settledBelow: Int64,
-        metadata: UnsafeRawBufferPointer,
-        now: Moment
+        metadata: UnsafeRawBufferPointer
     ) {
         guard let partition = partitions[place] else { return }
         let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
-        if partition.pointee.topic == .registrations {
-            registrationsReadAgainUntilMilliseconds =
-                now.monotonicMilliseconds + Self.registrationsReadAgainMillisecondsMax
-        }
-    }
-
-    /// A partition may end with records that nobody is shown (a transaction's marker): nothing waits for its last offset for ever.
-    private static var registrationsReadAgainMillisecondsMax: Int64 { 60_000 }
-
-    /// Whether this lane's registrations are read once more, and are not all settled again: audiences lack members as yet.
-    public func registrationsAreReadAgain(now: Moment) -> Bool {
-        guard now.monotonicMilliseconds < registrationsReadAgainUntilMilliseconds else { return false }
-        return partitions.contains { partition in
-            partition.pointee.topic == .registrations && partition.pointee.phase == .assigned
-                && partition.pointee.ledger.committableOffset < partition.pointee.settledBefore.below
-        }
     }
 
     /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record. Their

@@ -36,6 +36,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisEmptied
     case redisReplaced
     case rereadingBegan
+    case membersMissing
 
     case apnsConnected
     case apnsAuthenticated

@@ -137,6 +137,14 @@ package enum LogKindCatalog {
             "Partitions are read once more",
             "What they wrote to Redis is missing. No alert rings twice by it, and nothing starts twice."
         ),
+        line(
+            .membersMissing,
+            "members-missing",
+            .warning,
+            "Audiences miss members for ten minutes",
+            "Redis lost its data, and some partitions of registrations are still not read again. Rounds go on without their members.",
+            "See which worker reads the registrations, and whether Redis and Kafka answer."
+        ),
     ]
 
     private static let apns: [LogKindDefinition] = [

@@ -130,9 +130,11 @@ import Testing
     @Test func readAgainItRingsNoAlertAndStartsNothing() throws {
         let core = CoreHarness()
         core.readAgain(below: 2)
+        core.delivery.membersAreHeld = false
         core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
+        core.elapse(3_600_000)
         #expect(core.takeHandover() == nil, "its members are not read again")
-        core.elapse(60_000)
+        core.delivery.membersAreHeld = true
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
         #expect(core.delivery.view(record).isReadAgain)
@@ -141,6 +143,34 @@ import Testing
         core.acknowledgeAll()
         #expect(core.results.isEmpty)
         #expect(core.committableOffset == 2)
+    }
+
+    @Test func whatIsNewDoesNotWaitBehindWhatIsReadAgain() throws {
+        let core = CoreHarness()
+        core.readAgain(below: 1)
+        core.delivery.membersAreHeld = false
+        core.receive(Self.toAudience(.alert(2)), Self.toAudience(.update(3)))
+        let newer = try #require(core.takeHandover())
+        #expect(!core.delivery.view(newer).isReadAgain)
+        #expect(core.takeHandover() == nil)
+        core.delivery.membersAreHeld = true
+        let older = try #require(core.takeHandover())
+        #expect(core.delivery.view(older).isReadAgain)
+        core.handBack(newer, .fannedOut)
+        core.handBack(older, .outcome(.superseded))
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2)
+    }
+
+    @Test func whatWaitsForItsMembersIsDroppedWithItsPartition() {
+        let core = CoreHarness()
+        core.readAgain(below: 1)
+        core.delivery.membersAreHeld = false
+        core.receive(Self.toAudience(.alert(2)))
+        core.release(core.commands)
+        core.delivery.membersAreHeld = true
+        #expect(core.takeHandover() == nil)
+        #expect(core.recordsHeld == 0)
     }
 
     @Test func ofAnUnknownPolicyOrAppItIsInvalid() {

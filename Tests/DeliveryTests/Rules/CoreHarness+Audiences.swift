@@ -15,7 +15,7 @@ extension CoreHarness {
 
     /// Takes the next command to an audience.
     func takeHandover() -> UInt32? {
-        guard let record = delivery.nextHandover(now: now) else { return nil }
+        guard let record = delivery.nextHandover else { return nil }
         delivery.handoverTaken()
         return record
     }

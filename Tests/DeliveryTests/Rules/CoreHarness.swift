@@ -73,7 +73,7 @@ final class CoreHarness {
         for place in [commands, registrations] { delivery.release(partition: place, now: now) }
         (commands, registrations) = (assign(.commands), assign(.registrations))
         for place in [commands, registrations] {
-            metadata.withUnsafeBytes { delivery.readAgain(place, below: offset, metadata: $0, now: now) }
+            metadata.withUnsafeBytes { delivery.readAgain(place, below: offset, metadata: $0) }
         }
     }
 

@@ -57,7 +57,7 @@ extension Simulation {
     // MARK: - In place of the core of audiences
 
     func performAudiences(_ worker: SimulatedWorker) {
-        while let record = worker.delivery.nextHandover(now: worker.moment(now)) {
+        while let record = worker.delivery.nextHandover {
             worker.delivery.handoverTaken()
             worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
         }

@@ -1,0 +1,39 @@
+import Testing
+
+@testable import CausewayWorker
+
+/// Whether Redis holds the members of all audiences, by the marks of the registrations' partitions.
+@Suite struct HeldMembersTests {
+    private static let held = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
+
+    private func verdict(_ primaries: (String, [PartitionMark?])...) -> HeldMembers.Verdict {
+        var members = HeldMembers()
+        return members.look(primaries.map { ($0.0, $0.1) }, now: 0)
+    }
+
+    @Test func membersAreHeldWhereEveryPartitionHasItsMarkOnEveryPrimary() {
+        #expect(verdict(("a", Self.held)) == .held)
+        #expect(verdict(("a", Self.held), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .held)
+        #expect(verdict(("a", [])) == .held, "there are no registrations")
+        #expect(verdict(("", Self.held)) == .held, "a primary that does not tell its run id")
+    }
+
+    @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func oneMarkThatIsNotWholeIsEnough(text: String) {
+        #expect(verdict(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
+        #expect(verdict(("a", Self.held), ("b", [nil, nil])) == .missing)
+    }
+
+    @Test func theWaitEnds() {
+        var members = HeldMembers()
+        let end = 1_000 + HeldMembers.waitMillisecondsMax
+        func look(_ marks: [PartitionMark?], _ now: Int64) -> HeldMembers.Verdict {
+            members.look([("a", marks)], now: now)
+        }
+        #expect(look([nil], 1_000) == .missing)
+        #expect(look([nil], end - 1) == .missing)
+        #expect(look([nil], end) == .waitIsOver(isNew: true))
+        #expect(look([nil], end + 1_000) == .waitIsOver(isNew: false))
+        #expect(look(Self.held, end + 2_000) == .held)
+        #expect(look([nil], end + 3_000) == .missing)
+    }
+}
