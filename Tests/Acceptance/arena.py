@@ -1,17 +1,15 @@
-"""The place that rounds run in: the fleet's stage, with a Redis that keeps its data on disk and an APNs whose pace is known."""
+"""The place that rounds run in: the fleet's stage, with one of the forms of Redis and an APNs whose pace is known."""
 
 import json
 import pathlib
-import signal
-import socket
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Fleet"))
 
 from health import samples  # noqa: E402
-from processes import Failure, Process, wait_until  # noqa: E402
-from stage import START_SECONDS, Kind, Stage  # noqa: E402
+from processes import Failure  # noqa: E402
+from stage import Kind, Stage  # noqa: E402
 
 STREAMS = 60
 LATENCY_MILLISECONDS = 40
@@ -26,36 +24,12 @@ def now():
 
 
 class Arena(Stage):
-    def __init__(self, program, directory, group):
+    def __init__(self, program, directory, group, servers):
         super().__init__(program, Kind("system", "range", False, "kafka"), directory, group)
+        self.redis = servers(self)
 
     def start_redis(self):
-        command = ["redis-server", "--port", str(self._redis_port), "--bind", "127.0.0.1", "--dir", self.directory]
-        command += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]
-        self.parts["redis"] = Process("redis", command, self.path("redis.log"))
-        wait_until(lambda: self._ask_redis(b"PING") == b"+PONG", START_SECONDS, "redis-server answers")
-
-    def kill_redis(self):
-        self.parts.pop("redis").kill()
-
-    def wipe_redis(self):
-        if self._ask_redis(b"FLUSHALL") != b"+OK":
-            raise Failure("Redis does not flush")
-
-    def freeze_redis(self, seconds):
-        redis = self.parts["redis"]
-        redis.signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        redis.signal(signal.SIGCONT)
-
-    def _ask_redis(self, command):
-        """The first line of the answer; empty if nobody answers."""
-        try:
-            with socket.create_connection(("127.0.0.1", self._redis_port), 5) as connection:
-                connection.sendall(command + b"\r\n")
-                return connection.recv(1_000).split(b"\r\n")[0]
-        except OSError:
-            return b""
+        self.redis.start()
 
     def set_pace(self):
         """Before the first worker connects."""
@@ -68,6 +42,7 @@ class Arena(Stage):
     def configuration(self, worker):
         configuration = json.loads(super().configuration(worker))
         configuration["kafka"]["consumer"] |= {"session.timeout.ms": str(SESSION_MILLISECONDS), "heartbeat.interval.ms": "1000"}
+        configuration["redis"] = self.redis.configuration()
         configuration["kafka"]["producer"] = {"linger.ms": "20"}
         return json.dumps(configuration, indent=2)
 

@@ -8,6 +8,7 @@ from typing import Callable
 
 from arena import SESSION_MILLISECONDS, now
 from processes import Failure, wait_until
+from servers import Alone, Cluster, Watched
 from stage import DRAIN_SECONDS
 
 WORKERS = 3
@@ -42,6 +43,12 @@ class Scene:
         """Waits until so many of the members show a command's state: then its round is in its middle, for certain."""
         wanted = int(self.crowd.count * share)
         wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", LOOK_SECONDS)
+
+    def midway(self, share=0.4):
+        """The first command, with its alert, when so many of the members show its state."""
+        first = self.crowd.command("Goal one")
+        self.reach(first, share)
+        return first
 
     def happens(self, what, command):
         """Writes down that it has happened now, and that the round was in its middle still."""
@@ -93,8 +100,7 @@ def overtaken(share, is_same_second=False):
 
 def killed(scene):
     """The worker with most ranges is killed."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
+    first = scene.midway()
     victim = scene.stage.busiest()
     victim.process.kill()
     scene.happens("kill", first)
@@ -102,8 +108,7 @@ def killed(scene):
 
 def killed_overtaken(scene):
     """The worker with most ranges is killed, and a second command comes before another has taken over."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
+    first = scene.midway()
     victim = scene.stage.busiest()
     victim.process.kill()
     scene.happens("kill", first)
@@ -112,8 +117,7 @@ def killed_overtaken(scene):
 
 def all_killed(scene):
     """All workers are killed, and others come."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
+    first = scene.midway()
     for worker in scene.stage.workers.values():
         worker.process.kill()
     scene.happens("kill", first)
@@ -123,8 +127,7 @@ def all_killed(scene):
 
 def joined(scene):
     """A fourth worker joins."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.2)
+    first = scene.midway(0.2)
     four = scene.stage.worker(4)
     scene.shared_by([*(worker for worker in scene.stage.workers.values() if worker is not four), four])
     scene.happens("join", first)
@@ -132,8 +135,7 @@ def joined(scene):
 
 def left(scene):
     """The worker with most ranges is told to stop."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.3)
+    first = scene.midway(0.3)
     leaver = scene.stage.busiest()
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
@@ -145,8 +147,7 @@ def left(scene):
 
 def left_overtaken(scene):
     """The worker with most ranges is told to stop, and a second command comes at once."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.3)
+    first = scene.midway(0.3)
     leaver = scene.stage.busiest()
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
@@ -158,8 +159,7 @@ def left_overtaken(scene):
 
 def frozen(scene):
     """A worker is stopped for longer than its session, and wakes when others are through with a newer round."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
+    first = scene.midway()
     sleeper = scene.stage.busiest()
     sleeper.process.signal(signal.SIGSTOP)
     scene.happens("freeze", first)
@@ -174,18 +174,16 @@ def frozen(scene):
 
 def redis_restarted(scene):
     """Redis is killed, and comes back with its data."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
-    scene.stage.kill_redis()
+    first = scene.midway()
+    scene.stage.redis.kill()
     scene.happens("redis killed", first)
     scene.stage.start_redis()
 
 
 def redis_away(scene):
     """Redis is killed, a second command comes, and three seconds later Redis is back with its data."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
-    scene.stage.kill_redis()
+    first = scene.midway()
+    scene.stage.redis.kill()
     scene.happens("redis killed", first)
     scene.crowd.command("Goal two")
     time.sleep(3)
@@ -197,36 +195,48 @@ def redis_frozen(scene):
     first = scene.crowd.command("Goal one")
     for part in [0.2, 0.4, 0.6, 0.8]:
         scene.reach(first, part)
-        scene.stage.freeze_redis(1.4)
+        scene.stage.redis.freeze(1.4)
         scene.happens("redis frozen", first)
 
 
 def redis_emptied(scene):
     """Redis loses all."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
-    scene.stage.wipe_redis()
+    first = scene.midway()
+    scene.stage.redis.wipe()
     scene.happens("wipe", first)
 
 
 def redis_emptied_overtaken(scene):
     """Redis loses all, and a second command comes at once."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
-    scene.stage.wipe_redis()
+    first = scene.midway()
+    scene.stage.redis.wipe()
     scene.happens("wipe", first)
     scene.crowd.command()
 
 
 def redis_emptied_frozen(scene):
     """Redis loses all, and twice answers nothing for longer than workers wait while they read the registrations once more."""
-    first = scene.crowd.command("Goal one")
-    scene.reach(first, 0.4)
-    scene.stage.wipe_redis()
+    first = scene.midway()
+    scene.stage.redis.wipe()
     scene.happens("wipe", first)
     for _ in range(2):
         time.sleep(0.1)
-        scene.stage.freeze_redis(1.2)
+        scene.stage.redis.freeze(1.2)
+
+
+def redis_promoted(scene):
+    """The primary of Redis is killed, and its replica takes its place."""
+    first = scene.midway()
+    scene.stage.redis.kill()
+    scene.happens("redis killed", first)
+
+
+def redis_promoted_overtaken(scene):
+    """The primary of Redis is killed, and a second command comes before its replica has taken its place."""
+    first = scene.midway()
+    scene.stage.redis.kill()
+    scene.happens("redis killed", first)
+    scene.crowd.command("Goal two")
 
 
 CHANGED = 200
@@ -253,6 +263,8 @@ class Case:
     """Phones that are not in from the start."""
     options: dict = field(default_factory=dict)
     """Of the judge."""
+    servers: type = Alone
+    """The form of Redis."""
 
 
 ALL = {
@@ -275,4 +287,8 @@ ALL = {
     "redis-emptied": Case(redis_emptied),
     "redis-emptied-overtaken": Case(redis_emptied_overtaken),
     "redis-emptied-frozen": Case(redis_emptied_frozen),
+    "redis-promoted": Case(redis_promoted, servers=Watched),
+    "redis-promoted-overtaken": Case(redis_promoted_overtaken, servers=Watched),
+    "redis-segment-promoted": Case(redis_promoted, servers=Cluster),
+    "redis-segment-promoted-overtaken": Case(redis_promoted_overtaken, servers=Cluster),
 }

@@ -43,12 +43,12 @@ def options(arguments):
 def play(case, chosen, directory):
     """One case. Its evidence is in the directory afterwards. Returns its figures, and what is wrong beside the laws."""
     group = Group()
-    with Arena(chosen.program, directory, group) as stage:
+    with Arena(chosen.program, directory, group, case.servers) as stage:
         stage.start_simulator()
-        stage.look_for_http()
         stage.set_pace()
         stage.start_broker()
         stage.start_redis()
+        stage.look_for_http()
         stage.apns_gate.open()
         crowd = Crowd(stage, chosen.members, case.later)
         outcomes = Outcomes(stage)
