@@ -62,8 +62,7 @@ extension Audiences {
     /// A round does not wait for a version that was passed over: what it holds meanwhile may be the room that this version needs.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
-        rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
-        moveOn(round, now: now)
+        goOnWithoutAwaited(round, now: now)
     }
 
     /// Records that were passed over and are not taken yet.

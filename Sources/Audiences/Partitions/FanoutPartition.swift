@@ -14,6 +14,8 @@ struct FanoutPartition: ~Copyable {
     var passedOver: PassedOverRecords
     /// When it was read again, monotonic.
     var rereadMilliseconds = Int64.min
+    /// When its last record was received; monotonic.
+    var receivedMilliseconds = Int64.min
 
     init(number: Int32, epoch: UInt32, windowOffsets: Int) {
         self.number = number

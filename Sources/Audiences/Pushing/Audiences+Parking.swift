@@ -80,6 +80,8 @@ extension Audiences {
     mutating func resolve(_ member: UInt32, _ outcome: MemberCounts.Outcome) {
         let slot = parked[member]
         let round = slot.round
+        // A lost round has given its pages up and counts nothing: it asks the store once more where it stands.
+        guard rounds[round].phase != .lost else { return unpark(member) }
         let sent = slot.version == .max ? rounds[round].newest : slot.version
         if slot.position < rounds[round].watermark {
             countMember(slot.position, outcome, under: sent, of: round)

@@ -52,6 +52,7 @@ extension Audiences {
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
         counters.records &+= 1
+        partition.pointee.receivedMilliseconds = now.monotonicMilliseconds
         partition.pointee.receipts.note(
             offset,
             milliseconds: now.monotonicMilliseconds,
@@ -170,7 +171,9 @@ extension Audiences {
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        if rounds[round].phase != .claiming { admitReceived(of: round, now: now) }
+        // Until the store has told where the round stands nothing takes its place in it.
+        guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
+        admitReceived(of: round, now: now)
     }
 
     /// The records that came to a round take their place in it, in the order in which they came.

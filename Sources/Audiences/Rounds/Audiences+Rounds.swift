@@ -57,7 +57,8 @@ extension Audiences {
     /// Does what a round can do now, and arms its timer.
     mutating func moveOn(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions, .abandoned: break
+        case .claiming, .abandoned: break
+        case .awaitingVersions: giveUpAwaited(round, now: now)
         case .restoring:
             readParkedAgain(of: round, now: now)
             if rounds[round].phase == .running { return moveOn(round, now: now) }
@@ -86,16 +87,38 @@ extension Audiences {
             now.monotonicMilliseconds - rounds[round].behindSinceMilliseconds >= configuration.newerPatienceMilliseconds
         else { return }
         rounds[round].behindSinceMilliseconds = .max
-        var version = rounds[round].oldest
-        while version != .max {
-            if versions[version].stage == .underWay { closeEarly(version, of: round) }
-            version = versions[version].next
-        }
+        closeAllEarly(of: round)
         var member = rounds[round].firstParked
         while member != .max {
             let next = parked[member].next
             if !parked[member].isUnderWay { resolve(member, .superseded) }
             member = next
+        }
+    }
+
+    /// The last owner had a newer version under way, whose record does not come: the fan-out topic got more partitions, the record was read
+    /// from another one, and what that one had settled was committed while this one's was not.
+    private mutating func giveUpAwaited(_ round: UInt32, now: Moment) {
+        let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
+            .receivedMilliseconds
+        let since = max(rounds[round].checkpointedMilliseconds, received ?? .min)
+        let end = since + configuration.newerPatienceMilliseconds
+        guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
+        goOnWithoutAwaited(round, now: now)
+    }
+
+    /// What is left of the older versions' windows was the newer one's to reach: they end where the last owner stood.
+    mutating func goOnWithoutAwaited(_ round: UInt32, now: Moment) {
+        closeAllEarly(of: round)
+        rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+        moveOn(round, now: now)
+    }
+
+    private mutating func closeAllEarly(of round: UInt32) {
+        var version = rounds[round].oldest
+        while version != .max {
+            if versions[version].stage == .underWay { closeEarly(version, of: round) }
+            version = versions[version].next
         }
     }
 

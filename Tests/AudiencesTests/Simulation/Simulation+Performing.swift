@@ -285,6 +285,8 @@ extension Simulation {
             guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
                 return violations.append("a range result of no range: \(text)")
             }
+            // A record that is written twice is told twice; once newer commands are divided otherwise nothing is known of the first result.
+            if swarm.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
             trace?("\(now % 1_000_000) \(text)")
