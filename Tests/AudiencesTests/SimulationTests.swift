@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// The core of audiences with the store's model, a log and phones around it, over many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS` says how
-/// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on.
+/// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on, `CAUSEWAY_SIMULATION_KIND` of which kind only.
 @Suite(.ownThread) struct SimulationTests {
     private static let environment = ProcessInfo.processInfo.environment
     static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 500
@@ -15,16 +15,19 @@ import Testing
         (.calm, [305, 362, 587, 1574, 20_551]), (.faults, [7, 153, 168]),
         (.crashes, [2, 6, 37, 113, 135, 196, 488, 632]),
         (.outages, [2, 19, 33, 133, 196, 1803, 5961]),
+        // A version that was passed over after a crash began its lap anew, since its range's next checkpoint had left it out.
+        (.channels, [475]),
     ]
 
-    /// Where a broadcast shares its audience with members: a member is sent a version once more, though it is done. The cause is not found.
-    private static let knownGapsOfChannels: [UInt64] = [475]
+    /// A crash leaves no room for a version's record while an older version has parked members: these may be sent the older state behind the
+    /// newer one, and others the newer one once more.
+    private static let knownGapsOfChannels: [UInt64] = [1591]
 
-    @Test(arguments: knownGapsOfChannels) func aMemberBesideAChannelIsSentAVersionTwice(seed: UInt64) {
+    @Test(arguments: knownGapsOfChannels) func aVersionIsPassedOverWhileAnOlderOneHasMembers(seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: .channels).run() == []) }
     }
 
-    @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
+    @Test(arguments: kinds, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
     func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
@@ -61,5 +64,7 @@ import Testing
     }
 
     static let seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
-    static let kindToTrace = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) } ?? .calm
+    static let kindToTrace = onlyKind ?? .calm
+    private static let onlyKind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) }
+    private static let kinds = onlyKind.map { [$0] } ?? Swarm.Kind.allCases
 }

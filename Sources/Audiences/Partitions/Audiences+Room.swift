@@ -62,8 +62,21 @@ extension Audiences {
     /// A round does not wait for a version that was passed over: what it holds meanwhile may be the room that this version needs.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
-        rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+        if isComplete(round) {
+            // What has come is only settled, and the version that was passed over goes on from where the last owner stood.
+            rounds[round].phase = .running
+        } else {
+            // What has come is sent on, and the version that was passed over begins a lap of its own behind that.
+            forgetRestored(round)
+            rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+        }
         moveOn(round, now: now)
+    }
+
+    /// Whether the versions whose records have come to a round that waits for more have reached all of their members.
+    private func isComplete(_ round: UInt32) -> Bool {
+        let end = readEnd(of: round)
+        return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
     }
 
     /// Records that were passed over and are not taken yet.
