@@ -81,6 +81,37 @@ import Testing
         #expect(bench.committableOffset == Int64(number - 8))
     }
 
+    /// The last owner had two versions under way, and the next one has room for the first only: the second goes on where it was.
+    @Test(arguments: [false, true]) func aVersionThatIsPassedOverAfterACrashGoesOn(hasParked: Bool) throws {
+        let lap = UInt64(1) << 40
+        let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
+        var counts = MemberCounts()
+        counts[.delivered] = 4
+        var checkpoint = Checkpoint(watermark: 2 * lap, lastSettled: Version(timestamp: 0, sequence: 0))
+        checkpoint.entries = [1, 2]
+            .map { number in
+                let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)
+                return Checkpoint.Entry(version: version, start: UInt64(number - 1) * lap, counts: counts)
+            }
+        if hasParked {
+            checkpoint.entries[1].counts[.delivered] = 3
+            checkpoint.parked = [parked]
+        }
+        let bench = RoundBench(recordBytesMax: 100)
+        for name in Self.names { bench.join(name) }
+        bench.record(try #require(checkpoint.text()))
+        bench.command(1)
+        bench.command(2)
+        #expect(bench.passedOver == 1)
+        #expect(bench.finish() == [])
+        bench.pass(milliseconds: 5_000)
+        bench.read()
+        #expect(bench.finish().map(\.member) == (hasParked ? [Self.names[2]] : []))
+        let results = try [1, 2].map { try #require(bench.result(of: $0)) }
+        for result in results { #expect(SimulatedText.contains("\"members\":{\"delivered\":4}", in: result)) }
+        #expect(bench.committableOffset == 2)
+    }
+
     /// A record that does not fit the ledger stops its partition, which is tried again every few seconds.
     @Test func aFullLedgerStopsThePartitionForAWhile() {
         let bench = bench(audiences: 1, window: 64)

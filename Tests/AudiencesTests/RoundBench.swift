@@ -97,6 +97,14 @@ final class RoundBench {
         AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
     }
 
+    /// What another worker would have recorded of the only range.
+    func record(_ checkpoint: [UInt8]) {
+        guard let range = SegmentRange(index: 0, count: 1) else { return }
+        store.nowMilliseconds = now
+        _ = store.perform(call(.claim(range, claim: 1)))
+        _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
+    }
+
     /// A fan-out record of the only range, or for a channel, as another worker would have written it.
     func command(
         _ number: Int,

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 /// The core of audiences with the store's model, a log and phones around it, over many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS` says how
-/// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on.
+/// many, `CAUSEWAY_SIMULATION_FIRST_SEED` from which on, `CAUSEWAY_SIMULATION_KIND` of which kind only.
 @Suite(.ownThread) struct SimulationTests {
     private static let environment = ProcessInfo.processInfo.environment
     static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 1_430
@@ -21,23 +21,19 @@ import Testing
         (.partitions, [1_243]), (.crashes, [1_751]),
         // A round waited for ever for a version that was passed over, or that another partition had committed.
         (.ranges, [998]), (.partitions, [998, 1_063]),
+        // A version that was passed over after a crash began its lap anew, since its range's next checkpoint had left it out.
+        (.channels, [475]),
     ]
 
-    /// Laws that are known to be broken.
-    private static let knownGaps: [(Swarm.Kind, UInt64)] = [
-        // Where a broadcast shares its audience with members, a member is sent a version once more, though it is done. The cause is not found.
-        (.channels, 475), (.channels, 1_591),
-        // After a crash, and while there is no room for the newer record, the older version goes on: its alert is not lost that way.
-        (.ranges, 1_727),
-        // After a crash, and while there is no room for the newer record, what the last owner knew of that record is lost: it is sent once more.
-        (.crashes, 1_112),
-    ]
+    /// A crash leaves no room for a version's record while an older version has parked members: these may be sent the older state behind the
+    /// newer one, and others the newer one once more. Or the last owner had recorded nothing of the newer version.
+    private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_591), (.ranges, 1_727), (.crashes, 1_112)]
 
-    @Test(arguments: knownGaps) func aLawIsBroken(kind: Swarm.Kind, seed: UInt64) {
+    @Test(arguments: knownGaps) func aVersionIsPassedOverAfterACrash(kind: Swarm.Kind, seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
-    @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
+    @Test(arguments: kinds, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
     func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
@@ -74,5 +70,7 @@ import Testing
     }
 
     static let seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
-    static let kindToTrace = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) } ?? .calm
+    static let kindToTrace = onlyKind ?? .calm
+    private static let onlyKind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) }
+    private static let kinds = onlyKind.map { [$0] } ?? Swarm.Kind.allCases
 }

@@ -10,8 +10,7 @@ extension Audiences {
     mutating func readParkedAgain(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
         guard let position = rounds[round].restored.nextParked else {
-            rounds[round].restored.free()
-            rounds[round].restored.text = .none
+            rounds[round].restored.parked.free()
             rounds[round].restored.parked = .none
             rounds[round].phase = .running
             return

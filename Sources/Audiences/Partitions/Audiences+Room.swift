@@ -62,7 +62,17 @@ extension Audiences {
     /// A round does not wait for a version that was passed over: what it holds meanwhile may be the room that this version needs.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
-        goOnWithoutAwaited(round, now: now)
+        closeAllEarly(of: round)
+        // Without parked members what has come is only settled, and the version that was passed over goes on from where the last owner stood.
+        // Else it begins a lap of its own.
+        if !isComplete(round) { forgetRestored(round) }
+        goOn(round, now: now)
+    }
+
+    /// Whether the versions whose records have come to a round that waits for more have reached all of their members.
+    private func isComplete(_ round: UInt32) -> Bool {
+        let end = readEnd(of: round)
+        return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
     }
 
     /// Records that were passed over and are not taken yet.

@@ -32,10 +32,25 @@ extension Audiences {
         rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
     }
 
-    /// What the last owner knew of a version that it had under way.
+    /// What the last owner knew of a version that it had under way, and whose record has not come yet.
     func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
-        guard rounds[round].phase == .awaitingVersions else { return nil }
-        return Checkpoint(rounds[round].restored.text.bytes)?.entries.first { $0.version == version }
+        restoredEntries(of: round).first { $0.version == version }
+    }
+
+    /// What the last owner knew of the versions whose records have not come yet, oldest first.
+    private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
+        let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
+        guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
+        if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].version } }
+        // An older one whose alert went on may be open yet, and come first.
+        if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
+        return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
+    }
+
+    /// From here on all versions have records that came, or begin anew.
+    mutating func forgetRestored(_ round: UInt32) {
+        rounds[round].restored.text.free()
+        rounds[round].restored.text = .none
     }
 
     /// The store has told the newest version that it has admitted. While its record is missing, nothing older is sent: it may be on its way
@@ -104,17 +119,19 @@ extension Audiences {
         let since = max(rounds[round].checkpointedMilliseconds, received ?? .min)
         let end = since + configuration.newerPatienceMilliseconds
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
-        goOnWithoutAwaited(round, now: now)
+        closeAllEarly(of: round)
+        forgetRestored(round)
+        goOn(round, now: now)
     }
 
-    /// What is left of the older versions' windows was the newer one's to reach: they end where the last owner stood.
-    mutating func goOnWithoutAwaited(_ round: UInt32, now: Moment) {
-        closeAllEarly(of: round)
+    /// Waits for no further versions of the last owner.
+    mutating func goOn(_ round: UInt32, now: Moment) {
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
         moveOn(round, now: now)
     }
 
-    private mutating func closeAllEarly(of round: UInt32) {
+    /// What is left of the windows of all versions that came is a newer one's to reach, which has not come yet.
+    mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldest
         while version != .max {
             if versions[version].stage == .underWay { closeEarly(version, of: round) }
@@ -208,6 +225,7 @@ extension Audiences {
             if under.stage != .received { checkpoint.entries.append(entry) }
             version = under.next
         }
+        checkpoint.entries += restoredEntries(of: round)
         var member = slot.firstParked
         while member != .max {
             checkpoint.parked.append(parked[member].position)

@@ -17,6 +17,10 @@ extension Audiences {
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
+            // It came late: what came before has nothing left to send.
+            if rounds[round].phase == .running || rounds[round].phase == .closing {
+                rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
+            }
         } else if number <= rounds[round].lastSettled || isKnown(number, in: round) {
             settleSilently(version)
         } else if number < newestKnown(of: round) {
@@ -24,7 +28,9 @@ extension Audiences {
         } else {
             takeOver(version, of: round, now: now)
         }
-        guard rounds[round].phase == .awaitingVersions, number >= rounds[round].restored.newest else { return }
+        guard number >= rounds[round].restored.newest else { return }
+        forgetRestored(round)
+        guard rounds[round].phase == .awaitingVersions else { return }
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
     }
 
@@ -49,6 +55,7 @@ extension Audiences {
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
+        if rounds[round].newestAdmitted <= versions[version].version { rounds[round].behindSinceMilliseconds = .max }
         versions[version].stage = .underWay
         rounds[round].revision += 1
     }
@@ -63,7 +70,6 @@ extension Audiences {
         if rounds[round].phase == .closing { rounds[round].phase = .running }
         // Who joins is shown what was admitted before: what is admitted later finds its entry only in a page that is read later.
         if rounds[round].phase == .running { refreshPages(of: round) }
-        if rounds[round].newestAdmitted <= versions[version].version { rounds[round].behindSinceMilliseconds = .max }
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
