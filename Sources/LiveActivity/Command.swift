@@ -12,6 +12,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var activity: TextRange
     /// The audience that the command is for, in place of an activity.
     public var audience: TextRange
+    /// Of a command to an audience: it asks for a broadcast channel, whatever the configuration says.
+    public var asksForChannel: Bool
     /// The device whose push-to-start token is used. Present with, and only with, an ``Event/start`` of one activity.
     public var device: TextRange
     /// The command's own `id`; absent, its place in the topic names it.

@@ -63,6 +63,7 @@ extension Command {
         app: .absent,
         activity: .absent,
         audience: .absent,
+        asksForChannel: false,
         device: .absent,
         identifier: .absent,
         token: .absent,
@@ -120,6 +121,10 @@ extension Command {
             return next
         case .payload:
             return try decodePayload(text, position)
+        case .channel:
+            let (value, next) = try text.boolean(position, field)
+            asksForChannel = value
+            return next
         default:
             return try decodeNumber(field, text, position)
         }
@@ -181,6 +186,7 @@ extension Command {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.aps) else { throw Fault(.missingField, .aps, at: start) }
         if members.has(.audience) { return try checkAudience(text, start, members) }
+        guard !members.has(.channel) else { throw Fault(.notAllowed, .channel, at: start) }
         guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
         guard members.has(.token) == members.has(.environment) else {
             throw Fault(.missingField, members.has(.token) ? .environment : .token, at: start)

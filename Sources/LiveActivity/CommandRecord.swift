@@ -7,6 +7,8 @@ public struct CommandRecord {
     /// Nil of a command to an audience, but for a start.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
+    /// Of a command to an audience.
+    public var asksForChannel = false
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, braces included.
     public var aps: UnsafeRawBufferPointer
@@ -23,6 +25,8 @@ public struct CommandRecord {
     public var expiration: Int64 = -1
     /// The version of the command that brought the alert, if that was an older one.
     public var alertVersion: Version?
+    /// Of a start whose ``aps`` is an open dictionary (``StartAddress/openDictionary(_:into:)``): what completes it.
+    public var address: StartAddress?
     /// The token that the command brings. A held command has none, and another one may be current when it is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
@@ -44,6 +48,10 @@ public struct CommandRecord {
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
+        if asksForChannel {
+            writer.key("channel")
+            writer.boolean(true)
+        }
         writer.member("device", device)
         writer.member("id", identifier)
         if sequence != 0 {
@@ -64,7 +72,7 @@ public struct CommandRecord {
             writer.string(token.environment.name)
         }
         writer.key("aps")
-        writer.raw(aps)
+        if let address { address.complete(aps, in: &writer) } else { writer.raw(aps) }
         if let payloadMembers, !payloadMembers.isEmpty {
             writer.key("payload")
             writer.beginObject()

@@ -56,11 +56,12 @@ extension Fault {
         case .payload: "must not hold the key \"aps\""
         case .audience: "cannot stand beside device, nor beside activity but in a start"
         case .token, .environment: "cannot stand beside audience"
+        case .channel: "only a command to an audience has one"
         case .device: "only a start has a device; updates and ends reach an activity by its own token"
         case .dismissalDate: "only an end has one"
         case .inputPushToken: "only a start has one"
         case .inputPushChannel: "only a start has one, and not beside aps.input-push-token"
-        case .attributesType: "cannot stand beside activity"
+        case .attributesType, .channels: "cannot stand beside activity"
         default: "cannot stand beside device"
         }
     }

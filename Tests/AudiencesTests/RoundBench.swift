@@ -26,6 +26,8 @@ final class RoundBench {
     /// Of the fan-out topic's only partition.
     var log: [SimulatedFanout] = []
     var results: [String] = []
+    /// Of the fan-out records that were produced.
+    var orders: [FanoutOrder] = []
     private(set) var place: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
@@ -74,15 +76,23 @@ final class RoundBench {
         return Audiences(configuration: configuration)
     }
 
-    func join(_ name: String, _ audience: String = "match-1", application: Int = 0) {
+    func join(
+        _ name: String,
+        _ audience: String = "match-1",
+        application: Int = 0,
+        kind: StoreSubjectKind = .activity,
+        environment: DeviceEnvironment = .production,
+        takesChannels: Bool = false
+    ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
         let entry = MemberEntry<[UInt8]>(
             place: SimulatedNames.place(of: name),
             isLeaving: false,
-            kind: .activity,
-            environment: .production,
+            kind: kind,
+            environment: environment,
             frequentUpdates: false,
+            takesChannels: takesChannels,
             atMilliseconds: now,
             identifier: Array(name.utf8),
             token: Array(token.utf8)
@@ -287,7 +297,9 @@ final class RoundBench {
                 isBusy = true
             }
             while let production = core.nextProduction(now: moment) {
-                results.append(String(decoding: core.compose(production).value, as: UTF8.self))
+                let record = core.compose(production)
+                results.append(String(decoding: record.value, as: UTF8.self))
+                if let order = record.order { orders.append(order) }
                 core.productionTaken()
                 core.produced(production, .acknowledged, now: moment)
                 isBusy = true

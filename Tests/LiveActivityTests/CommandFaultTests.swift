@@ -103,6 +103,9 @@ struct CommandFaultTests {
 
     static let contradictions: [FaultCase] = [
         FaultCase(.update.with("audience", #""m1""#), .notAllowed, "audience"),
+        FaultCase(.update.with("channel", "true"), .notAllowed, "channel"),
+        FaultCase(.start.with("channel", "false"), .notAllowed, "channel"),
+        FaultCase(.toAudience.with("channel", "1"), .wrongType, "channel"),
         FaultCase(.toAudience.with("token", "\"\(RecordText.token)\""), .notAllowed, "token"),
         FaultCase(.toAudience.with("environment", #""sandbox""#), .notAllowed, "environment"),
         FaultCase(.toAudience.with("device", #""7f""#), .notAllowed, "audience"),

@@ -61,6 +61,10 @@ enum FoundationValue: Decodable {
         if case .number = self { true } else { false }
     }
 
+    var isBoolean: Bool {
+        if case .boolean = self { true } else { false }
+    }
+
     var unsigned: UInt64? {
         if case .number(let unsigned) = self { unsigned } else { nil }
     }
@@ -90,6 +94,7 @@ struct CommandModel: Equatable {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
         let known: Set<String> = [
             "app", "activity", "audience", "device", "id", "token", "environment", "sequence", "priority", "policy",
+            "channel",
             "expiration",
             "aps", "payload",
         ]
@@ -105,6 +110,7 @@ struct CommandModel: Equatable {
             Self.optional(record["policy"], { Self.isPolicy($0.string) }),
             Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
             Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
+            Self.optional(record["channel"], { $0.isBoolean && record["audience"] != nil }),
             Self.optional(record["token"], { Self.isToken($0.string) }),
             Self.optional(record["environment"], { ["production", "sandbox"].contains($0.string) }),
             (record["token"] == nil) == (record["environment"] == nil)

@@ -69,13 +69,14 @@ extension Audiences {
             need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
-    /// The keeper has told which channel an audience has now.
+    /// The keeper has told which channel an audience has now: broadcasts go there, and a command that waits for it goes on.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,
         _ known: AudienceChannel,
         now: Moment
     ) {
+        channelAnswered(application: application, audience: audience, known.environment, nil, now: now)
         let key = BroadcastKey(application: application, digest: audience, environment: known.environment)
         guard let channel = channelIndex[key] else { return }
         channels[channel].channel = known

@@ -179,6 +179,7 @@ extension Audiences {
                 rangeCount: Int(slot.order.grant.rangeCount)
             )
             result.broadcasts = slot.broadcasts
+            result.channelAbsence = slot.order.channelAbsence
             result.isOvertaken = slot.outcome == .superseded
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired

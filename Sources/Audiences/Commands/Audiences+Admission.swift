@@ -110,10 +110,11 @@ extension Audiences {
             guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
                 (Limits.timestampLeast...Limits.timestampMost).contains(grant.timestamp)
             else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
-            // A channel begins no activities.
-            if commands[command].event != .start { commands[command].channels = reply.channels }
-            grant.broadcastCount = UInt8(commands[command].channels.count)
+            commands[command].channels = reply.channels
+            // A channel begins no activities: starts name it.
+            grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             noteChannels(reply.channels, of: command, now: now)
+            guard !awaitsChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
@@ -136,7 +137,8 @@ extension Audiences {
         commands[command].stage = .fanningOut
         commands[command].outstanding = grant.rangeCount + UInt16(grant.broadcastCount)
         composeValue(of: command)
-        for environment in DeviceEnvironment.allCases where commands[command].channels[environment] != nil {
+        let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
+        for environment in DeviceEnvironment.allCases where broadcasts[environment] != nil {
             let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
             productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
         }

@@ -15,6 +15,7 @@ extension Audiences {
             CommandSlot(
                 record: incoming.record,
                 audience: audience,
+                asksForChannel: incoming.asksForChannel,
                 event: incoming.event,
                 version: incoming.version,
                 priority: incoming.priority,
@@ -99,6 +100,7 @@ extension Audiences {
 
     /// The newer command takes over the alert of the older one if it has none of its own and room for it.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
+        if commands[older].asksForChannel { commands[newer].asksForChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.count(
                 commands[newer].body.bytes,

@@ -8,6 +8,8 @@ struct CommandSlot: BitwiseCopyable {
         /// Asks how large the audience is.
         case sizing
         case admitting
+        /// Admitted; the audience's channel is being created.
+        case awaitingChannel
         /// Its fan-out records are on their way to Kafka.
         case fanningOut
         case settling
@@ -21,6 +23,7 @@ struct CommandSlot: BitwiseCopyable {
     var next: UInt32 = .max
     /// The command whose alert this one carries.
     var rider: UInt32 = .max
+    var asksForChannel: Bool
     var event: Event
     var version: Version
     var priority: UInt8
@@ -48,6 +51,12 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// Of the audience, when the command was admitted.
     var channels = AudienceChannels()
+    /// Environments whose channel it waits for, a bit each (``DeviceEnvironment/rawValue``).
+    var awaitedChannels: UInt8 = 0
+    /// Monotonic: it waits no longer than that.
+    var channelDueMilliseconds: Int64 = .max
+    var hasAwaitedChannel = false
+    var channelAbsence: ChannelAbsence?
     /// Calls or productions that are not acknowledged.
     var outstanding: UInt16 = 0
     /// Bytes of members that four segments have.

@@ -9,6 +9,8 @@ public struct IncomingCommand {
     public var application: UInt16
     /// The audience's id.
     public var audience: UnsafeRawBufferPointer
+    /// It asks for a broadcast channel, whatever the configuration says.
+    public var asksForChannel: Bool
     public var event: Event
     /// Of a start: the ``DeviceTemplate`` of the activities that it begins; else empty.
     public var activityTemplate: UnsafeRawBufferPointer
@@ -41,6 +43,7 @@ public struct IncomingCommand {
         record: UInt32,
         application: UInt16,
         audience: UnsafeRawBufferPointer,
+        asksForChannel: Bool = false,
         event: Event,
         activityTemplate: UnsafeRawBufferPointer,
         version: Version,
@@ -62,6 +65,7 @@ public struct IncomingCommand {
         self.record = record
         self.application = application
         self.audience = audience
+        self.asksForChannel = asksForChannel
         self.event = event
         self.activityTemplate = activityTemplate
         self.version = version

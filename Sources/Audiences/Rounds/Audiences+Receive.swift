@@ -125,6 +125,7 @@ extension Audiences {
                 alertSeconds: alertSeconds
             )
         )
+        if command.event == .start { versions[version].openDictionary = Self.openDictionary(of: versions[version]) }
         lines[Int(key.application)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)
         return version

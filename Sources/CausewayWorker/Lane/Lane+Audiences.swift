@@ -52,6 +52,7 @@ extension IncomingCommand {
             record: record,
             application: UInt16(view.application),
             audience: view.audience,
+            asksForChannel: view.asksForChannel,
             event: view.event,
             activityTemplate: view.activityTemplate,
             version: view.version,
@@ -86,6 +87,7 @@ extension IncomingMembership {
             environment: view.environment,
             registeredAtMilliseconds: view.registeredAtMilliseconds,
             frequentUpdates: view.frequentUpdates != false,
+            takesChannels: view.takesChannels,
             shows: view.shows
         )
     }

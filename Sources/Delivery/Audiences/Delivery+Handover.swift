@@ -19,6 +19,7 @@ extension Delivery {
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)
+        records[record].asksForChannel = command.asksForChannel
         records[record].kind = .audienceCommand
         records.enter(.handedOver, record)
         handovers.append(record)

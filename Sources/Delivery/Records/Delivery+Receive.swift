@@ -257,6 +257,7 @@ extension Delivery {
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
             records.setToken(of: index, registering: start.token, from: value)
+            slot.pointee.takesChannels = start.takesChannels
         }
         slot.pointee.block = writer.block
         slot.pointee.trace = writer.append(trace)

@@ -30,6 +30,16 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
+    @Test(arguments: [true, false]) func itMayAskForAChannel(asksForChannel: Bool) throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(asksForChannel),"app""#))
+        let view = core.delivery.view(try #require(core.takeHandover()))
+        #expect(view.asksForChannel == asksForChannel)
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        #expect(try Command.decode(writer.bytes).asksForChannel == asksForChannel)
+    }
+
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
     func eachOutcomeIsAResult(_ outcome: Outcome) throws {
         let core = CoreHarness()
