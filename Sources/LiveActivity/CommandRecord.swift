@@ -7,6 +7,8 @@ public struct CommandRecord {
     /// Nil of a command to an audience, but for a start.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
+    /// The channel that the command is broadcast to, in place of an activity and an audience.
+    public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     /// Of a command to an audience.
     public var asksForChannel = false
     public var device: UnsafeRawBufferPointer?
@@ -42,13 +44,28 @@ public struct CommandRecord {
         self.aps = aps
     }
 
+    public init(
+        app: UnsafeRawBufferPointer,
+        channel: UnsafeRawBufferPointer,
+        environment: DeviceEnvironment,
+        aps: UnsafeRawBufferPointer
+    ) {
+        self.app = app
+        self.channel = (channel, environment)
+        self.aps = aps
+    }
+
     /// Appends the record; what is absent is left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
-        if asksForChannel {
+        if let channel {
+            writer.member("channel", channel.identifier)
+            writer.key("environment")
+            writer.string(channel.environment.name)
+        } else if asksForChannel {
             writer.key("channel")
             writer.boolean(true)
         }

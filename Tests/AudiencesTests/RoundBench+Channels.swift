@@ -7,7 +7,13 @@ import Testing
 /// Commands that reach the channel side of an audience: taken by the core, with the rules of channels.
 extension RoundBench {
     /// Admits one command of the audience through the core, as a lane does.
-    func handOver(_ number: Int, _ event: Event, expiration: Int64 = -1, asksForChannel: Bool = false) {
+    func handOver(
+        _ number: Int,
+        _ event: Event,
+        expiration: Int64 = -1,
+        asksForChannel: Bool = false,
+        channel: String? = nil
+    ) {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
         let attributes =
             event == .start
@@ -22,34 +28,36 @@ extension RoundBench {
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             body.withUnsafeBytes { body in
-                Self.audience.withUnsafeBytes { audience in
-                    core.take(
-                        IncomingCommand(
-                            record: UInt32(number),
-                            application: 0,
-                            audience: audience,
-                            asksForChannel: asksForChannel,
-                            event: event,
-                            activityTemplate: none,
-                            version: command.version,
-                            priority: 5,
-                            policy: 0,
-                            policyName: none,
-                            expiration: expiration,
-                            staleDate: -1,
-                            alertVersion: nil,
-                            identifier: command.identifier.range.bytes(in: text),
-                            body: body,
-                            layout: layout,
-                            partition: 0,
-                            offset: Int64(number),
-                            recordMilliseconds: -1,
-                            receivedMilliseconds: now,
-                            trace: none
-                        ),
-                        now: moment
-                    )
-                }
+                (channel.map { Array($0.utf8) } ?? Self.audience)
+                    .withUnsafeBytes { audience in
+                        core.take(
+                            IncomingCommand(
+                                record: UInt32(number),
+                                application: 0,
+                                audience: audience,
+                                channelEnvironment: channel == nil ? nil : .production,
+                                asksForChannel: asksForChannel,
+                                event: event,
+                                activityTemplate: none,
+                                version: command.version,
+                                priority: 5,
+                                policy: 0,
+                                policyName: none,
+                                expiration: expiration,
+                                staleDate: -1,
+                                alertVersion: nil,
+                                identifier: command.identifier.range.bytes(in: text),
+                                body: body,
+                                layout: layout,
+                                partition: 0,
+                                offset: Int64(number),
+                                recordMilliseconds: -1,
+                                receivedMilliseconds: now,
+                                trace: none
+                            ),
+                            now: moment
+                        )
+                    }
             }
         }
     }

@@ -59,6 +59,16 @@ struct ChannelTests {
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
 
+            // Whoever knows the channel may name it.
+            try run.send([
+                "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
+                "aps": update(90)["aps"] as? JSONObject ?? [:],
+            ])
+            try run.results.await(["own"], outcome: "delivered") { try run.turn(milliseconds: 20) }
+            let own = try #require(run.results.last("own"))
+            #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
+            #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
+
             let control = ControlClient(port: run.stage.simulator.controlPort)
             let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)
             _ = try control.body("POST", "/channels/delete", body: gone)

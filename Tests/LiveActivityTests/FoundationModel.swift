@@ -110,10 +110,13 @@ struct CommandModel: Equatable {
             Self.optional(record["policy"], { Self.isPolicy($0.string) }),
             Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
             Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
-            Self.optional(record["channel"], { $0.isBoolean && record["audience"] != nil }),
+            Self.optional(
+                record["channel"],
+                { $0.isBoolean && record["audience"] != nil || Self.isChannel($0.string) }
+            ),
             Self.optional(record["token"], { Self.isToken($0.string) }),
             Self.optional(record["environment"], { ["production", "sandbox"].contains($0.string) }),
-            (record["token"] == nil) == (record["environment"] == nil)
+            record["channel"]?.string != nil || (record["token"] == nil) == (record["environment"] == nil)
         else { return nil }
         guard let event = aps["event"]?.string, let timestamp = aps["timestamp"]?.unsigned, Self.isValid(aps, event),
             (1_000_000_000...9_999_999_999).contains(timestamp), Self.isAddressed(record, event)
@@ -155,6 +158,9 @@ struct CommandModel: Equatable {
 
     private static func isAddressed(_ record: [String: FoundationValue], _ event: String) -> Bool {
         let isStart = event == "start"
+        guard record["channel"]?.string == nil else {
+            return !isStart && ["activity", "audience", "device", "token"].allSatisfy { record[$0] == nil }
+        }
         guard record["audience"] != nil else {
             return record["activity"] != nil && (record["device"] != nil) == isStart
         }
@@ -171,6 +177,11 @@ struct CommandModel: Equatable {
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
         return text
+    }
+
+    private static func isChannel(_ text: String?) -> Bool {
+        guard let text, (4...64).contains(text.utf8.count) else { return false }
+        return Data(base64Encoded: text) != nil
     }
 
     private static func isPolicy(_ text: String?) -> Bool {

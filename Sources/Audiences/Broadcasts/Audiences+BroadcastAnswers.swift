@@ -14,6 +14,9 @@ extension Audiences {
         case .accepted:
             channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
             finish(broadcast, .delivered, now: now)
+        case .rejected where learnsStorage(of: channel, from: result.reason):
+            sendAgain(broadcast, pause: 0, now: now)
+        case .channelGone where channels[channel].isOwn: finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:
             lose(channel)

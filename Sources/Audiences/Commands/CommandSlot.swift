@@ -76,7 +76,10 @@ struct CommandSlot: BitwiseCopyable {
 struct AudienceSlot: BitwiseCopyable {
     var application: UInt16
     var digest: AudienceDigest
+    /// The audience's id; or that of a channel which commands name themselves.
     var identifier: HeapBytes
+    /// Of such a channel: it has no members, and its commands are one broadcast each.
+    var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var current: UInt32 = .max
     /// Commands that wait, oldest first.

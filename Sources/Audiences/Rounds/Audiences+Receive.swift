@@ -10,7 +10,8 @@ extension Audiences {
             note(record.offset, of: partition, now: now)
         else { return }
         guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
-            !command.audience.isAbsent, (command.event == .start) == !command.activity.isAbsent,
+            !command.audience.isAbsent || !command.channel.isAbsent && order.channel != nil,
+            (command.event == .start) == !command.activity.isAbsent,
             order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {

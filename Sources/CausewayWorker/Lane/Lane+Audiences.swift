@@ -51,7 +51,8 @@ extension IncomingCommand {
         self.init(
             record: record,
             application: UInt16(view.application),
-            audience: view.audience,
+            audience: view.channel.isEmpty ? view.audience : view.channel,
+            channelEnvironment: view.channel.isEmpty ? nil : view.environment,
             asksForChannel: view.asksForChannel,
             event: view.event,
             activityTemplate: view.activityTemplate,

@@ -92,7 +92,9 @@ extension Delivery {
             if records[index].isReadAgain, command.event == .start { return passOver(index) }
             records[index].application = application
             records[index].policy = policy
-            guard command.audience.isAbsent else { return handOver(index, command, from: value, trace: record.trace) }
+            guard command.audience.isAbsent, command.channel.isAbsent else {
+                return handOver(index, command, from: value, trace: record.trace)
+            }
             let activity = findActivity(of: command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)

@@ -160,7 +160,8 @@ public struct AudienceCommandName {
     /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
-    public var audience: UnsafeRawBufferPointer
+    /// Nil of a command that names a channel itself.
+    public var audience: UnsafeRawBufferPointer?
     /// Topic, partition and offset that the command was read from.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
@@ -169,7 +170,7 @@ public struct AudienceCommandName {
     public init(
         identifier: UnsafeRawBufferPointer?,
         app: UnsafeRawBufferPointer,
-        audience: UnsafeRawBufferPointer,
+        audience: UnsafeRawBufferPointer?,
         sourceTopic: UnsafeRawBufferPointer,
         sourcePartition: Int32,
         sourceOffset: Int64
