@@ -15,7 +15,7 @@ import LiveActivity
 /// | asks the audience store | ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``; ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)`` |
 /// | asks the activity store | ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``, ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)`` |
 /// | has a free stream | ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s and over its pools in turn until none has a push; ``pushReturned(_:)`` if there was none after all; ``answered(_:_:now:)`` |
-/// | keeps channels | ``nextChannelNeed()``; ``channelKnown(application:audience:_:now:)`` |
+/// | keeps channels | ``nextChannelNeed()``; ``channelKnown(application:audience:_:now:)``, ``channelRefused(application:audience:environment:now:)`` |
 /// | produces | ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)`` |
 /// | lets time pass | ``advance(now:)``, and again at ``nextDueMilliseconds`` |
 ///
@@ -63,6 +63,11 @@ public struct Audiences: ~Copyable {
     var channelIndex: [BroadcastKey: UInt32] = [:]
     /// Channels that APNs does not know, until the keeper is told.
     var channelNeeds: [ChannelNeed] = []
+
+    /// Commands that wait for their audience's channel.
+    var channelWaiters = 0
+    /// Audiences one of whose commands has waited in vain, and until when none of them waits again; monotonic.
+    var channelWaitsInVain: [AudienceKey: Int64] = [:]
 
     var memberships: Slab<MembershipSlot>
     /// The last change of each member whose audiences are being told.
@@ -177,6 +182,7 @@ public struct Audiences: ~Copyable {
                 else { continue }
                 channels[entry.index].timerMilliseconds = .max
                 moveOn(channel: entry.index, now: now)
+            case .channelWait: channelWaitOver(entry.index, dueMilliseconds: entry.dueMilliseconds, now: now)
             }
         }
     }

@@ -168,7 +168,8 @@ extension WorkerConfiguration {
             case newest
         }
 
-        /// Audiences that get a channel, a `*` at the end for whatever follows; empty: those that `causeway channels create` is asked for.
+        /// Audiences that get a channel, a `*` at the end for whatever follows; any other by a command that asks
+        /// for one, or by `causeway channels create`.
         package var audiences: [String] = []
         package var storage = Storage.newest
         /// A channel is deleted so long after its audience has ended. 0...2,592,000.

@@ -166,16 +166,24 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    /// Tells the lanes of a channel that has taken the place of a lost one: the lane that asked knows no other way to send what waits.
+    /// Tells the lanes what the keeper has answered: the one that asked has broadcasts or a command that wait for it.
     func tellLanes(_ answer: ChannelAnswer, to request: ChannelRequest) {
-        guard case .lost = request.kind, case .known(let entry) = answer, let channel = AudienceChannel(entry),
-            let application = configuration.apps.firstIndex(where: { $0.bundleId == entry.app })
+        let (name, channel): (String, AudienceChannel?) =
+            switch answer {
+            case .known(let entry): (entry.environment, AudienceChannel(entry))
+            case .refused(let environment, _): (environment, nil)
+            }
+        guard let application = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
+            let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == name })
         else { return }
-        let digest = Array(entry.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        let known = KnownChannel(
+            application: UInt16(application),
+            audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
+            environment: environment,
+            channel: channel
+        )
         for mailbox in mailboxes {
-            mailbox.knownChannels.offer(
-                KnownChannel(application: UInt16(application), audience: digest, channel: channel)
-            )
+            mailbox.knownChannels.offer(known)
             mailbox.wakeup.signal()
         }
     }
@@ -222,7 +230,7 @@ struct WorkerPlan: @unchecked Sendable {
             seed: delivery.seed
         )
         audiences.commandsTopic = delivery.commandsTopic
-        for (index, app) in configuration.apps.enumerated() where !app.channels.audiences.isEmpty {
+        for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
             audiences.channelRules[UInt16(index)] =
                 ChannelRule(patterns: app.channels.audiences, environments: environments)

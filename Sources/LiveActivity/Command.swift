@@ -12,12 +12,17 @@ public struct Command: Sendable, BitwiseCopyable {
     public var activity: TextRange
     /// The audience that the command is for, in place of an activity.
     public var audience: TextRange
+    /// A broadcast channel that its producer keeps, in place of an activity or an audience: the id, in ``environment``.
+    public var channel: TextRange
+    /// Of a command to an audience: it asks for a broadcast channel, whatever the configuration says.
+    public var asksForChannel: Bool
     /// The device whose push-to-start token is used. Present with, and only with, an ``Event/start`` of one activity.
     public var device: TextRange
     /// The command's own `id`; absent, its place in the topic names it.
     public var identifier: TextRange
-    /// Hexadecimal digits, upper or lower case, never escaped; present with, and only with, ``environment``.
+    /// Hexadecimal digits, upper or lower case, never escaped; present only with ``environment``.
     public var token: TextRange
+    /// Of the token, or of the channel; nil of a channel in production.
     public var environment: DeviceEnvironment?
     /// The policy that the command names, never escaped; absent, its app's own holds.
     public var policy: TextRange
@@ -44,7 +49,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var dismissalDate: Int64
     /// Of a held command: the version of the command that brought the alert, if that was an older one; its timestamp is 0 otherwise.
     public var alertVersion: Version
-    /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``.
+    /// Bytes of the request body that ``Body/write(_:from:into:)`` composes, at most ``Limits/bodyBytes``, to a channel ``Limits/broadcastBodyBytes``.
     public var bodyCount: Int
 
     /// Refuses a timestamp that is ahead of the clock by more than clocks differ.

@@ -50,8 +50,10 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
-        guard command.bodyCount <= Limits.bodyBytes else {
-            throw Fault(.bodyTooLarge, .body, at: Int(command.aps.offset), amount: command.bodyCount)
+        let isBroadcast = !command.channel.isAbsent
+        guard command.bodyCount <= (isBroadcast ? Limits.broadcastBodyBytes : Limits.bodyBytes) else {
+            let field = isBroadcast ? Field.channel : .body
+            throw Fault(.bodyTooLarge, field, at: Int(command.aps.offset), amount: command.bodyCount)
         }
         return command
     }
@@ -63,6 +65,8 @@ extension Command {
         app: .absent,
         activity: .absent,
         audience: .absent,
+        channel: .absent,
+        asksForChannel: false,
         device: .absent,
         identifier: .absent,
         token: .absent,
@@ -120,6 +124,8 @@ extension Command {
             return next
         case .payload:
             return try decodePayload(text, position)
+        case .channel:
+            return try decodeChannel(text, position)
         default:
             return try decodeNumber(field, text, position)
         }
@@ -159,6 +165,25 @@ extension Command {
         }
     }
 
+    /// Reads what asks for a channel, or names one.
+    @inline(never)
+    private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
+        guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
+            let (value, next) = try text.boolean(position, .channel)
+            asksForChannel = value
+            return next
+        }
+        let name = try text.name(position, atMost: ChannelIdentifier.bytesMax, .channel)
+        let count = Int(name.text.range.count)
+        let isIdentifier = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
+            let written = unescape(name.text, from: text.bytes(ByteRange(from: 0, to: text.count)), into: room)
+            return ChannelIdentifier.isIdentifier(UnsafeRawBufferPointer(rebasing: room[..<written]))
+        }
+        guard isIdentifier else { throw Fault(.unknownValue, .channel, at: position) }
+        channel = name.text
+        return name.next
+    }
+
     /// Reads the custom keys, which stand beside `aps` in the body and so must not contain it.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .payload, unknown: .free)
@@ -180,7 +205,9 @@ extension Command {
     private func checkAddress(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.aps) else { throw Fault(.missingField, .aps, at: start) }
+        guard channel.isAbsent else { return try checkChannel(members) }
         if members.has(.audience) { return try checkAudience(text, start, members) }
+        guard !members.has(.channel) else { throw Fault(.notAllowed, .channel, at: start) }
         guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
         guard members.has(.token) == members.has(.environment) else {
             throw Fault(.missingField, members.has(.token) ? .environment : .token, at: start)
@@ -188,6 +215,16 @@ extension Command {
         guard members.has(.device) == (event == .start) else {
             guard event == .start else { throw Fault(.notAllowed, .device, at: Int(device.range.offset) &- 1) }
             throw Fault(.missingField, .device, at: start)
+        }
+    }
+
+    /// A command to a channel reaches whoever is subscribed, and APNs broadcasts no start.
+    @inline(never)
+    private func checkChannel(_ members: Members) throws(Fault) {
+        let isAlone =
+            !members.has(.audience) && !members.has(.activity) && !members.has(.device) && !members.has(.token)
+        guard isAlone, event != .start else {
+            throw Fault(.notAllowed, .channel, at: Int(channel.range.offset) &- 1)
         }
     }
 

@@ -7,6 +7,10 @@ public struct CommandRecord {
     /// Nil of a command to an audience, but for a start.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
+    /// The channel that the command is broadcast to, in place of an activity and an audience.
+    public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
+    /// Of a command to an audience.
+    public var asksForChannel = false
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, braces included.
     public var aps: UnsafeRawBufferPointer
@@ -23,6 +27,8 @@ public struct CommandRecord {
     public var expiration: Int64 = -1
     /// The version of the command that brought the alert, if that was an older one.
     public var alertVersion: Version?
+    /// Of a start whose ``aps`` is an open dictionary (``StartAddress/openDictionary(_:into:)``): what completes it.
+    public var address: StartAddress?
     /// The token that the command brings. A held command has none, and another one may be current when it is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
@@ -38,12 +44,31 @@ public struct CommandRecord {
         self.aps = aps
     }
 
+    public init(
+        app: UnsafeRawBufferPointer,
+        channel: UnsafeRawBufferPointer,
+        environment: DeviceEnvironment,
+        aps: UnsafeRawBufferPointer
+    ) {
+        self.app = app
+        self.channel = (channel, environment)
+        self.aps = aps
+    }
+
     /// Appends the record; what is absent is left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
+        if let channel {
+            writer.member("channel", channel.identifier)
+            writer.key("environment")
+            writer.string(channel.environment.name)
+        } else if asksForChannel {
+            writer.key("channel")
+            writer.boolean(true)
+        }
         writer.member("device", device)
         writer.member("id", identifier)
         if sequence != 0 {
@@ -64,7 +89,7 @@ public struct CommandRecord {
             writer.string(token.environment.name)
         }
         writer.key("aps")
-        writer.raw(aps)
+        if let address { address.complete(aps, in: &writer) } else { writer.raw(aps) }
         if let payloadMembers, !payloadMembers.isEmpty {
             writer.key("payload")
             writer.beginObject()

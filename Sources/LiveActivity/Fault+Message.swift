@@ -35,7 +35,9 @@ extension Fault {
         case .invalidCharacter: return "must not hold a control character"
         case .notAllowed: return notAllowed
         case .missingPlaceholder: return "must contain \"{device}\", in whose place each device's id is put"
-        case .bodyTooLarge: return "the request body has \(amount) bytes, \(Limits.bodyBytes) are allowed"
+        case .bodyTooLarge:
+            let limit = field.field == .channel ? Limits.broadcastBodyBytes : Limits.bodyBytes
+            return "the request body has \(amount) bytes, \(limit) are allowed"
         }
     }
 
@@ -56,11 +58,13 @@ extension Fault {
         case .payload: "must not hold the key \"aps\""
         case .audience: "cannot stand beside device, nor beside activity but in a start"
         case .token, .environment: "cannot stand beside audience"
+        case .channel:
+            "true or false stands beside audience only; an id beside none of activity, audience, device and token, nor in a start"
         case .device: "only a start has a device; updates and ends reach an activity by its own token"
         case .dismissalDate: "only an end has one"
         case .inputPushToken: "only a start has one"
         case .inputPushChannel: "only a start has one, and not beside aps.input-push-token"
-        case .attributesType: "cannot stand beside activity"
+        case .attributesType, .channels: "cannot stand beside activity"
         default: "cannot stand beside device"
         }
     }

@@ -8,7 +8,7 @@ extension Field {
         case 3: equals(key, "aps") ? .aps : equals(key, "app") ? .app : nil
         case 5: equals(key, "token") ? .token : nil
         case 6: equals(key, "device") ? .device : equals(key, "policy") ? .policy : nil
-        case 7: equals(key, "payload") ? .payload : nil
+        case 7: equals(key, "payload") ? .payload : equals(key, "channel") ? .channel : nil
         case 8:
             equals(key, "activity")
                 ? .activity
@@ -70,7 +70,7 @@ extension Field {
         case 3: equals(key, "app") ? .app : nil
         case 5: equals(key, "token") ? .token : equals(key, "shows") ? .shows : nil
         case 6: equals(key, "device") ? .device : nil
-        case 8: equals(key, "activity") ? .activity : nil
+        case 8: equals(key, "activity") ? .activity : equals(key, "channels") ? .channels : nil
         case 9: equals(key, "audiences") ? .audiences : nil
         case 11: equals(key, "environment") ? .environment : nil
         case 12: equals(key, "registeredAt") ? .registeredAt : nil

@@ -8,7 +8,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case titleKey, titleArguments, bodyKey, bodyArguments
     /// Of a command that the store holds only.
     case alertTimestamp, alertSequence
-    case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences
+    case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
+    case channel
     /// Not a key: the request body that the command comes to.
     case body
 
@@ -56,6 +57,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .showsTimestamp: "shows.timestamp"
         case .showsSequence: "shows.sequence"
         case .audiences: "audiences"
+        case .channels: "channels"
+        case .channel: "channel"
         case .body: "body"
         }
     }
@@ -85,7 +88,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .titleKey, .bodyKey: "a string"
         case .titleArguments, .bodyArguments: "an array of strings"
         case .registeredAt: "whole milliseconds since 1970, 13 digits"
-        case .frequentUpdates: "true or false"
+        case .frequentUpdates, .channels: "true or false"
+        case .channel: "true or false, or the id of a channel, 4 to 64 characters of base64"
         case .shows: "a timestamp, or an object with \"timestamp\" and, if need be, \"sequence\""
         case .audiences: "an array of strings of 1 to 256 bytes"
         case .body: "at most 4096 bytes"

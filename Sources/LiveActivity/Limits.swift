@@ -17,6 +17,8 @@ public enum Limits {
     public static let tokenDigitsMost = 200
     /// Bytes of a request's body to one device (Apple, "Sending notification requests to APNs").
     public static let bodyBytes = 4_096
+    /// Bytes of a request's body to a broadcast channel (Apple, "Sending broadcast push notification requests to APNs").
+    public static let broadcastBodyBytes = 5_120
     /// Keys of one of Apple's dictionaries that are not known here and are passed on; the bound keeps the look for
     /// duplicates among them cheap.
     public static let passedKeys = 32

@@ -30,6 +30,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// As an activity's.
         public var audiences: ByteRange
         public var audienceCount: Int
+        /// The device runs iOS 18 or newer and its app knows broadcast channels: activities may begin on one. False if absent.
+        public var takesChannels: Bool
     }
 
     /// Bundle id of the app.

@@ -24,6 +24,7 @@ private struct RegistrationFields {
     var token = TextRange.absent
     var activity = TextRange.absent
     var frequentUpdates = false
+    var takesChannels = false
     var shows: Version?
     var audiences = ByteRange.absent
     var audienceCount = 0
@@ -57,6 +58,10 @@ private struct RegistrationFields {
         case .frequentUpdates:
             let (value, next) = try text.boolean(position, field)
             frequentUpdates = value
+            return next
+        case .channels:
+            let (value, next) = try text.boolean(position, field)
+            takesChannels = value
             return next
         case .shows:
             let (value, next) = try Self.shownVersion(text, position)
@@ -140,11 +145,13 @@ private struct RegistrationFields {
                     attributesType: attributesType,
                     token: token,
                     audiences: audiences,
-                    audienceCount: audienceCount
+                    audienceCount: audienceCount,
+                    takesChannels: takesChannels
                 )
             )
         } else {
             guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
+            guard !members.has(.channels) else { throw Fault(.notAllowed, .channels, at: start) }
             guard !members.has(.attributesType) else { throw Fault(.notAllowed, .attributesType, at: start) }
             kind = .activity(
                 .init(

@@ -7,6 +7,8 @@ public struct ResultRecord {
     public var app: UnsafeRawBufferPointer?
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
+    /// A channel that the command names itself.
+    public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
     /// Commands that this one took the place of and that have no result of their own.
@@ -60,6 +62,11 @@ public struct ResultRecord {
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
+        if let channel {
+            writer.member("channel", channel.identifier)
+            writer.key("environment")
+            writer.string(channel.environment.name)
+        }
         writer.member("device", device)
         writer.key("outcome")
         writer.string(outcome.name)

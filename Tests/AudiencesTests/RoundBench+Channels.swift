@@ -1,4 +1,5 @@
 import LiveActivity
+import Testing
 
 @testable import Audiences
 @testable import Delivery
@@ -6,13 +7,19 @@ import LiveActivity
 /// Commands that reach the channel side of an audience: taken by the core, with the rules of channels.
 extension RoundBench {
     /// Admits one command of the audience through the core, as a lane does.
-    func handOver(_ number: Int, _ event: Event, expiration: Int64 = -1) {
+    func handOver(
+        _ number: Int,
+        _ event: Event,
+        expiration: Int64 = -1,
+        asksForChannel: Bool = false,
+        channel: String? = nil
+    ) {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
         let attributes =
             event == .start
             ? "\"attributes-type\":\"A\",\"attributes\":{},\"alert\":{\"title\":\"t\",\"body\":\"b\"}," : ""
         let text = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\(start)\"aps\":{\(attributes)\"timestamp\":\(now / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\(start)\"aps\":{\(attributes)\"timestamp\":\(now / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         text.withUnsafeBytes { text in
@@ -21,35 +28,63 @@ extension RoundBench {
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             body.withUnsafeBytes { body in
-                Self.audience.withUnsafeBytes { audience in
-                    core.take(
-                        IncomingCommand(
-                            record: UInt32(number),
-                            application: 0,
-                            audience: audience,
-                            event: event,
-                            activityTemplate: none,
-                            version: command.version,
-                            priority: 5,
-                            policy: 0,
-                            policyName: none,
-                            expiration: expiration,
-                            staleDate: -1,
-                            alertVersion: nil,
-                            identifier: none,
-                            body: body,
-                            layout: layout,
-                            partition: 0,
-                            offset: Int64(number),
-                            recordMilliseconds: -1,
-                            receivedMilliseconds: now,
-                            trace: none
-                        ),
-                        now: moment
-                    )
-                }
+                (channel.map { Array($0.utf8) } ?? Self.audience)
+                    .withUnsafeBytes { audience in
+                        core.take(
+                            IncomingCommand(
+                                record: UInt32(number),
+                                application: 0,
+                                audience: audience,
+                                channelEnvironment: channel == nil ? nil : .production,
+                                asksForChannel: asksForChannel,
+                                event: event,
+                                activityTemplate: none,
+                                version: command.version,
+                                priority: 5,
+                                policy: 0,
+                                policyName: none,
+                                expiration: expiration,
+                                staleDate: -1,
+                                alertVersion: nil,
+                                identifier: command.identifier.range.bytes(in: text),
+                                body: body,
+                                layout: layout,
+                                partition: 0,
+                                offset: Int64(number),
+                                recordMilliseconds: -1,
+                                receivedMilliseconds: now,
+                                trace: none
+                            ),
+                            now: moment
+                        )
+                    }
             }
         }
+    }
+
+    /// A fan-out record of a start, as another worker would have written it.
+    ///
+    /// - Parameter members: of Apple's dictionary, beside those that any start has.
+    func start(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
+        let timestamp = 1_790_000_000 + Int64(number)
+        let value =
+            #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
+        let order = FanoutOrder(
+            range: try #require(SegmentRange(index: 0, count: 1)),
+            grant: AudienceGrant(
+                timestamp: timestamp,
+                priority: 10,
+                frequentPriority: 10,
+                isDemoted: false,
+                rangeCount: 1
+            ),
+            partition: 0,
+            offset: Int64(number),
+            admittedMilliseconds: now,
+            startChannels: channels
+        )
+        log.append(SimulatedFanout(value: Array(value.utf8), order: order))
+        read()
     }
 
     func needs() -> [ChannelNeed] {

@@ -26,6 +26,8 @@ final class RoundBench {
     /// Of the fan-out topic's only partition.
     var log: [SimulatedFanout] = []
     var results: [String] = []
+    /// Of the fan-out records that were produced.
+    var orders: [FanoutOrder] = []
     private(set) var place: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
@@ -74,15 +76,23 @@ final class RoundBench {
         return Audiences(configuration: configuration)
     }
 
-    func join(_ name: String, _ audience: String = "match-1", application: Int = 0) {
+    func join(
+        _ name: String,
+        _ audience: String = "match-1",
+        application: Int = 0,
+        kind: StoreSubjectKind = .activity,
+        environment: DeviceEnvironment = .production,
+        takesChannels: Bool = false
+    ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + names.count)
         names[token] = name
         let entry = MemberEntry<[UInt8]>(
             place: SimulatedNames.place(of: name),
             isLeaving: false,
-            kind: .activity,
-            environment: .production,
+            kind: kind,
+            environment: environment,
             frequentUpdates: false,
+            takesChannels: takesChannels,
             atMilliseconds: now,
             identifier: Array(name.utf8),
             token: Array(token.utf8)
@@ -93,16 +103,8 @@ final class RoundBench {
         )
     }
 
-    private func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+    func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
         AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
-    }
-
-    /// What another worker would have recorded of the only range.
-    func record(_ checkpoint: [UInt8]) {
-        guard let range = SegmentRange(index: 0, count: 1) else { return }
-        store.nowMilliseconds = now
-        _ = store.perform(call(.claim(range, claim: 1)))
-        _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
     }
 
     /// A fan-out record of the only range, or for a channel, as another worker would have written it.
@@ -295,7 +297,9 @@ final class RoundBench {
                 isBusy = true
             }
             while let production = core.nextProduction(now: moment) {
-                results.append(String(decoding: core.compose(production).value, as: UTF8.self))
+                let record = core.compose(production)
+                results.append(String(decoding: record.value, as: UTF8.self))
+                if let order = record.order { orders.append(order) }
                 core.productionTaken()
                 core.produced(production, .acknowledged, now: moment)
                 isBusy = true

@@ -22,12 +22,13 @@ import Testing
         // A round waited for ever for a version that was passed over, or that another partition had committed.
         (.ranges, [998]), (.partitions, [998, 1_063]),
         // A version that was passed over after a crash began its lap anew, since its range's next checkpoint had left it out.
-        (.channels, [475]),
+        (.channels, [475, 1_591]), (.crashes, [412, 1_112]), (.ranges, [1_727]),
     ]
 
     /// A crash leaves no room for a version's record while an older version has parked members: these may be sent the older state behind the
-    /// newer one, and others the newer one once more. Or the last owner had recorded nothing of the newer version.
-    private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_591), (.ranges, 1_727), (.crashes, 1_112)]
+    /// newer one, and others the newer one once more. Or the last owner had recorded nothing of the newer version. Which seeds show it depends on
+    /// the size of a slot, by which the room is counted.
+    private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_182), (.ranges, 742)]
 
     @Test(arguments: knownGaps) func aVersionIsPassedOverAfterACrash(kind: Swarm.Kind, seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }

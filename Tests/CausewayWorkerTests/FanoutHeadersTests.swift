@@ -57,6 +57,31 @@ import Testing
         #expect(FanoutHeaders.order(FanoutHeaders.state(of: order), channel: text) == nil)
     }
 
+    @Test func aStartBringsTheChannelsOfItsAudience() throws {
+        let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        var order = try Self.order(range: (0, 4))
+        order.startChannels.sandbox = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
+        let state = FanoutHeaders.state(of: order)
+        let one = FanoutHeaders.text(of: order.startChannels)
+        #expect(FanoutHeaders.order(state, startChannels: one) == order)
+        order.startChannels.production =
+            AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
+        let both = FanoutHeaders.text(of: order.startChannels)
+        #expect(FanoutHeaders.order(state, startChannels: both) == order)
+        for wrong in ["", ";", "\(both);", "\(both);\(one)", "\(one);\(one)", both.replacing("=", with: "-")] {
+            #expect(FanoutHeaders.order(state, startChannels: wrong) == nil, "\(wrong)")
+        }
+    }
+
+    @Test(arguments: ChannelAbsence.allCases)
+    func whyThereIsNoChannelComesBack(absence: ChannelAbsence) throws {
+        var order = try Self.order(range: (0, 4))
+        let state = FanoutHeaders.state(of: order)
+        #expect(FanoutHeaders.order(state, absence: "later") == order)
+        order.channelAbsence = absence
+        #expect(FanoutHeaders.order(state, absence: "\(absence.name)") == order)
+    }
+
     @Test func whatNoLaneHasWrittenIsRefused() throws {
         var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
         #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)

@@ -100,6 +100,39 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
+    @Test("Records of channels: three forms are right, and what cannot stand with them is told")
+    func channels() throws {
+        let directory = try TemporaryDirectory()
+        func addressed(_ text: String) -> String { good.replacing(#""activity":"a""#, with: text) }
+        let token = String(repeating: "ab", count: 32)
+        let device =
+            #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"device":"d","#
+            + #""attributesType":"A","token":"\#(token)","channels":true}"#
+        try directory.write(device, to: "right.json")
+        try directory.write(device.replacing("true", with: "1"), to: "wrong.json")
+        let right = [
+            addressed(#""audience":"final","channel":true"#), addressed(#""channel":"YWI=","environment":"sandbox""#),
+        ]
+        let wrong = [
+            addressed(#""activity":"a","channel":true"#), addressed(#""channel":"ab-_""#),
+            addressed(#""activity":"a","channel":"YWI=""#),
+        ]
+        let run = try ProgramRun.run(
+            "check",
+            "--commands",
+            "-",
+            "--registrations",
+            directory.path("right.json"),
+            "--registrations",
+            directory.path("wrong.json"),
+            input: (right + wrong).joined(separator: "\n")
+        )
+        let named = run.outputLines.map { $0.split(separator: " ").dropFirst().first.map(String.init) }
+        #expect(named == ["channel:", "channel:", "channel:", "channels:"], "\(run.output)")
+        #expect(run.errorLines == ["records checked: 7, faults: 4"])
+        #expect(run.exitCode == 1)
+    }
+
     @Test("Records of audiences: those of the example are right, and what cannot stand together is told")
     func audiences() throws {
         let example = repository.appendingPathComponent("Config/examples/match")

@@ -54,6 +54,7 @@ private final class AudienceStage {
                     kind: number < 100 ? .device : .activity,
                     environment: number % 4 == 0 ? .sandbox : .production,
                     frequentUpdates: number % 2 == 0,
+                    takesChannels: number % 2 == 0,
                     atMilliseconds: now,
                     identifier: identifier,
                     token: Array("\(10_000_000 + number)".utf8)
@@ -154,7 +155,7 @@ struct InspectAudienceTests {
         }
         #expect(try following("audience")[0].hasSuffix("final-2026 of com.example.match"))
         let members = try following("members")
-        #expect(members[0].hasSuffix("991, 10 % devices, 25 % sandbox, 50 % allow frequent updates"))
+        #expect(members[0].hasSuffix("991, 10 % devices, 25 % sandbox, 45 % allow frequent updates, 5 % take channels"))
         #expect(members[1].contains(/on 2\d\d pages; \d to \d+ a segment/))
         #expect(try following("newest")[0].contains(/1790000001, .*, sequence 7: settled/))
         #expect(try following("sent")[0].contains("an update") && following("sent")[0].contains("as 1790000001"))

@@ -57,7 +57,8 @@ struct RecordCutterTests {
         "The key of a record",
         arguments: [
             (#"{"activity":"a","device":"d"}"#, "a"), (#"{"audience":"é\n"}"#, "é\n"),
-            (#"{"device":"d","x":[1]}"#, "d"),
+            (#"{"device":"d","x":[1]}"#, "d"), (#"{"channel":"YWI="}"#, "YWI="),
+            (#"{"channel":true,"audience":"m"}"#, "m"), (#"{"channel":true}"#, nil),
             (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
         ] as [(String, String?)]
     )

@@ -52,14 +52,22 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
+            // The command that has asked waits for the channel.
             var number = 1
-            // The command that has asked did not wait for the channel: a later one is broadcast.
             try run.await("a broadcast") {
-                number += 1
-                try run.send(update(number))
-                try run.turn(milliseconds: 1_000)
+                try run.turn(milliseconds: 100)
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
+
+            // Whoever knows the channel may name it.
+            try run.send([
+                "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
+                "aps": update(90)["aps"] as? JSONObject ?? [:],
+            ])
+            try run.results.await(["own"], outcome: "delivered") { try run.turn(milliseconds: 20) }
+            let own = try #require(run.results.last("own"))
+            #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
+            #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
 
             let control = ControlClient(port: run.stage.simulator.controlPort)
             let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)

@@ -12,6 +12,25 @@ struct AudienceTests {
         #expect(try Record(RecordText.update.text).command().audience.isAbsent)
     }
 
+    @Test("may ask for a channel", arguments: [("true", true), ("false", false), (nil, false)])
+    func channel(_ value: String?, _ asksForChannel: Bool) throws {
+        for text in [RecordText.toAudience, .startOfAudience] {
+            let record = Record((value.map { text.with("channel", $0) } ?? text).text)
+            let command = try record.command()
+            #expect(command.asksForChannel == asksForChannel)
+            var written = CommandRecord(
+                app: command.app.range.bytes(in: record.bytes),
+                audience: command.audience.range.bytes(in: record.bytes),
+                aps: command.aps.bytes(in: record.bytes)
+            )
+            if command.event == .start { written.activity = command.activity.range.bytes(in: record.bytes) }
+            written.asksForChannel = asksForChannel
+            var writer = JSONWriter()
+            written.write(to: &writer)
+            #expect(try Record(writer.bytes).command().asksForChannel == asksForChannel)
+        }
+    }
+
     @Test("may start an activity on each device", arguments: ["m1:{device}", "{device}", "{{device}", "{de{device}-x"])
     func start(_ template: String) throws {
         let record = Record(RecordText.startOfAudience.with("activity", "\"\(template)\"").text)

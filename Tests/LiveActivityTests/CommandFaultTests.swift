@@ -103,6 +103,18 @@ struct CommandFaultTests {
 
     static let contradictions: [FaultCase] = [
         FaultCase(.update.with("audience", #""m1""#), .notAllowed, "audience"),
+        FaultCase(.update.with("channel", "true"), .notAllowed, "channel"),
+        FaultCase(.start.with("channel", "false"), .notAllowed, "channel"),
+        FaultCase(.toAudience.with("channel", "1"), .wrongType, "channel"),
+        FaultCase(.toChannel.with("channel", #""""#), .emptyText, "channel"),
+        FaultCase(.toChannel.with("channel", #""abc""#), .unknownValue, "channel"),
+        FaultCase(.toChannel.with("channel", #""ab-_""#), .unknownValue, "channel"),
+        FaultCase(.toChannel.with("channel", "\"\(String(repeating: "a", count: 68))\""), .tooLong, "channel"),
+        FaultCase(.toChannel.with("activity", #""a""#), .notAllowed, "channel"),
+        FaultCase(.toChannel.with("audience", #""a""#), .notAllowed, "channel"),
+        FaultCase(.toChannel.with("device", #""a""#), .notAllowed, "channel"),
+        FaultCase(.toChannel.with("token", "\"\(RecordText.token)\""), .notAllowed, "channel"),
+        FaultCase(.toChannel.with("aps", RecordText.startAps.text), .notAllowed, "channel"),
         FaultCase(.toAudience.with("token", "\"\(RecordText.token)\""), .notAllowed, "token"),
         FaultCase(.toAudience.with("environment", #""sandbox""#), .notAllowed, "environment"),
         FaultCase(.toAudience.with("device", #""7f""#), .notAllowed, "audience"),

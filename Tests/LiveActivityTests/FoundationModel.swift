@@ -61,6 +61,10 @@ enum FoundationValue: Decodable {
         if case .number = self { true } else { false }
     }
 
+    var isBoolean: Bool {
+        if case .boolean = self { true } else { false }
+    }
+
     var unsigned: UInt64? {
         if case .number(let unsigned) = self { unsigned } else { nil }
     }
@@ -90,6 +94,7 @@ struct CommandModel: Equatable {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
         let known: Set<String> = [
             "app", "activity", "audience", "device", "id", "token", "environment", "sequence", "priority", "policy",
+            "channel",
             "expiration",
             "aps", "payload",
         ]
@@ -105,9 +110,13 @@ struct CommandModel: Equatable {
             Self.optional(record["policy"], { Self.isPolicy($0.string) }),
             Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
             Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
+            Self.optional(
+                record["channel"],
+                { $0.isBoolean && record["audience"] != nil || Self.isChannel($0.string) }
+            ),
             Self.optional(record["token"], { Self.isToken($0.string) }),
             Self.optional(record["environment"], { ["production", "sandbox"].contains($0.string) }),
-            (record["token"] == nil) == (record["environment"] == nil)
+            record["channel"]?.string != nil || (record["token"] == nil) == (record["environment"] == nil)
         else { return nil }
         guard let event = aps["event"]?.string, let timestamp = aps["timestamp"]?.unsigned, Self.isValid(aps, event),
             (1_000_000_000...9_999_999_999).contains(timestamp), Self.isAddressed(record, event)
@@ -149,6 +158,9 @@ struct CommandModel: Equatable {
 
     private static func isAddressed(_ record: [String: FoundationValue], _ event: String) -> Bool {
         let isStart = event == "start"
+        guard record["channel"]?.string == nil else {
+            return !isStart && ["activity", "audience", "device", "token"].allSatisfy { record[$0] == nil }
+        }
         guard record["audience"] != nil else {
             return record["activity"] != nil && (record["device"] != nil) == isStart
         }
@@ -165,6 +177,11 @@ struct CommandModel: Equatable {
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
         return text
+    }
+
+    private static func isChannel(_ text: String?) -> Bool {
+        guard let text, (4...64).contains(text.utf8.count) else { return false }
+        return Data(base64Encoded: text) != nil
     }
 
     private static func isPolicy(_ text: String?) -> Bool {

@@ -18,6 +18,7 @@ struct MemberPageTests {
             entry.kind = index % 2 == 0 ? .activity : .device
             entry.environment = index % 3 == 0 ? .sandbox : .production
             entry.frequentUpdates = index % 4 == 0
+            entry.takesChannels = index % 4 == 1
             entry.atMilliseconds = Int64(index) << 45
             entries.append(entry)
         }
@@ -35,6 +36,19 @@ struct MemberPageTests {
     func digits() throws {
         let page = PageBytes([MemberEntry.joining("a", token: "0123456789ABCDEFabcdef00")])
         #expect(try page.members().first?.token == Array("0123456789abcdefabcdef00".utf8))
+    }
+
+    @Test("entries of releases that knew no channels say that a device takes none")
+    func devicesOfOlderReleases() throws {
+        var entry = MemberEntry.joining("d", token: "aaaaaaaa")
+        entry.kind = .device
+        var bytes = PageBytes([entry]).bytes
+        // They set the bit of frequent updates for every device.
+        let flags = MemberPage.Header.bytes + 6
+        bytes[flags] = 2 | 8
+        #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [false])
+        bytes[flags] = 2
+        #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [true])
     }
 
     @Test("the entry with the latest time counts, of equal ones the last")
@@ -264,6 +278,7 @@ extension MemberEntry<[UInt8]> {
                         kind: kind,
                         environment: environment,
                         frequentUpdates: frequentUpdates,
+                        takesChannels: takesChannels,
                         atMilliseconds: atMilliseconds,
                         identifier: identifier,
                         token: token
@@ -286,6 +301,8 @@ private struct PageBytes {
             + entries.flatMap { $0.stored ?? [] }
     }
 
+    init(raw bytes: [UInt8]) { self.bytes = bytes }
+
     func members(isWhole: Bool = true) throws -> [ReadMember] {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
@@ -304,6 +321,7 @@ private struct ReadMember: Equatable {
     var kind: StoreSubjectKind
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
+    var takesChannels: Bool
     var atMilliseconds: Int64
     var identifier: [UInt8]
     var token: [UInt8]
@@ -313,6 +331,7 @@ private struct ReadMember: Equatable {
         kind = member.kind
         environment = member.environment
         frequentUpdates = member.frequentUpdates
+        takesChannels = member.takesChannels
         atMilliseconds = member.atMilliseconds
         identifier = Self.written(Limits.identifierBytes) { member.writeIdentifier(to: $0) }
         token = Self.written(Limits.tokenDigitsMost) { member.writeToken(to: $0) }
@@ -323,6 +342,7 @@ private struct ReadMember: Equatable {
         kind = entry.kind
         environment = entry.environment
         frequentUpdates = entry.frequentUpdates
+        takesChannels = entry.takesChannels
         atMilliseconds = min(entry.atMilliseconds, StoredMember.millisecondsMax)
         identifier = entry.identifier
         token = entry.token

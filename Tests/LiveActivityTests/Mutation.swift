@@ -33,7 +33,8 @@ struct Mutation {
             "\"aps\":{},",
             "\"alert\":{\"title\":\"t\",\"body\":\"b\"},", "\"attributes\":{},", "\"attributes-type\":\"T\",",
             "\"content-state\":{},",
-            "\"dismissal-date\":0,", "\"input-push-token\":1,", "\"input-push-channel\":\"c\",", "\"loc-key\":\"k\",",
+            "\"dismissal-date\":0,", "\"input-push-token\":1,", "\"channel\":true,", "\"input-push-channel\":\"c\",",
+            "\"loc-key\":\"k\",",
             "\"loc-args\":[\"x\"],", "\"x\":1,", "\"sequence\":7,", "\"priority\":5,", "\"payload\":{\"aps\":1},",
         ]
         .map { Array($0.utf8) } + [

@@ -19,7 +19,7 @@ struct RangeResultTests {
                 AudienceCommandName(
                     identifier: texts[0],
                     app: try #require(texts[1]),
-                    audience: try #require(texts[2]),
+                    audience: texts[2],
                     sourceTopic: try #require(texts[3]),
                     sourcePartition: 3,
                     sourceOffset: 17

@@ -77,6 +77,10 @@ extension RecordText {
         ("priority", "10"), ("expiration", "1790000900"), ("token", "\"\(token)\""), ("environment", #""sandbox""#),
         ("aps", .object(updateAps)), ("payload", #"{"match":"m1","live":true}"#),
     ])
+    static let toChannel = RecordText([
+        ("app", #""com.example.scores""#), ("channel", #""dHN0LXNyY2gtY2hubA==""#), ("environment", #""sandbox""#),
+        ("id", #""feed/7""#), ("sequence", "42"), ("aps", .object(updateAps)),
+    ])
     static let start = RecordText([
         ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("device", #""7f""#), ("aps", .object(startAps)),
     ])

@@ -48,6 +48,16 @@ struct RegistrationTests {
         #expect(device.audienceCount == 1)
     }
 
+    @Test("say whether a device takes channels", arguments: [("true", true), ("false", false), (nil, false)])
+    func channelsOfADevice(_ value: String?, _ takesChannels: Bool) throws {
+        let text = value.map { RecordText.pushToStart.with("channels", $0) } ?? .pushToStart
+        guard case .pushToStart(let device) = try Record(text.text).registration().kind else {
+            Issue.record("not a device's")
+            return
+        }
+        #expect(device.takesChannels == takesChannels)
+    }
+
     @Test("give the digest of each audience once, however it is written")
     func digests() throws {
         let text = #"[ "m1" ,"n" , "\u006d1","m\u00e9"]"#
@@ -95,6 +105,7 @@ struct RegistrationTests {
         ("token", .registration, ["string"]), ("audiences", .registration, ["array"]),
         ("frequentUpdates", .registration, ["boolean"]), ("shows", .registration, ["number", "object"]),
         ("shows.timestamp", .registration, ["number"]), ("shows.sequence", .registration, ["number"]),
+        ("channels", .pushToStart, ["boolean"]),
         ("device", .pushToStart, ["string"]), ("attributesType", .pushToStart, ["string"]),
     ]
 
@@ -133,6 +144,7 @@ struct RegistrationTests {
             "audiences"
         ),
         FaultCase(.registration.with("attributesType", #""A""#), .notAllowed, "attributesType"),
+        FaultCase(.registration.with("channels", "true"), .notAllowed, "channels"),
         FaultCase(.pushToStart.with("activity", #""a""#), .notAllowed, "activity"),
         FaultCase(.pushToStart.with("audiences", #"["a",null]"#), .wrongType, "audiences"),
         FaultCase(.pushToStart.with("shows", "1790000000"), .notAllowed, "shows"),

@@ -254,7 +254,7 @@ extension DeviceModel {
             contentState: tape.bytes(contentState),
             timestamp: payload.timestamp,
             isStartedByPush: true,
-            audiences: [],
+            audiences: phones[phone].audiences,
             nowMilliseconds: nowMilliseconds
         )
         activities[index].suspiciousDates += suspiciousDates

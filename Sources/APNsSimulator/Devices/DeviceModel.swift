@@ -39,7 +39,7 @@ public struct DeviceModel: ~Copyable {
         var isInstalled = true
         /// Runs iOS 18 or newer, and its app knows channels: its registrations say so.
         var hasChannels = false
-        /// That the app posts with its push-to-start tokens.
+        /// That the app posts with its push-to-start tokens, and with the tokens of activities that a push has started.
         var audiences: [String] = []
         var isOnline = true
         /// By position in the app's list of types.

@@ -56,6 +56,7 @@ extension MemberEntry {
             kind: kind,
             environment: environment,
             frequentUpdates: frequentUpdates,
+            takesChannels: takesChannels,
             atMilliseconds: atMilliseconds,
             identifier: transform(identifier),
             token: transform(token)

@@ -183,6 +183,7 @@ extension MemberEntry<[UInt8]> {
             kind: kind,
             environment: environment,
             frequentUpdates: frequentUpdates,
+            takesChannels: takesChannels,
             atMilliseconds: atMilliseconds,
             identifier: identifier,
             token: token

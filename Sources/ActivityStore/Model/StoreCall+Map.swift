@@ -100,7 +100,8 @@ extension TokenRetirement {
 extension DeviceRegistrationStep {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> DeviceRegistrationStep<Other> {
         switch self {
-        case .first(let audiences): .first(audiences: audiences.map(transform))
+        case .first(let audiences, let takesChannels):
+            .first(audiences: audiences.map(transform), takesChannels: takesChannels)
         case .following(let start): .following(start.map(transform))
         }
     }

@@ -14,6 +14,9 @@ extension Audiences {
         case .accepted:
             channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
             finish(broadcast, .delivered, now: now)
+        case .rejected where learnsStorage(of: channel, from: result.reason):
+            sendAgain(broadcast, pause: 0, now: now)
+        case .channelGone where channels[channel].isOwn: finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:
             lose(channel)
@@ -69,13 +72,14 @@ extension Audiences {
             need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
-    /// The keeper has told which channel an audience has now.
+    /// The keeper has told which channel an audience has now: broadcasts go there, and a command that waits for it goes on.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,
         _ known: AudienceChannel,
         now: Moment
     ) {
+        channelAnswered(application: application, audience: audience, known.environment, nil, now: now)
         let key = BroadcastKey(application: application, digest: audience, environment: known.environment)
         guard let channel = channelIndex[key] else { return }
         channels[channel].channel = known

@@ -12,8 +12,11 @@ extension Audiences {
         }
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
-        broadcasts[broadcast].outstanding = 2
+        let isOwn = channels[broadcasts[broadcast].channel].isOwn
+        broadcasts[broadcast].outstanding = isOwn ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
+        // It is all that there is of its command.
+        guard !isOwn else { return }
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
 
@@ -179,6 +182,7 @@ extension Audiences {
                 rangeCount: Int(slot.order.grant.rangeCount)
             )
             result.broadcasts = slot.broadcasts
+            result.channelAbsence = slot.order.channelAbsence
             result.isOvertaken = slot.outcome == .superseded
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired
@@ -196,6 +200,9 @@ extension Audiences {
         if reason.elementsEqual("CannotCreateChannelConfig".utf8) {
             return "the app has 10,000 channels in this environment: delete some"
         }
+        if reason.elementsEqual("ChannelNotRegistered".utf8) || reason.elementsEqual("BadChannelId".utf8) {
+            return "create the channel, or name one of this app and environment"
+        }
         if reason.elementsEqual("TopicDisallowed".utf8) { return "the key's team does not own the bundle id" }
         return ""
     }
@@ -210,7 +217,7 @@ extension Audiences {
             let name = AudienceCommandName(
                 identifier: slot.identifier.isNone ? nil : slot.identifier.bytes,
                 app: applicationNames[channel.key.application],
-                audience: channel.audience.bytes,
+                audience: channel.isOwn ? nil : channel.audience.bytes,
                 sourceTopic: topic,
                 sourcePartition: slot.order.partition,
                 sourceOffset: slot.order.offset

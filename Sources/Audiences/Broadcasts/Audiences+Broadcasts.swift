@@ -29,7 +29,9 @@ extension Audiences {
         partition.pointee.outstanding += 1
         let key = BroadcastKey(
             application: application,
-            digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
+            digest: command.channel.isAbsent
+                ? withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) }
+                : withUnescaped(command.channel, from: value) { AudienceDigest(ofChannel: $0, in: target.environment) },
             environment: target.environment
         )
         let epoch = partition.pointee.epoch
@@ -49,11 +51,15 @@ extension Audiences {
         _ partition: UInt32,
         _ epoch: UInt32
     ) -> UInt32 {
-        let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
+        let isOwn = !command.channel.isAbsent
+        let audience = withUnescaped(isOwn ? command.channel : command.audience, from: value) {
+            HeapBytes(copying: $0)
+        }
         let channel = channels.allocate(
             ChannelSlot(
                 key: key,
                 audience: audience,
+                isOwn: isOwn,
                 partition: partition,
                 epoch: epoch,
                 channel: target
@@ -125,7 +131,8 @@ extension Audiences {
         }
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
-        channels[channel].channel = target
+        // What APNs has said of a producer's channel is not in the records.
+        if !channels[channel].isOwn { channels[channel].channel = target }
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
         if older != .max { supersede(older, by: broadcast, now: now) }
@@ -139,7 +146,7 @@ extension Audiences {
                 broadcasts[newer].body.bytes,
                 broadcasts[newer].layout,
                 carryingAlertOf: Int(broadcasts[older].layout.alert.count)
-            ) <= Limits.bodyBytes
+            ) <= (channels[broadcasts[newer].channel].isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
             // What rides on it is not heard any more.
             return finish(older, .superseded, now: now)

@@ -28,8 +28,8 @@ extension Audiences {
                 application: application,
                 audience: audience
             )
-        } else if let rule = configuration.channelRules[application], rule.includes(audience),
-            rule.isMissing(in: channels)
+        } else if let rule = configuration.channelRules[application],
+            slot.asksForChannel || rule.includes(audience), rule.missing(in: channels) != 0
         {
             need(.wanted, application: application, audience: audience)
         } else if slot.event == .start, channels.count > 0 {

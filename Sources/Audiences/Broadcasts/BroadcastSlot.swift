@@ -78,7 +78,10 @@ struct ChannelSlot: BitwiseCopyable {
     }
 
     var key: BroadcastKey
+    /// The audience's id, or the channel's if the command has named that.
     var audience: HeapBytes
+    /// Commands name it themselves: its producer keeps it.
+    var isOwn: Bool
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.running

@@ -110,10 +110,12 @@ extension Audiences {
             guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
                 (Limits.timestampLeast...Limits.timestampMost).contains(grant.timestamp)
             else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
-            // A channel begins no activities.
-            if commands[command].event != .start { commands[command].channels = reply.channels }
-            grant.broadcastCount = UInt8(commands[command].channels.count)
+            guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
+            commands[command].channels = reply.channels
+            // A channel begins no activities: starts name it.
+            grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             noteChannels(reply.channels, of: command, now: now)
+            guard !awaitsChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
             let most = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
@@ -131,16 +133,19 @@ extension Audiences {
 
     static var unexpectedReply: StaticString { "unexpected reply of the audience script" }
 
-    private mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant) {
+    /// - Parameter hasMembers: false of a channel that commands name themselves.
+    mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant, hasMembers: Bool = true) {
+        let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
         commands[command].stage = .fanningOut
-        commands[command].outstanding = grant.rangeCount + UInt16(grant.broadcastCount)
+        commands[command].outstanding = ranges + UInt16(grant.broadcastCount)
         composeValue(of: command)
-        for environment in DeviceEnvironment.allCases where commands[command].channels[environment] != nil {
+        let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
+        for environment in DeviceEnvironment.allCases where broadcasts[environment] != nil {
             let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
             productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
         }
-        for range in 0..<grant.rangeCount {
+        for range in 0..<ranges {
             productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
         }
     }
@@ -148,11 +153,11 @@ extension Audiences {
     private mutating func composeValue(of command: UInt32) {
         let slot = commands[command]
         let audience = audiences[slot.audience]
-        var record = CommandRecord(
-            app: applicationNames[audience.application],
-            audience: audience.identifier.bytes,
-            aps: slot.layout.aps.bytes(in: slot.body.bytes)
-        )
+        let (app, aps) = (applicationNames[audience.application], slot.layout.aps.bytes(in: slot.body.bytes))
+        var record =
+            audience.channelEnvironment
+            .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }
+            ?? CommandRecord(app: app, audience: audience.identifier.bytes, aps: aps)
         if slot.event == .start { record.activity = slot.activityTemplate.bytes }
         record.payloadMembers = slot.layout.members.bytes(in: slot.body.bytes)
         if slot.identifier.count <= Limits.commandIdentifierBytes { record.identifier = slot.identifier.bytes }

@@ -9,12 +9,16 @@ extension Audiences {
 
     /// A command was handed over. It comes back through ``nextHandedBack``, exactly once.
     public mutating func take(_ incoming: IncomingCommand, now: Moment) {
-        let key = AudienceKey(application: incoming.application, digest: AudienceDigest(of: incoming.audience))
-        let audience = audienceIndex[key] ?? addAudience(key, identifier: incoming.audience)
+        let digest =
+            incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
+            ?? AudienceDigest(of: incoming.audience)
+        let key = AudienceKey(application: incoming.application, digest: digest)
+        let audience = audienceIndex[key] ?? addAudience(key, incoming)
         let command = commands.allocate(
             CommandSlot(
                 record: incoming.record,
                 audience: audience,
+                asksForChannel: incoming.asksForChannel,
                 event: incoming.event,
                 version: incoming.version,
                 priority: incoming.priority,
@@ -51,12 +55,13 @@ extension Audiences {
     /// The next command to be handed back; nil if there is none.
     public mutating func nextHandedBack() -> HandedBack? { handedBack.popFirst() }
 
-    private mutating func addAudience(_ key: AudienceKey, identifier: UnsafeRawBufferPointer) -> UInt32 {
+    private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
         let audience = audiences.allocate(
             AudienceSlot(
                 application: key.application,
                 digest: key.digest,
-                identifier: HeapBytes(copying: identifier)
+                identifier: HeapBytes(copying: incoming.audience),
+                channelEnvironment: incoming.channelEnvironment
             )
         )
         audienceIndex[key] = audience
@@ -99,12 +104,13 @@ extension Audiences {
 
     /// The newer command takes over the alert of the older one if it has none of its own and room for it.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
+        if commands[older].asksForChannel { commands[newer].asksForChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.count(
                 commands[newer].body.bytes,
                 commands[newer].layout,
                 carryingAlertOf: commands[older].alert.count
-            ) <= Limits.bodyBytes
+            ) <= bodyBytesMax(of: commands[newer].audience)
         else { return finishCommand(older, .outcome(.superseded)) }
         let (body, layout) = Self.carrying(
             commands[older].alert,
@@ -185,7 +191,7 @@ extension Audiences {
             }
             removeOldAlert(of: command, now: now)
             audiences[audience].current = command
-            askForSize(command)
+            if audiences[audience].channelEnvironment == nil { askForSize(command) } else { admitToChannel(command) }
         }
         removeIfIdle(audience)
     }

@@ -8,6 +8,8 @@ struct CommandSlot: BitwiseCopyable {
         /// Asks how large the audience is.
         case sizing
         case admitting
+        /// Admitted; the audience's channel is being created.
+        case awaitingChannel
         /// Its fan-out records are on their way to Kafka.
         case fanningOut
         case settling
@@ -21,6 +23,7 @@ struct CommandSlot: BitwiseCopyable {
     var next: UInt32 = .max
     /// The command whose alert this one carries.
     var rider: UInt32 = .max
+    var asksForChannel: Bool
     var event: Event
     var version: Version
     var priority: UInt8
@@ -48,6 +51,12 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// Of the audience, when the command was admitted.
     var channels = AudienceChannels()
+    /// Environments whose channel it waits for, a bit each (``DeviceEnvironment/rawValue``).
+    var awaitedChannels: UInt8 = 0
+    /// Monotonic: it waits no longer than that.
+    var channelDueMilliseconds: Int64 = .max
+    var hasAwaitedChannel = false
+    var channelAbsence: ChannelAbsence?
     /// Calls or productions that are not acknowledged.
     var outstanding: UInt16 = 0
     /// Bytes of members that four segments have.
@@ -67,7 +76,10 @@ struct CommandSlot: BitwiseCopyable {
 struct AudienceSlot: BitwiseCopyable {
     var application: UInt16
     var digest: AudienceDigest
+    /// The audience's id; or that of a channel which commands name themselves.
     var identifier: HeapBytes
+    /// Of such a channel: it has no members, and its commands are one broadcast each.
+    var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var current: UInt32 = .max
     /// Commands that wait, oldest first.

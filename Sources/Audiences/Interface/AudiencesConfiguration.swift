@@ -8,7 +8,7 @@ public struct AudiencesConfiguration: Sendable {
     public var policies: [Policy]
     /// The name of the topic that commands are read from; results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// By application; without one an audience gets a channel by hand only.
+    /// By application; without one its audiences get a channel by hand only.
     public var channelRules: [UInt16: ChannelRule] = [:]
     /// Commands of audiences that are held from their handover until they are handed back. At least 1.
     public var commandsMax = 4_096

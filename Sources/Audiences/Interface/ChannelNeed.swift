@@ -16,7 +16,7 @@ public struct ChannelNeed: Sendable, Equatable {
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get a channel without being asked, and where.
+/// Which audiences of an app get a channel without being asked for, and where any audience gets one.
 public struct ChannelRule: Sendable {
     /// A `*` at the end stands for whatever follows.
     private let patterns: [[UInt8]]
@@ -34,6 +34,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Whether an audience with these channels lacks one.
-    func isMissing(in channels: AudienceChannels) -> Bool { environments.contains { channels[$0] == nil } }
+    /// Environments in which an audience with these channels lacks one, a bit each (`DeviceEnvironment.rawValue`).
+    func missing(in channels: AudienceChannels) -> UInt8 {
+        environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
+    }
 }

@@ -7,8 +7,11 @@ public struct IncomingCommand {
     /// The record that is handed back.
     public var record: UInt32
     public var application: UInt16
-    /// The audience's id.
+    /// The audience's id; or that of a channel which the command names itself, in `channelEnvironment`.
     public var audience: UnsafeRawBufferPointer
+    public var channelEnvironment: DeviceEnvironment?
+    /// It asks for a broadcast channel, whatever the configuration says.
+    public var asksForChannel: Bool
     public var event: Event
     /// Of a start: the ``DeviceTemplate`` of the activities that it begins; else empty.
     public var activityTemplate: UnsafeRawBufferPointer
@@ -41,6 +44,8 @@ public struct IncomingCommand {
         record: UInt32,
         application: UInt16,
         audience: UnsafeRawBufferPointer,
+        channelEnvironment: DeviceEnvironment? = nil,
+        asksForChannel: Bool = false,
         event: Event,
         activityTemplate: UnsafeRawBufferPointer,
         version: Version,
@@ -62,6 +67,8 @@ public struct IncomingCommand {
         self.record = record
         self.application = application
         self.audience = audience
+        self.channelEnvironment = channelEnvironment
+        self.asksForChannel = asksForChannel
         self.event = event
         self.activityTemplate = activityTemplate
         self.version = version

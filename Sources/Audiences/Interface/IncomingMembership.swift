@@ -20,6 +20,8 @@ public struct IncomingMembership {
     /// UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     public var frequentUpdates: Bool
+    /// Of a device: its activities may begin on a broadcast channel.
+    public var takesChannels: Bool
     /// The version that the app displays already.
     public var shows: Version?
 
@@ -34,6 +36,7 @@ public struct IncomingMembership {
         environment: DeviceEnvironment,
         registeredAtMilliseconds: Int64,
         frequentUpdates: Bool,
+        takesChannels: Bool = false,
         shows: Version?
     ) {
         self.member = member
@@ -46,6 +49,7 @@ public struct IncomingMembership {
         self.environment = environment
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.frequentUpdates = frequentUpdates
+        self.takesChannels = takesChannels
         self.shows = shows
     }
 }

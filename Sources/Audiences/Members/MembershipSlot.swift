@@ -23,6 +23,7 @@ struct MembershipSlot: BitwiseCopyable {
     let member: ChangingMember
     let environment: DeviceEnvironment
     let frequentUpdates: Bool
+    let takesChannels: Bool
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
     let shows: Version?
@@ -59,6 +60,7 @@ struct MembershipSlot: BitwiseCopyable {
         member = incoming.member
         environment = incoming.environment
         frequentUpdates = incoming.frequentUpdates
+        takesChannels = incoming.takesChannels
         registeredAtMilliseconds = incoming.registeredAtMilliseconds
         leftAtMilliseconds = incoming.leftAtMilliseconds
         shows = incoming.shows
@@ -107,6 +109,7 @@ struct MembershipSlot: BitwiseCopyable {
             kind: member.kind,
             environment: environment,
             frequentUpdates: frequentUpdates,
+            takesChannels: takesChannels,
             atMilliseconds: isLeaving ? leftAtMilliseconds : registeredAtMilliseconds,
             identifier: identifier,
             token: isLeaving ? UnsafeRawBufferPointer(start: nil, count: 0) : token

@@ -10,7 +10,8 @@ extension Audiences {
             note(record.offset, of: partition, now: now)
         else { return }
         guard let value = record.value, let order, let command = try? Command.decodeHeld(value),
-            !command.audience.isAbsent, (command.event == .start) == !command.activity.isAbsent,
+            !command.audience.isAbsent || !command.channel.isAbsent && order.channel != nil,
+            (command.event == .start) == !command.activity.isAbsent,
             order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
@@ -126,6 +127,7 @@ extension Audiences {
                 alertSeconds: alertSeconds
             )
         )
+        if command.event == .start { versions[version].openDictionary = Self.openDictionary(of: versions[version]) }
         lines[Int(key.application)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)
         return version

@@ -36,6 +36,8 @@ struct VersionSlot: BitwiseCopyable {
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
+    /// Of a start to an audience with channels: Apple's dictionary, which an address completes. None: starts go out as they came.
+    var openDictionary = HeapBytes.none
     /// Of the alert that is its own or came with its command, or that is carried for an older version.
     var alertVersion: Version
     var identifier: HeapBytes
@@ -92,10 +94,10 @@ struct VersionSlot: BitwiseCopyable {
 
     var heldBytes: Int {
         MemoryLayout<Self>.size + body.count + otherBody.count + identifier.count + trace.count + policyName.count
-            + activityTemplate.count
+            + activityTemplate.count + openDictionary.count
     }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, identifier, trace, body, otherBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, body, otherBody] { bytes.free() }
     }
 }

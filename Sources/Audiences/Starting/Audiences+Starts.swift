@@ -98,6 +98,10 @@ extension Audiences {
             command.priority = slot.priority
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expiration = slot.expiration
+            if let address = Self.address(of: member, slot) {
+                command.aps = slot.openDictionary.bytes
+                command.address = address
+            }
             command.write(to: &writer)
             keyWriter.raw(activity)
         }
@@ -114,4 +118,32 @@ struct StartPlace {
 
     var page: UInt32 { value >> 16 }
     var member: Int { Int(value & 0xFFFF) }
+}
+
+// MARK: - Channels
+
+extension Audiences {
+    /// What is written once for all devices of a start to an audience with channels: none if the start names a channel itself, since whoever
+    /// wrote it keeps that channel.
+    static func openDictionary(of slot: VersionSlot) -> HeapBytes {
+        let dictionary = slot.layout.aps.bytes(in: slot.body.bytes)
+        guard slot.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
+        return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
+            StartAddress.openDictionary(dictionary, into: room)
+                .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
+        }
+    }
+
+    /// How a device's activity is to be reached; nil: as the start says itself.
+    ///
+    /// A channel's id that makes the body too long is left out: the activity gets a token, and its own pushes.
+    static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
+        guard !slot.openDictionary.isNone, let channel = slot.order.startChannels[member.environment] else {
+            return nil
+        }
+        let left = Limits.bodyBytes - (slot.body.count - Int(slot.layout.aps.count) + slot.openDictionary.count)
+        let onChannel = StartAddress.channel(channel.identifier)
+        if member.takesChannels, onChannel.count <= left { return onChannel }
+        return StartAddress.token.count <= left ? .token : nil
+    }
 }

@@ -1,7 +1,7 @@
 /// When slots want to be looked at: a heap whose earliest entry is first. An entry is not taken back when its slot's time changes: whoever
 /// takes it out compares it with the slot's.
 struct TimerQueue: ~Copyable {
-    enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel }
+    enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel, channelWait }
 
     struct Entry: BitwiseCopyable {
         var dueMilliseconds: Int64

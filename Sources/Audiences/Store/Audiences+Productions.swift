@@ -90,7 +90,9 @@ extension Audiences {
             receivedMilliseconds: command.receivedMilliseconds,
             admittedMilliseconds: command.admittedMilliseconds,
             alertVersion: command.alertVersion,
-            isAlertExpired: command.isAlertExpired
+            isAlertExpired: command.isAlertExpired,
+            startChannels: command.event == .start ? command.channels : AudienceChannels(),
+            channelAbsence: command.channelAbsence
         )
         // The key is the audience and the range, or the channel's environment, so that each always meets the same partition.
         FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
@@ -127,6 +129,7 @@ extension Audiences {
                 rangeCount: Int(slot.order.range.count)
             )
             result.broadcasts = slot.broadcasts
+            result.channelAbsence = slot.order.channelAbsence
             result.isOvertaken = slot.isOvertaken
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired

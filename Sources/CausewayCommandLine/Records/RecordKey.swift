@@ -1,17 +1,26 @@
 import Foundation
 
-/// The key of a record: the activity's id, else the audience's, else the device's, so that all that concerns one of
+/// The key of a record: the activity's id, else the audience's, else the channel's, else the device's, so that all that concerns one of
 /// them is in one partition.
 package enum RecordKey {
     private struct Addresses: Decodable {
         var activity: String?
         var audience: String?
+        var channel: Channel?
         var device: String?
+    }
+
+    /// Beside an audience it may be true or false.
+    private struct Channel: Decodable {
+        var identifier: String?
+
+        init(from decoder: any Decoder) throws { identifier = try? decoder.singleValueContainer().decode(String.self) }
     }
 
     /// Nil if the record names none, or is not JSON.
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(Addresses.self, from: Data(record)) else { return nil }
-        return (addresses.activity ?? addresses.audience ?? addresses.device).map { Array($0.utf8) }
+        let channel = addresses.channel?.identifier
+        return (addresses.activity ?? addresses.audience ?? channel ?? addresses.device).map { Array($0.utf8) }
     }
 }

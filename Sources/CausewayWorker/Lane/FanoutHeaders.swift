@@ -4,10 +4,11 @@ import LiveActivity
 /// The headers of a record of the fan-out topic. For people: `source` (topic, partition and offset of the command's record) and `range`
 /// (which of how many). For the lane that reads it: `state`, the numbers of a ``FanoutOrder`` in their order, with a space between them.
 /// A record for a channel has `channel` in place of `range`: environment, storage, how many broadcasts the command has, and the channel's id.
-/// Beside them the trace goes on.
+/// Of a start to an audience with channels, `channels` names them in the same way, one behind the other. `without-channel` says why an
+/// audience that is to have a channel had none. Releases that do not know these two pass over them. Beside them the trace goes on.
 enum FanoutHeaders {
     /// Of ours; a trace has two more.
-    static let count = 3
+    static let count = 5
     private static let numbersCount = 15
     /// Of any time in `state`; what is further from now is nobody's.
     private static let milliseconds = Int64(-1)...1 << 53
@@ -24,6 +25,8 @@ enum FanoutHeaders {
             append("range", "\(order.range.index)/\(order.range.count)", to: &headers)
         }
         append("state", state(of: order), to: &headers)
+        if order.startChannels.count > 0 { append("channels", text(of: order.startChannels), to: &headers) }
+        if let absence = order.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
     }
 
     private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {
@@ -34,12 +37,35 @@ enum FanoutHeaders {
     /// Nil of a record that no lane has fanned out.
     static func order(of message: borrowing Message) -> FanoutOrder? {
         guard let state = message.headers?.last("state") else { return nil }
-        let channel = message.headers?.last("channel").map { String(decoding: $0, as: UTF8.self) }
-        return order(String(decoding: state, as: UTF8.self), channel: channel)
+        return order(
+            text(state),
+            channel: message.headers?.last("channel").map { text($0) },
+            startChannels: message.headers?.last("channels").map { text($0) },
+            absence: message.headers?.last("without-channel").map { text($0) }
+        )
     }
+
+    private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
     static func text(of channel: AudienceChannel, count: UInt8) -> String {
         "\(channel.environment.name) \(channel.storage.name) \(count) \(channel.identifier)"
+    }
+
+    static func text(of channels: AudienceChannels) -> String {
+        DeviceEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, count: UInt8(channels.count)) }
+            .joined(separator: separator)
+    }
+
+    private static let separator = ";"
+
+    private static func channels(_ text: String) -> AudienceChannels? {
+        var channels = AudienceChannels()
+        for part in text.split(separator: separator, omittingEmptySubsequences: false) {
+            guard let (channel, count) = channel(String(part)), channels[channel.environment] == nil else { return nil }
+            if channel.environment == .production { channels.production = channel } else { channels.sandbox = channel }
+            guard channels.count <= Int(count) else { return nil }
+        }
+        return channels
     }
 
     private static func channel(_ text: String) -> (AudienceChannel, count: UInt8)? {
@@ -71,14 +97,23 @@ enum FanoutHeaders {
     /// Of a record for a channel: a release that knows none takes it for nobody's, and not for one of a range.
     private static let channelVersion: UInt8 = 2
 
-    /// - Parameter channel: the header of that name.
-    static func order(_ state: String, channel text: String? = nil) -> FanoutOrder? {
+    /// - Parameters:
+    ///   - channel: the header of that name.
+    ///   - startChannels: the header `channels`.
+    ///   - absence: the header `without-channel`; a word of a later release counts as none.
+    static func order(
+        _ state: String,
+        channel text: String? = nil,
+        startChannels: String? = nil,
+        absence: String? = nil
+    ) -> FanoutOrder? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == numbersCount,
             numbers.removeLast() == "\(text == nil ? version : channelVersion)"
         else { return nil }
         let target = text.flatMap { channel($0) }
-        guard (text == nil) == (target == nil) else { return nil }
+        let onStart = startChannels.map { channels($0) } ?? AudienceChannels()
+        guard (text == nil) == (target == nil), let onStart else { return nil }
         func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = next(UInt16.self), let count = next(UInt16.self),
@@ -109,7 +144,11 @@ enum FanoutHeaders {
             receivedMilliseconds: received,
             admittedMilliseconds: admitted,
             alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
-            isAlertExpired: isAlertExpired
+            isAlertExpired: isAlertExpired,
+            startChannels: onStart,
+            channelAbsence: absence.flatMap { word in
+                ChannelAbsence.allCases.first { $0.name.description == word }
+            }
         )
     }
 }

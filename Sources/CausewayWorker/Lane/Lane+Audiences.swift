@@ -52,7 +52,9 @@ extension IncomingCommand {
         self.init(
             record: record,
             application: UInt16(view.application),
-            audience: view.audience,
+            audience: view.channel.isEmpty ? view.audience : view.channel,
+            channelEnvironment: view.channel.isEmpty ? nil : view.environment,
+            asksForChannel: view.asksForChannel,
             event: view.event,
             activityTemplate: view.activityTemplate,
             version: view.version,
@@ -87,6 +89,7 @@ extension IncomingMembership {
             environment: view.environment,
             registeredAtMilliseconds: view.registeredAtMilliseconds,
             frequentUpdates: view.frequentUpdates != false,
+            takesChannels: view.takesChannels,
             shows: view.shows
         )
     }

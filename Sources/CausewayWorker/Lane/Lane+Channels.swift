@@ -3,16 +3,18 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// A channel that has taken the place of one that APNs did not know any more.
+/// What the keeper has answered about an audience that is to have a channel.
 struct KnownChannel: Sendable {
     var application: UInt16
     var audience: AudienceDigest
-    var channel: AudienceChannel
+    var environment: DeviceEnvironment
+    /// Nil: it could not be created.
+    var channel: AudienceChannel?
 }
 
-/// Channels that the keeper has told a lane of and that the lane has not taken yet.
+/// Answers of the keeper that a lane has not taken yet.
 final class KnownChannels: Sendable {
-    /// What finds no place is told by the audience's next command.
+    /// What finds no place, the audience's next command finds in the store.
     private static let countMax = 1_024
 
     private let channels = Mutex<[KnownChannel]>([])
@@ -40,7 +42,17 @@ extension Lane {
     /// Needs and answers, between the core of audiences and the keeper of channels.
     func exchangeChannels() {
         for known in mailbox.knownChannels.take() {
-            audiences.channelKnown(application: known.application, audience: known.audience, known.channel, now: now)
+            let (application, audience) = (known.application, known.audience)
+            if let channel = known.channel {
+                audiences.channelKnown(application: application, audience: audience, channel, now: now)
+            } else {
+                audiences.channelRefused(
+                    application: application,
+                    audience: audience,
+                    environment: known.environment,
+                    now: now
+                )
+            }
         }
         while let need = audiences.nextChannelNeed() {
             plan.requestChannel(ChannelRequest(need, of: plan.applications))

@@ -59,6 +59,7 @@ extension Lane {
             result.command = view.commandIdentifier
             result.activity = view.activity.isEmpty ? nil : view.activity
             result.audience = view.audience.isEmpty ? nil : view.audience
+            if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
@@ -79,7 +80,10 @@ extension Lane {
             result.sentMilliseconds = view.sentMilliseconds
             result.answeredMilliseconds = view.answeredMilliseconds
             write(&result, app: app)
-            let key = view.isOfAudience ? view.audience : view.activity.isEmpty ? view.deadLetterKey : view.activity
+            let key =
+                view.isOfAudience
+                ? (view.channel.isEmpty ? view.audience : view.channel)
+                : view.activity.isEmpty ? view.deadLetterKey : view.activity
             guard var trace = CarriedTrace(view.trace) else {
                 return plan.producer.produce(
                     topic: plan.topics.results,

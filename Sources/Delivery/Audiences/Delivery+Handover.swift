@@ -12,13 +12,17 @@ extension Delivery {
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        // Its slot has the audience where others have their activity, and the template of activities in place of a device.
+        // Its slot has the audience, or the channel, where others have their activity, and the template of activities in place of a device.
         var addressed = command
-        (addressed.activity, addressed.device) = (command.audience, command.activity)
+        let isOfChannel = !command.channel.isAbsent
+        (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
         fill(record, with: addressed, from: value, trace: trace)
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)
+        records[record].asksForChannel = command.asksForChannel
+        records[record].isOfChannel = isOfChannel
+        if isOfChannel { records[record].environment = command.environment ?? .production }
         records[record].kind = .audienceCommand
         records.enter(.handedOver, record)
         if records[record].isReadAgain { handoversReadAgain.append(record) } else { handovers.append(record) }

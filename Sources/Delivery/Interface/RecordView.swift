@@ -73,10 +73,13 @@ public struct RecordView {
     /// - Parameter app: its bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record =
-            isOfAudience
-            ? CommandRecord(app: app, audience: audience, aps: aps)
-            : CommandRecord(app: app, activity: activity, aps: aps)
+            slot.isOfChannel
+            ? CommandRecord(app: app, channel: channel, environment: environment, aps: aps)
+            : isOfAudience
+                ? CommandRecord(app: app, audience: audience, aps: aps)
+                : CommandRecord(app: app, activity: activity, aps: aps)
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
+        record.asksForChannel = slot.asksForChannel
         record.payloadMembers = payloadMembers
         // If a long topic name makes the default id longer than an id may be, the releasing registration names the command.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
@@ -90,9 +93,16 @@ public struct RecordView {
 
     // Of a command to an audience, and of a member that joins or leaves.
 
+    /// Or to a channel, which is admitted as an audience is.
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty of a command to an activity.
-    public var audience: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.subject : Piece()) }
+    public var audience: UnsafeRawBufferPointer {
+        slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : Piece())
+    }
+    /// The id of the channel that the command names itself, in ``environment``; else empty.
+    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : Piece()) }
+    /// It asks for a broadcast channel, whatever the configuration says.
+    public var asksForChannel: Bool { slot.asksForChannel }
     /// Of a start to an audience: its ``DeviceTemplate``; else empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : Piece()) }
     /// Where the parts of ``body`` lie.
@@ -104,6 +114,8 @@ public struct RecordView {
     public var hasAlert: Bool { slot.hasAlert }
     /// Of a registration; nil: it says nothing of them.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
+    /// Of a device's registration: its activities may begin on a broadcast channel.
+    public var takesChannels: Bool { slot.takesChannels }
     /// Of a registration: the version that the app displays already.
     public var shows: Version? { slot.shows }
     /// The id of the activity or device whose audiences change.

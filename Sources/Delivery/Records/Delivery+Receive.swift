@@ -92,7 +92,9 @@ extension Delivery {
             if records[index].isReadAgain, command.event == .start { return passOver(index) }
             records[index].application = application
             records[index].policy = policy
-            guard command.audience.isAbsent else { return handOver(index, command, from: value, trace: record.trace) }
+            guard command.audience.isAbsent, command.channel.isAbsent else {
+                return handOver(index, command, from: value, trace: record.trace)
+            }
             let activity = findActivity(of: command, of: application, in: value)
             fill(index, with: command, from: value, trace: record.trace)
             records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
@@ -257,6 +259,7 @@ extension Delivery {
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
             records.setToken(of: index, registering: start.token, from: value)
+            slot.pointee.takesChannels = start.takesChannels
         }
         slot.pointee.block = writer.block
         slot.pointee.trace = writer.append(trace)

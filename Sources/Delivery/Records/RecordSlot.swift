@@ -88,6 +88,13 @@ struct RecordSlot: BitwiseCopyable {
     var environment: DeviceEnvironment = .production
     /// Of a registration; nil: it says nothing of them.
     var frequentUpdates: Bool?
+    /// Of a device's registration.
+    var takesChannels = false
+
+    /// Of a command to an audience.
+    var asksForChannel = false
+    /// Of an audience's command that is for a channel of the producer's in its place: `subject` is the channel's id, in `environment`.
+    var isOfChannel = false
 
     var heldAlert = HeldAlert.unknown
     /// An alert was removed since it was too old: its own, or one that Redis held.

@@ -13,6 +13,20 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     }
 }
 
+extension AudienceDigest {
+    /// Of a channel that a producer keeps, whose commands are admitted as those of an audience without members. No audience's id is digested as
+    /// two parts.
+    ///
+    /// - Parameter channel: the channel's id.
+    public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {
+        var digest = Digest()
+        let environment: StaticString = environment.name
+        digest.add(UnsafeRawBufferPointer(start: environment.utf8Start, count: environment.utf8CodeUnitCount))
+        digest.add(channel)
+        value = digest.value
+    }
+}
+
 /// Where a member stands in its audience: one of 256 segments, and a position in the order within the segment. It depends on the member's id
 /// alone, so it survives restarts, failovers, resharding and growth.
 public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {

@@ -18,6 +18,10 @@ public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
     public var alertVersion: Version?
     /// An alert was removed since it was too old, which the result says.
     public var isAlertExpired: Bool
+    /// Of a start: the audience's channels, on which activities may begin.
+    public var startChannels: AudienceChannels
+    /// The audience is to have a channel and had none: why. Results say so.
+    public var channelAbsence: ChannelAbsence?
 
     public init(
         range: SegmentRange,
@@ -29,7 +33,9 @@ public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
         receivedMilliseconds: Int64 = -1,
         admittedMilliseconds: Int64 = -1,
         alertVersion: Version? = nil,
-        isAlertExpired: Bool = false
+        isAlertExpired: Bool = false,
+        startChannels: AudienceChannels = AudienceChannels(),
+        channelAbsence: ChannelAbsence? = nil
     ) {
         self.range = range
         self.channel = channel
@@ -41,5 +47,7 @@ public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
         self.admittedMilliseconds = admittedMilliseconds
         self.alertVersion = alertVersion
         self.isAlertExpired = isAlertExpired
+        self.startChannels = startChannels
+        self.channelAbsence = channelAbsence
     }
 }

@@ -218,7 +218,10 @@ public struct PageMember {
     public var isLeaving: Bool { flags & StoredMember.Flag.leaving != 0 }
     public var kind: StoreSubjectKind { flags & StoredMember.Flag.device == 0 ? .activity : .device }
     public var environment: DeviceEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
-    public var frequentUpdates: Bool { flags & StoredMember.Flag.frequentUpdates != 0 }
+    /// Of an activity; of a device false.
+    public var frequentUpdates: Bool { kind == .activity && flags & StoredMember.Flag.frequentUpdates != 0 }
+    /// Of a device whose activities may begin on a broadcast channel; of an activity false.
+    public var takesChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
         UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.position, as: UInt32.self))

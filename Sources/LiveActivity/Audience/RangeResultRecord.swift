@@ -41,6 +41,8 @@ public struct AudienceResultRecord {
     public var members: MemberCounts
     /// What became of the broadcasts; none of an audience without a channel.
     public var broadcasts = MemberCounts()
+    /// The audience is to have a channel and had none: why.
+    public var channelAbsence: ChannelAbsence?
     public var times: RoundTimes
     /// As of the last range.
     public var isOvertaken = false
@@ -76,6 +78,12 @@ public struct AudienceResultRecord {
         command.write(to: &writer)
         writer.roundMembers(members, isOvertaken: isOvertaken)
         if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
+        if let channelAbsence {
+            writer.key("channel")
+            writer.string("none")
+            writer.key("channelReason")
+            writer.string(channelAbsence.name)
+        }
         writer.member("ranges", Int64(rangeCount))
         if isAlertExpired {
             writer.key("reason")
@@ -152,7 +160,8 @@ public struct AudienceCommandName {
     /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
-    public var audience: UnsafeRawBufferPointer
+    /// Nil of a command that names a channel itself.
+    public var audience: UnsafeRawBufferPointer?
     /// Topic, partition and offset that the command was read from.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
@@ -161,7 +170,7 @@ public struct AudienceCommandName {
     public init(
         identifier: UnsafeRawBufferPointer?,
         app: UnsafeRawBufferPointer,
-        audience: UnsafeRawBufferPointer,
+        audience: UnsafeRawBufferPointer?,
         sourceTopic: UnsafeRawBufferPointer,
         sourcePartition: Int32,
         sourceOffset: Int64

@@ -29,7 +29,10 @@ public enum StoredMember {
         public static let leaving: UInt8 = 1
         public static let device: UInt8 = 2
         public static let sandbox: UInt8 = 4
+        /// Of an activity.
         public static let frequentUpdates: UInt8 = 8
+        /// Of a device. Releases that knew no channels set this bit for every device, and read it of none.
+        public static let withoutChannels: UInt8 = 8
         /// Of an ``IdentifierForm``, when it has been shifted.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
@@ -58,9 +61,9 @@ public enum StoredMember {
             entry.isLeaving ? entry.token.isEmpty : Hexadecimal.isToken(entry.token)
         else { return nil }
         var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
-        if entry.kind == .device { flags |= Flag.device }
+        if entry.kind == .device { flags |= entry.takesChannels ? Flag.device : Flag.device | Flag.withoutChannels }
         if entry.environment == .sandbox { flags |= Flag.sandbox }
-        if entry.frequentUpdates { flags |= Flag.frequentUpdates }
+        if entry.kind == .activity, entry.frequentUpdates { flags |= Flag.frequentUpdates }
         var count = fixedBytes
         if let letters = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
             flags |= letters.rawValue << Flag.formShift

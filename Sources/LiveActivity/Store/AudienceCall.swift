@@ -225,7 +225,10 @@ public struct MemberEntry<Bytes> {
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
     public var environment: DeviceEnvironment
+    /// Of an activity.
     public var frequentUpdates: Bool
+    /// Of a device: its activities may begin on a broadcast channel.
+    public var takesChannels: Bool
     /// When its token was registered, UNIX milliseconds. Of a member that leaves: what was registered later stays.
     public var atMilliseconds: Int64
     /// The activity's or the device's id.
@@ -239,6 +242,7 @@ public struct MemberEntry<Bytes> {
         kind: StoreSubjectKind,
         environment: DeviceEnvironment,
         frequentUpdates: Bool,
+        takesChannels: Bool = false,
         atMilliseconds: Int64,
         identifier: Bytes,
         token: Bytes
@@ -248,6 +252,7 @@ public struct MemberEntry<Bytes> {
         self.kind = kind
         self.environment = environment
         self.frequentUpdates = frequentUpdates
+        self.takesChannels = takesChannels
         self.atMilliseconds = atMilliseconds
         self.identifier = identifier
         self.token = token

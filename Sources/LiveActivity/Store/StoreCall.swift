@@ -260,7 +260,8 @@ public struct HeldStart<Bytes> {
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences` as in ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
-    case first(audiences: Bytes?)
+    /// `takesChannels`: the device's activities may begin on a broadcast channel; only its audiences keep that.
+    case first(audiences: Bytes?, takesChannels: Bool = false)
     /// Names the start that came back last; the next one follows, in the order of their versions. Audiences stay as they were.
     case following(HeldStart<Bytes>)
 
@@ -273,7 +274,7 @@ public enum DeviceRegistrationStep<Bytes> {
     /// Those that the device is in from now on; nil: whatever it was in.
     @inlinable
     public var audiences: Bytes? {
-        if case .first(let audiences) = self { audiences } else { nil }
+        if case .first(let audiences, _) = self { audiences } else { nil }
     }
 }
 

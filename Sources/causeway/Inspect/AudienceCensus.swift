@@ -16,6 +16,8 @@ struct AudienceCensus {
     private(set) var devices = 0
     private(set) var sandbox = 0
     private(set) var frequent = 0
+    /// Devices whose activities may begin on a broadcast channel.
+    private(set) var onChannels = 0
     /// In all directories.
     private(set) var pages = 0
     private(set) var pagesRead = 0
@@ -82,6 +84,7 @@ struct AudienceCensus {
                 if member.kind == .device { devices += 1 }
                 if member.environment == .sandbox { sandbox += 1 }
                 if member.frequentUpdates { frequent += 1 }
+                if member.takesChannels { onChannels += 1 }
             }
         }
     }

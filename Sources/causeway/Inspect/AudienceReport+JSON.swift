@@ -67,7 +67,8 @@ extension AudienceCensus {
         .members([
             "count": .integer(Int64(estimate)), "isExact": .bool(isComplete), "read": .integer(Int64(members)),
             "devices": .integer(Int64(devices)), "sandbox": .integer(Int64(sandbox)),
-            "frequentUpdates": .integer(Int64(frequent)), "pages": .integer(Int64(pages)),
+            "frequentUpdates": .integer(Int64(frequent)), "channels": .integer(Int64(onChannels)),
+            "pages": .integer(Int64(pages)),
             "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadable)),
             "bytes": .integer(Int64(bytes)), "bySegment": .array(membersBySegment.map { .integer(Int64($0)) }),
         ])

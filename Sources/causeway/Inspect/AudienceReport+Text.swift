@@ -29,7 +29,9 @@ extension AudienceReport {
         let devices = census.devices == 0 ? "" : ", \(Self.percent(census.devices, of: census.members)) devices"
         let sandbox = Self.percent(census.sandbox, of: census.members)
         let frequent = Self.percent(census.frequent, of: census.members)
-        return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates"
+        let channels =
+            census.onChannels == 0 ? "" : ", \(Self.percent(census.onChannels, of: census.members)) take channels"
+        return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates\(channels)"
     }
 
     private var pagesText: String {

@@ -31,6 +31,7 @@ struct RebuiltMembership {
                 kind: subject.kind,
                 environment: member?.registration.environment ?? .production,
                 frequentUpdates: member?.frequentUpdates ?? false,
+                takesChannels: member?.takesChannels ?? false,
                 atMilliseconds: milliseconds,
                 identifier: subject.identifier,
                 token: member?.registration.token ?? []
@@ -64,6 +65,7 @@ struct RebuiltMembership {
 struct JoiningMember {
     let registration: TokenRegistration<[UInt8]>
     let frequentUpdates: Bool
+    let takesChannels: Bool
     let audiences: [AudienceDigest]
 
     /// Nil if it is no registration that names audiences.
@@ -72,9 +74,10 @@ struct JoiningMember {
         switch operation {
         case .register(let registration, let frequentUpdates, _, _, let audiences):
             (self.registration, self.frequentUpdates, named) = (registration, frequentUpdates != false, audiences)
+            takesChannels = false
         case .registerDevice(_, let registration, let step, _):
-            // As a lane has it, which knows no such setting of a device.
-            (self.registration, frequentUpdates, named) = (registration, true, step.audiences)
+            (self.registration, frequentUpdates, named) = (registration, false, step.audiences)
+            if case .first(_, let takes) = step { takesChannels = takes } else { takesChannels = false }
         default: return nil
         }
         audiences = (named ?? []).withUnsafeBytes { Array(AudienceList($0)) }

@@ -124,7 +124,10 @@ struct ReplayRebuilding {
                 .registerDevice(
                     attributesType: type,
                     token(start.token),
-                    .first(audiences: digests(of: start.audiences, count: start.audienceCount)),
+                    .first(
+                        audiences: digests(of: start.audiences, count: start.audienceCount),
+                        takesChannels: start.takesChannels
+                    ),
                     isCarried: false
                 )
             )

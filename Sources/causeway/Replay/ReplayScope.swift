@@ -70,6 +70,8 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
+            // What a producer's channel has had is asked of nobody.
+            guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
             let isNamed = isOfAudience ? onlyActivity == nil : isLookedAt(addressee)

@@ -30,6 +30,35 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
+    @Test(arguments: [true, false]) func itMayAskForAChannel(asksForChannel: Bool) throws {
+        let core = CoreHarness()
+        core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(asksForChannel),"app""#))
+        let view = core.delivery.view(try #require(core.takeHandover()))
+        #expect(view.asksForChannel == asksForChannel)
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        #expect(try Command.decode(writer.bytes).asksForChannel == asksForChannel)
+    }
+
+    @Test(arguments: [DeviceEnvironment.sandbox, nil]) func itMayNameAChannel(environment: DeviceEnvironment?) throws {
+        let core = CoreHarness()
+        let named = environment.map { #","environment":"\#($0.name)""# } ?? ""
+        core.receive(CommandText.update(1).replacing(#""activity":"a""#, with: #""channel":"YWI\/"\#(named)"#))
+        let record = try #require(core.takeHandover())
+        let view = core.delivery.view(record)
+        #expect(String(decoding: view.channel, as: UTF8.self) == "YWI/")
+        #expect(view.audience.isEmpty && view.activity.isEmpty && view.environment == environment ?? .production)
+        var writer = JSONWriter()
+        Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
+        let again = try Command.decode(writer.bytes)
+        #expect(again.channel.range.bytes(in: writer.bytes).elementsEqual("YWI/".utf8))
+        #expect(again.environment == environment ?? .production)
+        core.handBack(record, .outcome(.duplicate))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 duplicate"])
+        #expect(core.recordsHeld == 0)
+    }
+
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
     func eachOutcomeIsAResult(_ outcome: Outcome) throws {
         let core = CoreHarness()

@@ -143,6 +143,16 @@ import Testing
 
     // MARK: - Devices
 
+    @Test(arguments: [true, false]) func aDeviceSaysWhetherItTakesChannels(takesChannels: Bool) throws {
+        let core = CoreHarness()
+        let text = CommandText.deviceRegistration(in: ["m"])
+            .replacing(#""device""#, with: #""channels":\#(takesChannels),"device""#)
+        core.register(text)
+        core.reply(.registered)
+        let (member, _) = try #require(core.takeChange())
+        #expect(core.delivery.view(member.record).takesChannels == takesChannels)
+    }
+
     @Test func aDeviceJoinsAndItsHeldStartFollows() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration(in: ["m"]))

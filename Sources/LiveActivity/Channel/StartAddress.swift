@@ -1,0 +1,67 @@
+/// How an activity is reached that a start begins, as Apple's dictionary says it.
+public enum StartAddress: Sendable, BitwiseCopyable {
+    /// The system gives the activity an update token, which its app registers.
+    case token
+    /// The activity begins on a broadcast channel, and gets no token.
+    case channel(ChannelIdentifier)
+
+    private static let tokenMember: StaticString = #","input-push-token":1}"#
+    private static let channelOpening: StaticString = #","input-push-channel":""#
+    private static let channelEnd: StaticString = #""}"#
+
+    /// Bytes that ``complete(_:in:)`` adds to the dictionary.
+    public var count: Int {
+        switch self {
+        case .token: Self.tokenMember.utf8CodeUnitCount
+        case .channel(let identifier):
+            Self.channelOpening.utf8CodeUnitCount + identifier.count + Self.channelEnd.utf8CodeUnitCount
+        }
+    }
+
+    /// Writes a dictionary that ``openDictionary(_:into:)`` has opened, and closes it.
+    func complete(_ dictionary: UnsafeRawBufferPointer, in writer: inout JSONWriter) {
+        writer.raw(dictionary)
+        switch self {
+        case .token: writer.raw(Self.tokenMember.bytes)
+        case .channel(let identifier):
+            writer.raw(Self.channelOpening.bytes)
+            identifier.withBytes { writer.raw($0) }
+            writer.raw(Self.channelEnd.bytes)
+        }
+    }
+
+    /// Copies the Apple's dictionary of a start without `input-push-token` and without its closing brace, so that any address completes it.
+    ///
+    /// - Parameters:
+    ///   - dictionary: a valid one, braces included.
+    ///   - target: room for as many bytes.
+    /// - Returns: bytes that were written; nil if the dictionary names a channel itself.
+    public static func openDictionary(
+        _ dictionary: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        precondition(target.count >= dictionary.count, "a dictionary is copied where there is room for it")
+        do throws(Fault) {
+            let text = try JSONText(dictionary)
+            var members = try Members(text, at: 0, of: .aps, unknown: .passed)
+            var count = 0
+            while let field = try members.next(in: text, Field.ofAps) {
+                guard field != .inputPushChannel else { return nil }
+                let start = members.keyPosition
+                members.position = try text.skipValue(members.position, depth: 1, field)
+                guard field != .inputPushToken else { continue }
+                target[count] = count == 0 ? UInt8(ascii: "{") : UInt8(ascii: ",")
+                let member = UnsafeRawBufferPointer(rebasing: dictionary[start..<members.position])
+                UnsafeMutableRawBufferPointer(rebasing: target[(count + 1)...]).copyMemory(from: member)
+                count += 1 + member.count
+            }
+            return count == 0 ? nil : count
+        } catch {
+            return nil
+        }
+    }
+}
+
+extension StaticString {
+    fileprivate var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount) }
+}

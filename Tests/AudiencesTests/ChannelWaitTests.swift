@@ -1,0 +1,160 @@
+import ActivityStore
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// The first command of an audience that is to have a channel waits for it, and not for long.
+@Suite struct ChannelWaitTests {
+    private func bench(_ environments: DeviceEnvironment...) -> RoundBench {
+        RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: environments))
+    }
+
+    private func channel(_ environment: DeviceEnvironment = .production) throws -> AudienceChannel {
+        let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
+        return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
+    }
+
+    /// The keeper has written the channel to the audience's record, and tells the lane.
+    private func create(_ channel: AudienceChannel, _ bench: RoundBench) {
+        bench.store.set(channel, in: channel.environment, of: RoundBench.digest, app: RoundBench.application)
+        bench.core.channelKnown(application: 0, audience: RoundBench.digest, channel, now: bench.moment)
+        bench.settle()
+    }
+
+    private func refuse(_ environment: DeviceEnvironment, _ bench: RoundBench) {
+        bench.core
+            .channelRefused(application: 0, audience: RoundBench.digest, environment: environment, now: bench.moment)
+        bench.settle()
+    }
+
+    private func handOver(_ number: Int, _ event: Event = .update, to bench: RoundBench) {
+        bench.handOver(number, event)
+        bench.settle()
+    }
+
+    @Test func theFirstCommandIsBroadcastToTheChannelThatItHasAskedFor() throws {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        #expect(bench.orders.isEmpty)
+        #expect(bench.needs().map(\.kind) == [.wanted])
+        create(try channel(), bench)
+        #expect(bench.orders.contains { $0.channel?.environment == .production })
+        #expect(bench.orders.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
+        #expect(bench.core.channelWaiters == 0)
+    }
+
+    @Test func aStartWaitsAndNamesTheChannel() throws {
+        let bench = bench(.production)
+        handOver(1, .start, to: bench)
+        #expect(bench.orders.isEmpty)
+        create(try channel(), bench)
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.startChannels.production != nil && $0.channel == nil })
+    }
+
+    /// No pattern of the configuration matches.
+    @Test func aCommandMayAskForAChannel() throws {
+        let bench = RoundBench(channelRule: ChannelRule(patterns: [], environments: [.production]))
+        handOver(1, to: bench)
+        #expect(!bench.orders.isEmpty && bench.needs().isEmpty)
+        bench.orders.removeAll()
+        bench.pass(milliseconds: 30_000)
+        bench.handOver(40, .update, asksForChannel: true)
+        bench.settle()
+        #expect(bench.orders.isEmpty)
+        #expect(bench.needs().map(\.kind) == [.wanted])
+        create(try channel(), bench)
+        #expect(bench.orders.contains { $0.channel != nil })
+    }
+
+    @Test func anEndDoesNotWait() {
+        let bench = bench(.production)
+        handOver(1, .end, to: bench)
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
+    }
+
+    @Test func afterTwoSecondsItGoesOnWithout() {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        bench.pass(milliseconds: Audiences.channelWaitMilliseconds - 1)
+        #expect(bench.orders.isEmpty)
+        bench.pass(milliseconds: 1)
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
+        #expect(bench.core.channelWaiters == 0)
+    }
+
+    @Test func aChannelThatComesTooLateIsTheNextCommands() throws {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        bench.orders.removeAll()
+        create(try channel(), bench)
+        #expect(bench.orders.isEmpty)
+        bench.pass(milliseconds: 30_000)
+        handOver(40, to: bench)
+        #expect(bench.orders.contains { $0.channel != nil })
+        #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
+    }
+
+    @Test func aRefusalIsNotWaitedFor() {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        refuse(.production, bench)
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .refused })
+    }
+
+    @Test func itWaitsForTheChannelOfEachEnvironment() throws {
+        let bench = bench(.production, .sandbox)
+        handOver(1, to: bench)
+        create(try channel(.sandbox), bench)
+        #expect(bench.orders.isEmpty)
+        refuse(.production, bench)
+        #expect(bench.orders.compactMap(\.channel?.environment) == [.sandbox])
+        #expect(bench.orders.allSatisfy { $0.channelAbsence == .refused })
+    }
+
+    /// The service that manages channels may be away for hours.
+    @Test func oneCommandInAMinuteWaits() {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        bench.orders.removeAll()
+        for number in [2, 3] {
+            bench.pass(milliseconds: Audiences.channelPatienceMilliseconds / 2 - 1)
+            handOver(number * 30, to: bench)
+            #expect(!bench.orders.isEmpty)
+            #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
+            bench.orders.removeAll()
+        }
+        bench.pass(milliseconds: 2)
+        bench.pass(milliseconds: 30_000)
+        handOver(200, to: bench)
+        #expect(bench.orders.isEmpty, "it waits again")
+    }
+
+    @Test func soManyCommandsWait() {
+        let bench = bench(.production)
+        bench.core.channelWaiters = Audiences.channelWaitersMax
+        handOver(1, to: bench)
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
+    }
+
+    @Test func theCommandsResultSaysThatThereWasNone() {
+        let bench = bench(.production)
+        handOver(1, to: bench)
+        bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        bench.log = zip(bench.results, bench.orders).map { SimulatedFanout(value: Array($0.utf8), order: $1) }
+        bench.results.removeAll()
+        bench.read()
+        for _ in 0..<4 { bench.pass(milliseconds: 500) }
+        let results = bench.results.filter { $0.contains("\"ranges\"") }
+        #expect(results.count == 1)
+        #expect(results.allSatisfy { $0.contains(#""channel":"none","channelReason":"notInTime","ranges":1"#) })
+    }
+}

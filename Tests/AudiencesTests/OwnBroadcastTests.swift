@@ -1,0 +1,85 @@
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// Commands that name a channel themselves.
+@Suite struct OwnBroadcastTests {
+    private static let channel = "dHN0LXNyY2gtY2hubA=="
+
+    /// Takes commands up to their fan-out records, and those back in.
+    private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundBench) {
+        for number in numbers {
+            bench.results.removeAll()
+            bench.handOver(number, event, channel: Self.channel)
+            bench.settle()
+            bench.log += zip(bench.results, bench.orders).map { SimulatedFanout(value: Array($0.utf8), order: $1) }
+            bench.results.removeAll()
+            bench.orders.removeAll()
+            bench.read()
+            bench.settle()
+        }
+    }
+
+    private func endings(_ bench: RoundBench) -> [HandoverEnding] {
+        var endings: [HandoverEnding] = []
+        while let command = bench.core.nextHandedBack() { endings.append(command.ending) }
+        return endings
+    }
+
+    @Test(arguments: [Event.update, .end]) func isOneBroadcastWithOneResult(event: Event) throws {
+        let bench = RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        bench.join("somebody", Self.channel)
+        handOver(1, event: event, to: bench)
+        #expect(bench.log.count == 1 && endings(bench) == [.fannedOut])
+        #expect(bench.send().map(\.member) == [Self.channel])
+        bench.answerPushes()
+        #expect(bench.results.count == 1)
+        let result = try #require(bench.results.first)
+        #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
+        #expect(!result.contains("audience"))
+        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 1)
+        #expect(bench.needs().isEmpty, "the keeper has nothing to do with it")
+    }
+
+    @Test func aVersionIsSentOnceAndNoOlderOneAfterIt() {
+        let bench = RoundBench()
+        handOver(50, to: bench)
+        bench.send()
+        bench.answerPushes()
+        bench.pass(milliseconds: 20_000)
+        // Twenty seconds later the same version has another number here.
+        handOver(30, 10, to: bench)
+        #expect(endings(bench) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
+        #expect(bench.send().isEmpty)
+    }
+
+    /// The producer has chosen the storage policy, and only APNs knows which.
+    @Test func aChannelWithoutStorageIsLearnt() throws {
+        let bench = RoundBench()
+        handOver(1, to: bench)
+        bench.send()
+        #expect(try #require(bench.underWay.first?.push).expiration > 0)
+        bench.answerPushes(.rejected, reason: "BadExpirationDate")
+        bench.pass(milliseconds: 1_000)
+        bench.send()
+        #expect(bench.underWay.map(\.push.expiration) == [0])
+        bench.answerPushes()
+        #expect(bench.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
+        bench.pass(milliseconds: 30_000)
+        handOver(60, to: bench)
+        bench.send()
+        #expect(bench.underWay.map(\.push.expiration) == [0])
+    }
+
+    @Test func anUnknownChannelFailsAtOnce() throws {
+        let bench = RoundBench()
+        handOver(1, to: bench)
+        bench.send()
+        bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        let result = try #require(bench.results.first)
+        #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
+        #expect(bench.needs().isEmpty && bench.core.recordsHeld == 0)
+    }
+}

@@ -1,0 +1,117 @@
+import ActivityStore
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// What a start to an audience says of how its activities are reached.
+@Suite struct StartChannelTests {
+    private static let identifier = "Y2hhbm5lbA=="
+
+    private func channels(_ environments: DeviceEnvironment...) throws -> AudienceChannels {
+        let identifier = try #require(ChannelIdentifier(Self.identifier))
+        func channel(_ environment: DeviceEnvironment) -> AudienceChannel? {
+            guard environments.contains(environment) else { return nil }
+            return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
+        }
+        return AudienceChannels(production: channel(.production), sandbox: channel(.sandbox))
+    }
+
+    /// By device, the addresses that its start names.
+    private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
+        let bench = RoundBench()
+        for (device, environment, takesChannels) in [
+            ("new", DeviceEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
+            ("test-old", .sandbox, false),
+        ] {
+            bench.join(device, kind: .device, environment: environment, takesChannels: takesChannels)
+        }
+        try bench.start(1, members, on: channels)
+        bench.settle()
+        var addresses: [String: [String]] = [:]
+        for start in bench.results where start.contains(#""device":""#) {
+            let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
+            addresses[String(device)] = ["input-push-token", "input-push-channel"]
+                .filter { start.contains("\"\($0)\"") }
+            // Whoever reads the start must take it.
+            try Array(start.utf8)
+                .withUnsafeBytes { text in
+                    let command = try Command.decode(text)
+                    #expect(command.event == .start && command.bodyCount <= Limits.bodyBytes)
+                }
+        }
+        return addresses
+    }
+
+    private let token = ["input-push-token"]
+    private let channel = ["input-push-channel"]
+
+    @Test func devicesThatTakeChannelsBeginOnTheirs() throws {
+        let both = try channels(.production, .sandbox)
+        for members in ["", #""input-push-token":1,"#] {
+            #expect(
+                try addresses(members, on: both) == [
+                    "new": channel, "old": token, "test-new": channel, "test-old": token,
+                ]
+            )
+        }
+    }
+
+    @Test func whereThereIsNoChannelTheStartIsAsItCame() throws {
+        let production = try channels(.production)
+        #expect(
+            try addresses(on: production) == ["new": channel, "old": token, "test-new": [], "test-old": []]
+        )
+        #expect(
+            try addresses(#""input-push-token":1,"#, on: channels()) == [
+                "new": token, "old": token, "test-new": token, "test-old": token,
+            ]
+        )
+    }
+
+    @Test func aChannelOfTheStartsOwnStays() throws {
+        let own = try addresses(#""input-push-channel":"b3du","#, on: channels(.production, .sandbox))
+        #expect(own == ["new": channel, "old": channel, "test-new": channel, "test-old": channel])
+    }
+
+    @Test func aChannelThatHasNoRoomGivesWayToAToken() throws {
+        let production = try channels(.production)
+        func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
+        // As long as the start may be with each of the two, and a byte more.
+        let base = try bodyCount(filled(0))
+        let identifier = try #require(ChannelIdentifier(Self.identifier))
+        let onChannel = Limits.bodyBytes - base - StartAddress.channel(identifier).count + 1
+        let onToken = Limits.bodyBytes - base - StartAddress.token.count + 1
+        #expect(try addresses(filled(onChannel), on: production)["new"] == channel)
+        #expect(try addresses(filled(onChannel + 1), on: production)["new"] == token)
+        #expect(try addresses(filled(onToken), on: production)["new"] == token)
+        #expect(try addresses(filled(onToken + 1), on: production)["new"] == [])
+    }
+
+    private func bodyCount(_ members: String) throws -> Int {
+        let bench = RoundBench()
+        bench.join("new", kind: .device)
+        try bench.start(1, members, on: AudienceChannels())
+        bench.settle()
+        let start = try #require(bench.results.first { $0.contains(#""device":""#) })
+        return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
+    }
+
+    /// The channels that the admission finds reach whoever hands the starts on.
+    @Test func theFanoutRecordsOfAStartNameTheChannels() throws {
+        let bench = RoundBench()
+        let channels = try channels(.production)
+        bench.store.set(channels.production, in: .production, of: RoundBench.digest, app: RoundBench.application)
+        bench.handOver(1, .start)
+        bench.settle()
+        #expect(!bench.orders.isEmpty)
+        #expect(bench.orders.allSatisfy { $0.startChannels == channels && $0.channel == nil })
+        bench.orders.removeAll()
+        bench.pass(milliseconds: 30_000)
+        bench.handOver(2, .update)
+        bench.settle()
+        #expect(bench.orders.contains { $0.channel == channels.production })
+        #expect(bench.orders.allSatisfy { $0.startChannels.count == 0 })
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// An audience of which half is on a channel and half on tokens: one command each begins, changes and ends all of its activities.
+@Suite("An audience on a channel and on tokens", .timeLimit(.minutes(10)))
+struct ChannelAudienceTests {
+    private static let app = "com.example.match"
+    private static let audience = "cup-final"
+    private static let onChannel = (0..<6).map { "new-\($0)" }
+    private static let onTokens = (0..<6).map { "old-\($0)" }
+    private static let devices = onChannel + onTokens
+
+    private func run() throws -> ExampleRun {
+        try ExampleRun(["match"]) { text, stage in
+            let port = "    port: \(stage.simulator.apnsPort)\n"
+            let management =
+                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+            let app = "    bundleId: \(Self.app)\n"
+            try #require(text.contains(port) && text.contains(app))
+            return text.replacingOccurrences(of: port, with: port + management)
+                .replacingOccurrences(
+                    of: app,
+                    with: app + "    channels: {audiences: [\"cup-*\"], environments: [sandbox]}\n"
+                )
+        }
+    }
+
+    private func command(_ number: Int, _ event: String, goals: Int) -> JSONObject {
+        var aps: JSONObject = [
+            "event": event, "timestamp": Int(Date().timeIntervalSince1970),
+            "content-state": [
+                "phase": "firstHalf", "minute": number, "homeGoals": goals, "awayGoals": 0,
+            ] as JSONObject,
+        ]
+        var command: JSONObject = [
+            "app": Self.app, "audience": Self.audience, "id": "final-\(number)", "sequence": number, "priority": 10,
+        ]
+        if event == "start" {
+            aps["attributes-type"] = "MatchAttributes"
+            aps["attributes"] = ["home": "Rovers", "away": "United", "competition": "Cup"]
+            aps["alert"] = ["title": "Kick-off", "body": "Rovers meet United"]
+            command["activity"] = "{device}-MatchAttributes-0"
+        }
+        if event == "end" { aps["dismissal-date"] = Int(Date().timeIntervalSince1970) + 3_600 }
+        command["aps"] = aps
+        return command
+    }
+
+    /// Sends a command and waits for its result.
+    private func send(_ number: Int, _ event: String, goals: Int = 0, _ run: ExampleRun) throws -> JSONObject {
+        try run.send(command(number, event, goals: goals))
+        func result() -> JSONObject? { run.results.results["final-\(number)"]?.first { $0["ranges"] != nil } }
+        try run.await("the result of \(event) \(number)") {
+            try run.turn(milliseconds: 20)
+            return result() != nil
+        }
+        return try #require(result())
+    }
+
+    private func awaitRegistrations(_ count: Int, _ run: ExampleRun) throws {
+        try run.relay(until: count)
+        try run.awaitMetrics("\(count) registrations that are settled") {
+            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(count)
+                && $0.sum("causeway_records_held") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+        }
+    }
+
+    private func activities(_ run: ExampleRun) throws -> [String: JSONObject] {
+        var activities: [String: JSONObject] = [:]
+        for device in Self.devices {
+            activities[device] = try? run.activity("\(device)-MatchAttributes-0", app: Self.app)
+        }
+        return activities
+    }
+
+    private func awaitShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws {
+        try run.await("\(goals) goals on every phone") {
+            try run.turn(milliseconds: 50)
+            return try activities(run).values
+                .count {
+                    ($0["contentState"] as? JSONObject)?["homeGoals"] as? Int == goals
+                        && $0["state"] as? String == state
+                } == Self.devices.count
+        }
+    }
+
+    @Test func oneCommandEachReachesEveryPhone() async throws {
+        try await onOwnThread {
+            let run = try run()
+            defer { run.close() }
+            for (devices, takesChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
+                try run.post(
+                    "/phones",
+                    [
+                        "app": Self.app, "devices": devices, "channels": takesChannels, "audiences": [Self.audience],
+                    ]
+                )
+            }
+            try awaitRegistrations(Self.devices.count, run)
+
+            let started = try send(1, "start", run)
+            #expect(started["members"] as? [String: Int] == ["started": 12])
+            #expect(started["channel"] == nil, "the first command has waited for the channel")
+            // Only activities with tokens register.
+            try awaitRegistrations(Self.devices.count + Self.onTokens.count, run)
+            for (device, activity) in try activities(run) {
+                #expect((activity["channel"] != nil) == Self.onChannel.contains(device), "\(device)")
+            }
+
+            for goals in 1...3 {
+                let result = try send(1 + goals, "update", goals: goals, run)
+                #expect(result["broadcasts"] as? [String: Int] == ["delivered": 1])
+                #expect((result["members"] as? [String: Int])?["delivered"] == Self.onTokens.count)
+                try awaitShown(goals, "active", run)
+            }
+            let ended = try send(9, "end", goals: 4, run)
+            #expect(ended["broadcasts"] as? [String: Int] == ["delivered": 1])
+            try awaitShown(4, "ended", run)
+
+            for (device, activity) in try activities(run) {
+                #expect(activity["effects"] as? [String: Int] == ["started": 1, "shown": 3, "ended": 1], "\(device)")
+                for count in ["regressions", "equalTimestamps"] { #expect(activity[count] as? Int == 0, "\(device)") }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import LiveActivity
+import Testing
+
+@Suite("Commands to a channel of the producer's own")
+struct OwnChannelTests {
+    @Test("name it and its environment, production by default", arguments: ["production", "sandbox", nil])
+    func address(_ environment: String?) throws {
+        let text = RecordText.toChannel.without("environment")
+        let record = Record((environment.map { text.with("environment", "\"\($0)\"") } ?? text).text)
+        let command = try record.command()
+        #expect(record.string(command.channel) == "dHN0LXNyY2gtY2hubA==")
+        #expect(command.audience.isAbsent && command.activity.isAbsent && !command.asksForChannel)
+        #expect(command.environment.map { "\($0.name)" } == environment)
+    }
+
+    @Test("may escape the id")
+    func escapes() throws {
+        let record = Record(RecordText.toChannel.with("channel", #""ab\/\u002b""#).text)
+        #expect(record.string(try record.command().channel) == "ab/+")
+    }
+
+    @Test("may be 5,120 bytes long, others 4,096", arguments: [(RecordText.toChannel, 5_120), (.toAudience, 4_096)])
+    func bodies(_ template: RecordText, _ limit: Int) throws {
+        func record(_ count: Int) -> Record {
+            Record(template.with("payload", "{\"x\":\"\(String(repeating: "x", count: count))\"}").text)
+        }
+        let rest = try record(0).command().bodyCount
+        #expect(try record(limit - rest).command().bodyCount == limit)
+        let tooLong = record(limit - rest + 1)
+        do throws(Fault) {
+            _ = try tooLong.command()
+            Issue.record("a body of \(limit + 1) bytes is taken")
+        } catch {
+            #expect(error.code == .bodyTooLarge && error.amount == UInt32(limit + 1))
+            #expect(error.message(in: tooLong.bytes).contains("has \(limit + 1) bytes, \(limit) are allowed"))
+        }
+    }
+
+    @Test("are admitted apart from an audience of that name, and in each environment by themselves")
+    func digests() {
+        let digests = Array("YWI=".utf8)
+            .withUnsafeBytes { name in
+                [AudienceDigest(of: name)]
+                    + DeviceEnvironment.allCases.map { AudienceDigest(ofChannel: name, in: $0) }
+            }
+        #expect(Set(digests).count == 3)
+    }
+}
