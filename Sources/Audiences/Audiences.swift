@@ -61,13 +61,15 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelIndex: [BroadcastKey: UInt32] = [:]
-    /// Channels that APNs does not know, until the keeper is told.
+    /// Requests to the keeper of channels that the shell has not taken yet.
     var channelNeeds: [ChannelNeed] = []
 
     /// Commands that wait for their audience's channel.
     var channelWaiters = 0
-    /// Audiences one of whose commands has waited in vain, and until when none of them waits again; monotonic.
-    var channelWaitsInVain: [AudienceKey: Int64] = [:]
+    /// Audiences one of whose commands timed out waiting, and the monotonic time until which none of them waits again.
+    var channelWaitPauses: [AudienceKey: Int64] = [:]
+    /// Monotonic: when pauses that are over were last removed.
+    var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
     var memberships: Slab<MembershipSlot>
     /// The last change of each member whose audiences are being told.

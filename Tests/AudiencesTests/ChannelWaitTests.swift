@@ -125,7 +125,7 @@ import Testing
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
         bench.orders.removeAll()
         for number in [2, 3] {
-            bench.pass(milliseconds: Audiences.channelPatienceMilliseconds / 2 - 1)
+            bench.pass(milliseconds: Audiences.channelWaitPauseMilliseconds / 2 - 1)
             handOver(number * 30, to: bench)
             #expect(!bench.orders.isEmpty)
             #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
@@ -143,6 +143,23 @@ import Testing
         handOver(1, to: bench)
         #expect(!bench.orders.isEmpty)
         #expect(bench.orders.allSatisfy { $0.channelAbsence == .notAwaited })
+    }
+
+    /// The management service was away while 4,096 audiences began, and is back.
+    @Test func aFullTableOfPausesEmptiesWhenTheyAreOver() {
+        let bench = bench(.production)
+        for other in 0..<Audiences.channelWaitPausesMax {
+            let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+            bench.core.channelWaitPauses[AudienceKey(application: 7, digest: digest)] =
+                bench.moment.monotonicMilliseconds + Audiences.channelWaitPauseMilliseconds
+        }
+        handOver(1, to: bench)
+        #expect(bench.orders.contains { $0.channelAbsence == .notAwaited })
+        bench.orders.removeAll()
+        bench.pass(milliseconds: Audiences.channelWaitPauseMilliseconds)
+        handOver(80, to: bench)
+        #expect(bench.orders.isEmpty, "the command waits")
+        #expect(bench.core.channelWaitPauses.isEmpty)
     }
 
     @Test func theCommandsResultSaysThatThereWasNone() {

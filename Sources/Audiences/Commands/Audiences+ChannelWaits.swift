@@ -1,21 +1,23 @@
 public import Delivery
 public import LiveActivity
 
-/// The first command of an audience that is to have a channel waits for it, so that a start can name it and nothing need be sent twice.
+/// Makes the first command of an audience wait for the audience's channel, so that starts can name the channel and no push is sent twice.
 ///
-/// It waits behind its admission, which is repeated when the keeper has answered: the store then counts the broadcasts that there will be.
-/// Whatever becomes of the service that manages channels, a command waits for two seconds at most, and of one audience one command in a minute.
+/// The command waits after its admission. When the keeper has answered, the command is admitted again: the store then counts the broadcasts
+/// that will follow. If the management service is away, a command waits two seconds at most, and only one command an audience and minute.
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
     /// Commands that wait at one time. Others go on without their channel, and later commands find it.
     static var channelWaitersMax: Int { 1_024 }
-    /// After a command has waited in vain, none of its audience waits for so long.
-    static var channelPatienceMilliseconds: Int64 { 60_000 }
-    /// Audiences of which that is remembered. With as many, no command waits.
-    static var channelWaitsInVainMax: Int { 4_096 }
+    /// After a command's wait timed out, no other command of its audience waits for this long.
+    static var channelWaitPauseMilliseconds: Int64 { 60_000 }
+    /// Audiences with such a pause. At this number no command waits, until a pause is over.
+    static var channelWaitPausesMax: Int { 4_096 }
+    /// How often pauses that are over are removed at that number: removing them looks at all.
+    static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
 
-    /// Whether a command that was admitted waits for its audience's channel now. If the audience is to have one and has none, and the command
-    /// does not wait, then its result will say why.
+    /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the command does not wait, the command's
+    /// result says why (`channelReason`).
     mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
@@ -26,7 +28,7 @@ extension Audiences {
         let missing = rule.missing(in: slot.channels)
         let key = AudienceKey(application: audience.application, digest: audience.digest)
         guard missing != 0 else {
-            channelWaitsInVain[key] = nil
+            channelWaitPauses[key] = nil
             commands[command].channelAbsence = nil
             return false
         }
@@ -49,18 +51,26 @@ extension Audiences {
         return true
     }
 
-    private func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
-        guard channelWaiters < Self.channelWaitersMax, channelWaitsInVain.count < Self.channelWaitsInVainMax else {
+    private mutating func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
+        removeOldChannelWaitPauses(now: now)
+        guard channelWaiters < Self.channelWaitersMax, channelWaitPauses.count < Self.channelWaitPausesMax else {
             return false
         }
-        return channelWaitsInVain[key].map { $0 <= now.monotonicMilliseconds } ?? true
+        return channelWaitPauses[key].map { $0 <= now.monotonicMilliseconds } ?? true
     }
 
     private mutating func remember(_ key: AudienceKey, now: Moment) {
-        if channelWaitsInVain.count >= Self.channelWaitsInVainMax / 2 {
-            channelWaitsInVain = channelWaitsInVain.filter { $0.value > now.monotonicMilliseconds }
-        }
-        channelWaitsInVain[key] = now.monotonicMilliseconds + Self.channelPatienceMilliseconds
+        channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
+    }
+
+    /// Without this, the table would stay full: entries are else removed only when a channel is known.
+    private mutating func removeOldChannelWaitPauses(now: Moment) {
+        guard channelWaitPauses.count >= Self.channelWaitPausesMax,
+            now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds
+                + Self.channelWaitPausesCleanedMilliseconds
+        else { return }
+        channelWaitPausesCleanedMilliseconds = now.monotonicMilliseconds
+        channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
     }
 
     /// The keeper could not create a channel that an audience is to have.

@@ -4,7 +4,7 @@ public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notInTime
     /// The channel could not be created: the worker's log says why.
     case refused
-    /// The command has not waited: one of the audience has waited in vain less than a minute ago, or too many commands wait.
+    /// The command did not wait: another command of the audience timed out less than a minute ago, or too many commands wait.
     case notAwaited
 
     /// As results and headers spell it.
