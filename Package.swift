@@ -44,15 +44,16 @@ let package = Package(
         .systemLibrary(name: "CProcessor"),
         .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
 
-        .target(name: "LiveActivity", swiftSettings: settings),
-        .target(name: "Delivery", dependencies: ["CProcessor", "LiveActivity"], swiftSettings: settings),
-        .target(name: "Audiences", dependencies: ["Delivery", "LiveActivity"], swiftSettings: settings),
+        .target(name: "Numbers", swiftSettings: settings),
+        .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
+        .target(name: "Delivery", dependencies: ["Numbers", "CProcessor", "LiveActivity"], swiftSettings: settings),
+        .target(name: "Audiences", dependencies: ["Numbers", "Delivery", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
-        .target(name: "Redis", dependencies: ["CHiredis", "Reactor"], swiftSettings: settings),
+        .target(name: "Redis", dependencies: ["Numbers", "CHiredis", "Reactor"], swiftSettings: settings),
         .target(
             name: "ActivityStore",
-            dependencies: ["LiveActivity", "Reactor", "Redis"],
+            dependencies: ["Numbers", "LiveActivity", "Reactor", "Redis"],
             resources: [
                 .embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua"),
                 .embedInCode("Scripts/append.lua"), .embedInCode("Scripts/arrange.lua"),
@@ -60,7 +61,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .target(name: "APNs", dependencies: ["COpenSSL", "Reactor"], swiftSettings: settings),
+        .target(name: "APNs", dependencies: ["Numbers", "COpenSSL", "Reactor"], swiftSettings: settings),
         // Not `Configuration`, which is swift-configuration's module, nor `WorkerConfiguration`, which is a type in it.
         .target(
             name: "CausewayConfiguration",
@@ -75,6 +76,7 @@ let package = Package(
         .target(
             name: "Observability",
             dependencies: [
+                "Numbers",
                 "CausewayConfiguration", "LiveActivity", "Delivery", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -84,6 +86,7 @@ let package = Package(
         .target(
             name: "CausewayWorker",
             dependencies: [
+                "Numbers",
                 "ActivityStore", "Audiences", "CausewayConfiguration", "Observability", "LiveActivity", "Delivery",
                 "Reactor", "Kafka",
                 "Redis", "APNs",
@@ -95,6 +98,7 @@ let package = Package(
         .target(
             name: "APNsSimulator",
             dependencies: [
+                "Numbers",
                 "CNghttp2", "COpenSSL", "Reactor", "LiveActivity",
                 .product(name: "FlyingFox", package: "FlyingFox"),
             ],
@@ -117,6 +121,7 @@ let package = Package(
         .executableTarget(
             name: "CausewayLab",
             dependencies: [
+                "Numbers",
                 "APNs", "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery",
                 "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -125,33 +130,35 @@ let package = Package(
         ),
 
         // What tests of several targets stand on.
-        .target(name: "Testbed", path: "Tests/Testbed", swiftSettings: settings),
+        .target(name: "Testbed", dependencies: ["Numbers"], path: "Tests/Testbed", swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
-            dependencies: ["LiveActivity", "Testbed"],
+            dependencies: ["Numbers", "LiveActivity", "Testbed"],
             exclude: ["Corpus"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "DeliveryTests",
-            dependencies: ["ActivityStore", "Delivery", "LiveActivity", "Testbed"],
+            dependencies: ["Numbers", "ActivityStore", "Delivery", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "AudiencesTests",
-            dependencies: ["ActivityStore", "Audiences", "Delivery", "LiveActivity", "Testbed"],
+            dependencies: ["Numbers", "ActivityStore", "Audiences", "Delivery", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "ActivityStoreTests",
-            dependencies: ["ActivityStore", "CHiredis", "COpenSSL", "LiveActivity", "Reactor", "Redis", "Testbed"],
+            dependencies: [
+                "Numbers", "ActivityStore", "CHiredis", "COpenSSL", "LiveActivity", "Reactor", "Redis", "Testbed",
+            ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "RedisTests",
-            dependencies: ["Redis", "Reactor", "CHiredis", "Testbed"],
+            dependencies: ["Numbers", "Redis", "Reactor", "CHiredis", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
@@ -161,7 +168,7 @@ let package = Package(
         ),
         .testTarget(
             name: "APNsTests",
-            dependencies: ["APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL", "Testbed"],
+            dependencies: ["Numbers", "APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
@@ -180,6 +187,7 @@ let package = Package(
         .testTarget(
             name: "ObservabilityTests",
             dependencies: [
+                "Numbers",
                 "CausewayConfiguration", "Observability", "Reactor", "Testbed",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -204,7 +212,7 @@ let package = Package(
         ),
         .testTarget(
             name: "DemoTests",
-            dependencies: ["CausewayCommandLine", "CausewayLab", "LiveActivity", "Testbed"],
+            dependencies: ["Numbers", "CausewayCommandLine", "CausewayLab", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(name: "SeasonTests", dependencies: ["CausewayLab", "Testbed"], swiftSettings: settings),

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What an answer's JSON body says, found by one pass that never fails.
 ///
 /// The body comes from outside and may be cut short, so this reads the members of one object as far as they go, keeps
@@ -22,7 +24,7 @@ struct AnswerBody {
             if ("reason" as StaticString).equals(key), let text = scanner.string() {
                 reasonText = text
             } else if ("timestamp" as StaticString).equals(key), let number = scanner.number() {
-                timestampMilliseconds = Decimal.read(number, max: .max) ?? -1
+                timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) } ?? -1
             } else if !scanner.skipValue(depthMax: AnswerBody.depthMax) {
                 return
             }

@@ -1,3 +1,5 @@
+import Numbers
+
 /// One push, borrowed for the call to ``Pool/submit(_:)``.
 ///
 /// Every field is copied by the call except ``body``, whose bytes must stay where they are until the push has been

@@ -1,5 +1,6 @@
 import Glibc
 import LiveActivity
+import Numbers
 import Redis
 
 /// The replies of the scripts.

@@ -1,5 +1,6 @@
 public import Delivery
 import LiveActivity
+import Numbers
 
 /// The second core of a lane: decides what becomes of commands to audiences, and does no I/O.
 ///
@@ -37,7 +38,7 @@ public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
     let configuration: AudiencesConfiguration
-    var randomness: Randomness
+    var randomness: SplitMix64
     let policies: PolicyTable
     let applicationNames: ApplicationNames
 
@@ -97,7 +98,7 @@ public struct Audiences: ~Copyable {
     public init(configuration: AudiencesConfiguration) {
         configuration.validate()
         self.configuration = configuration
-        randomness = Randomness(seed: configuration.seed)
+        randomness = SplitMix64(seed: configuration.seed)
         policies = PolicyTable(configuration.policies)
         applicationNames = ApplicationNames(configuration.applications)
         commands = Slab(limit: configuration.commandsMax)

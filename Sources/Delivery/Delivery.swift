@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Synchronization
 
 /// The core of one lane: decides what becomes of every record, and does no I/O.
@@ -16,7 +17,7 @@ import Synchronization
 /// - a record is settled in its ledger exactly once, and only after its result was acknowledged (design §9).
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
-    var randomness: Randomness
+    var randomness: SplitMix64
     /// Room for the id of a command that brings none.
     let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
@@ -65,7 +66,7 @@ public struct Delivery: ~Copyable {
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
         self.configuration = configuration
-        randomness = Randomness(seed: configuration.seed)
+        randomness = SplitMix64(seed: configuration.seed)
         countersByApplication = Array(repeating: ApplicationCounters(), count: configuration.applications.count)
         defaultIdentifierBytesMax = max(
             DefaultIdentifier.bytesMax(topic: configuration.commandsTopic),

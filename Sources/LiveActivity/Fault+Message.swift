@@ -1,3 +1,5 @@
+import Numbers
+
 extension Fault {
     /// The fault in words: the field, what it must be, and the place. For logs and dead letters.
     ///

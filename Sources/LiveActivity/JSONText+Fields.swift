@@ -51,7 +51,7 @@ extension JSONText {
     @inline(__always)
     func token(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
-        guard Hexadecimal.isToken(bytes(string.range)) else { throw Fault(.invalidHexadecimal, field, at: position) }
+        guard DeviceToken.isValid(bytes(string.range)) else { throw Fault(.invalidHexadecimal, field, at: position) }
         return string
     }
 

@@ -1,3 +1,5 @@
+import Numbers
+
 /// A string that has been read: its bytes lie between `start` and `end`, and the next position is `end + 1`.
 struct JSONString {
     var start: Int

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Writes JSON into a buffer of its own, which grows as needed and is used again: in the steady state nothing is
 /// allocated.
 ///
@@ -88,51 +90,8 @@ public struct JSONWriter: ~Copyable {
     }
 
     public mutating func integer(_ value: UInt64) {
-        reserve(Self.digitsMost)
-        if value < 100_000_000 { return putInteger(value) }
-        // A time in milliseconds has thirteen digits: five, and the last eight together.
-        putInteger(value / 100_000_000)
-        (base + count).storeBytes(of: eightDigits(value % 100_000_000).littleEndian, as: UInt64.self)
-        count &+= 8
-    }
-
-    /// Of `UInt64.max`.
-    private static let digitsMost = 20
-
-    private mutating func putInteger(_ value: UInt64) {
-        let length = Self.digitCount(value)
-        var place = count &+ length
-        var rest = value
-        while rest >= 10 {
-            let pair = Int(truncatingIfNeeded: rest % 100) &* 2
-            rest /= 100
-            place &-= 2
-            base.storeBytes(of: Self.pairs.utf8Start[pair], toByteOffset: place, as: UInt8.self)
-            base.storeBytes(of: Self.pairs.utf8Start[pair &+ 1], toByteOffset: place &+ 1, as: UInt8.self)
-        }
-        if place > count {
-            let digit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
-            base.storeBytes(of: digit, toByteOffset: count, as: UInt8.self)
-        }
-        count &+= length
-    }
-
-    /// The numbers below 100, two digits each.
-    private static let pairs: StaticString = """
-        00010203040506070809101112131415161718192021222324\
-        25262728293031323334353637383940414243444546474849\
-        50515253545556575859606162636465666768697071727374\
-        75767778798081828384858687888990919293949596979899
-        """
-
-    private static func digitCount(_ value: UInt64) -> Int {
-        var length = 1
-        var rest = value
-        while rest >= 10_000 {
-            rest /= 10_000
-            length &+= 4
-        }
-        return length &+ (rest >= 10 ? 1 : 0) &+ (rest >= 100 ? 1 : 0) &+ (rest >= 1_000 ? 1 : 0)
+        reserve(Decimal.digitsMax)
+        count &+= Decimal.write(value, to: base + count)
     }
 
     /// Appends bytes as they are: JSON that is known to be valid, or members for the object that is open.
@@ -271,14 +230,4 @@ public struct JSONWriter: ~Copyable {
         base.deallocate()
         base = larger
     }
-}
-
-/// The digits of a number below 10^8, the first in the lowest byte: divided by 10,000, then by 100 and by 10, each time all parts at
-/// once. The multiplications with reciprocals are exact for parts of this size.
-func eightDigits(_ value: UInt64) -> UInt64 {
-    let fours = value / 10_000 | (value % 10_000) &<< 32
-    let hundreds = (fours &* 10_486) &>> 20 & 0x0000_007F_0000_007F
-    let pairs = hundreds | (fours &- hundreds &* 100) &<< 16
-    let tens = (pairs &* 103) &>> 10 & 0x000F_000F_000F_000F
-    return (tens | (pairs &- tens &* 10) &<< 8) | 0x3030_3030_3030_3030
 }

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What became of one command, to be written to the results topic. Texts are plain bytes, not escaped, and borrowed:
 /// they must live until ``write(to:)`` has returned.
 public struct ResultRecord {

@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 
 /// The bytes that a JSON string stands for, one after the other.
 ///

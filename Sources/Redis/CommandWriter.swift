@@ -1,3 +1,5 @@
+import Numbers
+
 /// Writes RESP into memory that was reserved for it. The room is computed beforehand; ``Stream/commit(_:)`` checks it.
 public struct CommandWriter {
     /// Room for an argument's length line and its end.

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What a server says of itself in reply to `INFO server`.
 public struct ServerInformation: Sendable, Equatable {
     /// From the line `redis_version:7.0.15`.

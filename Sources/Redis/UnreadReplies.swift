@@ -1,3 +1,5 @@
+import Numbers
+
 /// Replies as they came, of which only their ends are looked for. Whatever is wrong with them the reader finds, when it reads them.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer

@@ -1,3 +1,4 @@
+import Numbers
 import Testbed
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
     /// However the input is cut, the same frames come out, up to the same fault.
     @Test(arguments: 0..<200)
     func cutsDoNotMatter(seed: Int) {
-        var generator = Generator(seed: UInt64(seed))
+        var generator = SplitMix64(seed: UInt64(seed))
         var bytes = frame(FrameType.settings, setting(3, 100))
         for _ in 0..<30 {
             let count = Int.random(in: 0...300, using: &generator)
@@ -43,7 +44,7 @@ import Testing
             }
         }
         let whole = read(bytes) { bytes.count }
-        var cuts = Generator(seed: UInt64(seed) &+ 1_000)
+        var cuts = SplitMix64(seed: UInt64(seed) &+ 1_000)
         #expect(read(bytes) { Int.random(in: 1...40, using: &cuts) } == whole)
         #expect(read(bytes) { 1 } == whole)
         #expect(whole.frames.count >= 1)

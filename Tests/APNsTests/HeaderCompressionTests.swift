@@ -1,3 +1,4 @@
+import Numbers
 import Testbed
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 /// Our HPACK against nghttp2's, in both directions.
 @Suite(.ownThread) struct HeaderCompressionTests {
     @Test func huffmanCodeIsNghttp2s() throws {
-        var generator = Generator(seed: 1)
+        var generator = SplitMix64(seed: 1)
         let inflater = try Inflater()
         for round in 0..<2_000 {
             let text: [UInt8] =
@@ -37,7 +38,7 @@ import Testing
 
     @Test func decoderUnderstandsNghttp2() throws {
         for seed in 0..<200 {
-            var generator = Generator(seed: UInt64(seed))
+            var generator = SplitMix64(seed: UInt64(seed))
             let deflater = try Deflater()
             var decoder = HeaderDecoder()
             for _ in 0..<60 {
@@ -69,7 +70,7 @@ import Testing
         var refused = 0
         var taken = 0
         for seed in 0..<5_000 {
-            var generator = Generator(seed: UInt64(seed))
+            var generator = SplitMix64(seed: UInt64(seed))
             let deflater = try Deflater()
             let inflater = try Inflater()
             var decoder = HeaderDecoder()
@@ -106,7 +107,7 @@ import Testing
 
     @Test func anyBytesAreDecodedOrRefused() {
         for seed in 0..<5_000 {
-            var generator = Generator(seed: UInt64(seed))
+            var generator = SplitMix64(seed: UInt64(seed))
             var decoder = HeaderDecoder()
             for _ in 0..<4 {
                 let count = Int.random(in: 0...80, using: &generator)
@@ -152,7 +153,7 @@ import Testing
     /// What the server reads is what was meant, whatever it does to the table meanwhile.
     @Test func nghttp2UnderstandsTheEncoder() throws {
         for seed in 0..<300 {
-            var generator = Generator(seed: UInt64(seed))
+            var generator = SplitMix64(seed: UInt64(seed))
             let inflater = try Inflater()
             let authority = seed % 2 == 0 ? "api.push.apple.com" : "a.example:2197"
             var encoder = HeaderEncoder(
@@ -276,7 +277,7 @@ import Testing
         return String(decoding: text, as: UTF8.self)
     }
 
-    private func randomAnswer(_ generator: inout Generator) -> [TextField] {
+    private func randomAnswer(_ generator: inout SplitMix64) -> [TextField] {
         let statuses = ["200", "204", "400", "403", "410", "429", "500", "503", "799"]
         var fields = [TextField(":status", statuses.randomElement(using: &generator) ?? "200")]
         if Bool.random(using: &generator) {
@@ -322,22 +323,5 @@ extension AnswerHead {
     var everything: [UInt64] {
         let numbers = [Int64(status), Int64(retryAfterSeconds), Int64(contentBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]
-    }
-}
-
-/// SplitMix64: a seed names a run.
-struct Generator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
     }
 }

@@ -1,3 +1,4 @@
+import Numbers
 import Testbed
 import Testing
 

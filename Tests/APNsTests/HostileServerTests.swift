@@ -1,3 +1,4 @@
+import Numbers
 import Reactor
 import Testbed
 import Testing
@@ -292,7 +293,7 @@ import Testing
     /// Whatever a server sends after its SETTINGS, each push comes to one answer and nothing traps.
     @Test(arguments: 0..<40)
     func anyBytesEndInOneAnswerEach(seed: Int) throws {
-        var generator = Generator(seed: UInt64(seed))
+        var generator = SplitMix64(seed: UInt64(seed))
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1
             $0.backoffMaxMilliseconds = 1
@@ -322,7 +323,7 @@ import Testing
         #expect(fixture.recorder.answeredOnce == Int(submitted))
     }
 
-    private func randomFrames(_ generator: inout Generator, streams: ArraySlice<Int32>) -> [UInt8] {
+    private func randomFrames(_ generator: inout SplitMix64, streams: ArraySlice<Int32>) -> [UInt8] {
         var bytes: [UInt8] = []
         for _ in 0..<Int.random(in: 0...12, using: &generator) {
             let stream = streams.randomElement(using: &generator) ?? 1

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testbed
 import Testing
 
@@ -86,7 +87,7 @@ import Testing
         try server.loadAudienceScriptsWithToldTime(caller)
         var pages = 0
         for seed in 0..<max(4, Self.histories / 10) {
-            var random = SplitMix(state: UInt64(seed * 64 + callsPerCommand))
+            var random = SplitMix64(seed: UInt64(seed * 64 + callsPerCommand))
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
@@ -126,7 +127,7 @@ import Testing
     }
 
     /// Out of order, some of members that cannot live any more, now and then of a device.
-    private static func entry(_ random: inout SplitMix, now: Int64) -> MemberEntry<[UInt8]> {
+    private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
         var entry = scene.entry
@@ -139,12 +140,12 @@ import Testing
 
 /// Random calls about one audience's record.
 struct RecordHistory {
-    var random: SplitMix
+    var random: SplitMix64
     var nowMilliseconds: Int64
     private var last: Version?
 
     init(seed: UInt64, nowMilliseconds: Int64) {
-        random = SplitMix(state: seed &+ 1)
+        random = SplitMix64(seed: seed &+ 1)
         self.nowMilliseconds = nowMilliseconds
     }
 

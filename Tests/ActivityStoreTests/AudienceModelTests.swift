@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testbed
 import Testing
 
@@ -7,7 +8,7 @@ import Testing
 /// The model's pages against a dictionary of members. `AudienceDifferentialTests` holds the server against the model.
 @Suite struct AudienceModelTests {
     @Test func `Members are on their pages, which follow each other, however many came and left`() throws {
-        var random = SplitMix(state: 7)
+        var random = SplitMix64(seed: 7)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         var members: [[UInt8]: [UInt8]] = [:]
         for number in 0..<8_000 {
@@ -40,7 +41,7 @@ import Testing
     }
 
     @Test func `Members that cannot live any more are dropped when there is no room`() throws {
-        var random = SplitMix(state: 8)
+        var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for round in 0..<40 {
             // A different set each time, so that nothing but their age removes them.
@@ -54,7 +55,7 @@ import Testing
     }
 
     @Test func `A segment is forgotten 25 hours after its last join, and not before`() {
-        var random = SplitMix(state: 9)
+        var random = SplitMix64(seed: 9)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for _ in 0..<2 {
             let scene = AudienceScene(random: &random, joining: 1, now: model.nowMilliseconds)
@@ -76,15 +77,15 @@ struct AudienceScene {
     let entry: MemberEntry<[UInt8]>
 
     /// Joins, or leaves.
-    init(random: inout SplitMix, member: Int, now: Int64) {
+    init(random: inout SplitMix64, member: Int, now: Int64) {
         self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
     }
 
-    init(random: inout SplitMix, joining member: Int, now: Int64) {
+    init(random: inout SplitMix64, joining member: Int, now: Int64) {
         self.init(random: &random, member: member, isLeaving: false, now: now)
     }
 
-    private init(random: inout SplitMix, member: Int, isLeaving: Bool, now: Int64) {
+    private init(random: inout SplitMix64, member: Int, isLeaving: Bool, now: Int64) {
         let identifier = member % 3 == 0 ? "member-\(member)" : "0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + member)"
         let bytes = Array(identifier.utf8)
         var place = bytes.withUnsafeBytes { MemberPlace(of: $0) }
@@ -117,7 +118,7 @@ struct AudienceScene {
     }
 
     static func entries(_ members: Range<Int>, seed: UInt64 = 1, at: Int64) -> [MemberEntry<[UInt8]>] {
-        var random = SplitMix(state: seed)
+        var random = SplitMix64(seed: seed)
         return members.map { AudienceScene(random: &random, joining: $0, now: at).entry }
     }
 

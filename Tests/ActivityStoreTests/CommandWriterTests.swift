@@ -1,5 +1,6 @@
 import CHiredis
 import LiveActivity
+import Numbers
 import Testbed
 import Testing
 

@@ -1,6 +1,7 @@
 import CHiredis
 import Glibc
 import LiveActivity
+import Numbers
 import Reactor
 import Testbed
 import Testing
@@ -57,7 +58,7 @@ private final class DifferentialStage {
     private(set) var calls = 0
     /// How many commands those calls were, by the server's count.
     var commands: Int { server.calls("evalsha") }
-    private var random = SplitMix(state: 11)
+    private var random = SplitMix64(seed: 11)
 
     init() throws {
         server = try RedisServer()

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testbed
 
 @testable import ActivityStore
@@ -25,7 +26,7 @@ struct History {
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let lifeMilliseconds: Int64 = 8 * 3_600_000
 
-    private var random: SplitMix
+    private var random: SplitMix64
     private let isDevice: Bool
     /// Of a device: most operations are starts that are held for one token.
     private let isCrowded: Bool
@@ -42,7 +43,7 @@ struct History {
 
     /// - Parameter paceSeed: the same for histories that go by the same paces; nil: by their own.
     init(seed: UInt64, paceSeed: UInt64? = nil) {
-        var random = SplitMix(state: seed &* 0xD129_0A37_5E1B_F4C5)
+        var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
         isCrowded = isDevice && random.below(4) == 0
         isMember = random.below(3) == 0
@@ -50,7 +51,7 @@ struct History {
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         latestMilliseconds = milliseconds + 20 * 3_600_000
-        var paceRandom = paceSeed.map { SplitMix(state: $0) } ?? random
+        var paceRandom = paceSeed.map { SplitMix64(seed: $0) } ?? random
         paces = [Self.pace(&paceRandom), Self.pace(&paceRandom)]
         if paceSeed == nil { random = paceRandom }
         self.random = random
@@ -73,7 +74,7 @@ struct History {
 
     // MARK: - Numbers and times
 
-    private static func pace(_ random: inout SplitMix) -> Policy.Pace {
+    private static func pace(_ random: inout SplitMix64) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: random.pick([0, 0, 1, 1_000, 1_000, 3_600_000]),
             throttledSpacingMaxMilliseconds: random.pick([0, 1_000, 4_000, 5_000, 3_600_000]),
@@ -83,7 +84,7 @@ struct History {
         )
     }
 
-    private static func bucket(_ random: inout SplitMix) -> Policy.Bucket {
+    private static func bucket(_ random: inout SplitMix64) -> Policy.Bucket {
         .filling(
             intervalMilliseconds: random.pick([1, 1_000, 240_000, 3_600_000]),
             pushes: random.pick([1, 2, 3, 10_000]),

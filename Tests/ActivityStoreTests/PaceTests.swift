@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testbed
 import Testing
 
@@ -279,7 +280,7 @@ import Testing
 
     /// Of the model, which the script is held against elsewhere.
     @Test func `In no order are draws given back such that the bucket is fuller than without them`() {
-        var random = SplitMix(state: 7)
+        var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {
             let interval = Int64(1 + random.below(50))
             let budget = Policy.Bucket.filling(intervalMilliseconds: interval, pushes: 10_000, reserved: 0)

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testing
 
 @testable import Audiences
@@ -54,7 +55,7 @@ import Testing
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
         checkpoint.parked = [1, 6 << 32]
         let text = try #require(checkpoint.text())
-        var random = SimulationRandom(seed: 16)
+        var random = SplitMix64(simulationSeed: 16)
         var accepted = 0
         for _ in 0..<20_000 {
             var hostile = text

@@ -253,7 +253,7 @@ struct CommandFaultTests {
                 for byte in UInt8.min...UInt8.max {
                     var token = (0..<length).map { digits[$0 % digits.count] }
                     token[place] = byte
-                    let isToken = token.withUnsafeBytes { Hexadecimal.isToken($0) }
+                    let isToken = token.withUnsafeBytes { DeviceToken.isValid($0) }
                     guard isToken == digits.contains(byte) else {
                         Issue.record("byte \(byte) at \(place) of \(length)")
                         return

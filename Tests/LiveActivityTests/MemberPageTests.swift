@@ -1,5 +1,6 @@
 import Glibc
 import LiveActivity
+import Numbers
 import Testbed
 import Testing
 
@@ -128,7 +129,7 @@ struct MemberPageTests {
 
     @Test("random pages have the members that a dictionary says")
     func oracle() throws {
-        var random = SplitMix(state: 16)
+        var random = SplitMix64(seed: 16)
         for _ in 0..<300 {
             let identifiers = (0..<random.below(40) + 1).map { _ in random.identifier() }
             let entries = (0..<random.below(100))
@@ -151,7 +152,7 @@ struct MemberPageTests {
     /// Each page ends at memory that nobody may read.
     @Test("any bytes make some members or none")
     func hostile() throws {
-        var random = SplitMix(state: 61)
+        var random = SplitMix64(seed: 61)
         let scene = try HostileScene()
         for round in 0..<4_000 {
             var bytes: [UInt8]
@@ -230,7 +231,7 @@ private final class HostileScene {
     }
 }
 
-extension SplitMix {
+extension SplitMix64 {
     fileprivate mutating func identifier() -> String {
         switch below(3) {
         case 0: "m\(below(1_000))"

@@ -1,21 +1,8 @@
-/// Random numbers that repeat: splitmix64, from a seed.
-struct Randomness: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
-    }
-}
+import Numbers
 
 /// Spoils JSON texts a little, so that they come out just inside or just outside of the rules.
 struct Mutation {
-    var randomness: Randomness
+    var randomness: SplitMix64
     let seeds: [[UInt8]]
 
     /// What is put into texts: whole values, halves of them, keys, and bytes that UTF-8 or JSON do not allow.

@@ -1,3 +1,4 @@
+import Numbers
 import Testbed
 import Testing
 
@@ -8,7 +9,7 @@ import Testing
 struct RepeatedApsTests {
     @Test("every command is what it is by itself, whatever was read before it")
     func sameCommands() {
-        var mutation = Mutation(randomness: Randomness(seed: 5), seeds: DifferentialTests.seeds)
+        var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
         var last = RepeatedAps()
         var recalled = 0
         for round in 0..<20_000 {

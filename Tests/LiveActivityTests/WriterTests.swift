@@ -281,7 +281,7 @@ struct HexadecimalTests {
     func lowerCase() {
         let digits = Record("0123456789abcdefABCDEF")
         var room = [UInt8](repeating: 0, count: 22)
-        let count = room.withUnsafeMutableBytes { Hexadecimal.copyLowercased(digits.bytes, into: $0) }
+        let count = room.withUnsafeMutableBytes { DeviceToken.copyLowercased(digits.bytes, into: $0) }
         #expect(count == 22)
         #expect(String(decoding: room, as: UTF8.self) == "0123456789abcdefabcdef")
     }

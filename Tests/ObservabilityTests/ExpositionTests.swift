@@ -1,4 +1,5 @@
 import Foundation
+import Numbers
 import Testbed
 import Testing
 
@@ -21,7 +22,7 @@ struct ExpositionTests {
         (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
     ])
     func numbersAreExact(_ stored: Int64, _ divisor: Int64, _ text: String) {
-        #expect(Exposition.number(stored, divisor: divisor) == text)
+        #expect(Numeral.exact(stored, divisor: divisor) == text)
     }
 
     @Test func labelValuesAndHelpAreEscaped() {

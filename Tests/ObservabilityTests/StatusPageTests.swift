@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Numbers
 import Testing
 
 @testable import Observability

@@ -1,3 +1,4 @@
+import Numbers
 import Testbed
 import Testing
 
@@ -91,7 +92,7 @@ import Testing
     }
 
     @Test func `Random bytes never do more than end the connection`() throws {
-        var random = SplitMix(state: 27)
+        var random = SplitMix64(seed: 27)
         let alphabet = Array("*$:+-0123456789\r\n\r\n\r\nabx\0".utf8)
         for _ in 0..<20_000 {
             let bytes = (0..<(random.next() % 60)).map { _ in alphabet[Int(random.next() % UInt64(alphabet.count))] }

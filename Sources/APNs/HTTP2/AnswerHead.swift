@@ -1,9 +1,11 @@
+import Numbers
+
 /// What the header fields of an answer say, as far as anybody wants to know.
 struct AnswerHead {
     /// The bytes of an answer's header list, as RFC 9113 section 6.5.2 counts them. APNs's lists are below 300.
     static let listBytesMax = 16_384
     /// `Retry-After` beyond a day is not believed.
-    static let retryAfterSecondsMax: Int64 = 86_400
+    static let retryAfterSecondsMax: UInt64 = 86_400
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
@@ -84,7 +86,7 @@ struct HeaderField {
         isValueValid = true
         switch kind {
         case .status:
-            let status = value.count == 3 ? Decimal.read(value, max: 999) ?? 0 : 0
+            let status = value.count == 3 ? Decimal.parse(value, max: 999) ?? 0 : 0
             number = Int32(truncatingIfNeeded: status)
             isValueValid = status >= 100
         case .identifier:
@@ -95,11 +97,11 @@ struct HeaderField {
                 isValueValid = HeaderField.isValue(value)
             }
         case .retryAfter:
-            number = Int32(truncatingIfNeeded: Decimal.read(value, max: AnswerHead.retryAfterSecondsMax) ?? -1)
+            number = Decimal.parse(value, max: AnswerHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
             isValueValid = HeaderField.isValue(value)
         case .contentLength:
-            let bytes = Decimal.read(value, max: Int64(Int32.max))
-            number = Int32(truncatingIfNeeded: bytes ?? -1)
+            let bytes = Decimal.parse(value, max: UInt64(Int32.max))
+            number = bytes.map { Int32($0) } ?? -1
             isValueValid = bytes != nil
         case .other:
             isValueValid = HeaderField.isValue(value)

@@ -1,3 +1,5 @@
+import Numbers
+
 /// The requests of broadcasts, of which there is about one a second and channel: no piece of them is kept.
 extension HeaderEncoder {
     /// Writes the block of one broadcast.

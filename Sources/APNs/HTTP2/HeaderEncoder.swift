@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 
 /// HPACK's encoder for the requests of one connection (RFC 7541), as Apple asks for it: `:path` and `authorization` as literals
 /// without indexing, `apns-id` and `apns-expiration` indexed on their first use only, everything else with incremental indexing
@@ -138,7 +139,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     private static func appendNumber(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
-        let count = Decimal.write(number, to: (start + 1).assumingMemoryBound(to: UInt8.self))
+        let count = Decimal.write(UInt64(number), to: start + 1)
         start.storeBytes(of: UInt8(truncatingIfNeeded: count), as: UInt8.self)
         return start + 1 + count
     }

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What Apple leaves open about channels, or what a test wants smaller.
 public struct ChannelRules: Sendable, Equatable {
     /// Channels of one app at one time.
@@ -64,9 +66,9 @@ struct ChannelTable {
     private(set) var channels: [BroadcastChannel] = []
     private var open: [Key: Int] = [:]
     private var openCounts: [Int: Int] = [:]
-    private var random: RandomSource
+    private var random: SplitMix64
 
-    init(random: RandomSource) {
+    init(random: SplitMix64) {
         self.random = random
     }
 

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Everything behind the simulated service: apps, phones, their Live Activities and the tokens that reach them.
 ///
 /// A state machine without I/O: time is an argument, tokens come from a seeded generator, so the same calls give the same world.
@@ -99,8 +101,8 @@ public struct DeviceModel: ~Copyable {
         self.environment = environment
         self.rules = rules
         self.channelRules = channelRules
-        channels = ChannelTable(random: RandomSource(seed: ~seed))
-        tokens = TokenTable(random: RandomSource(seed: seed))
+        channels = ChannelTable(random: SplitMix64(seed: ~seed))
+        tokens = TokenTable(random: SplitMix64(seed: seed))
     }
 
     /// Registrations posted so far: the cursor of a reader that has seen them all.

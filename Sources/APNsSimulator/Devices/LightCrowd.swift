@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// Many phones of one app, each with one activity, that are asked about together: an audience of a million. A phone is a few numbers, and what
 /// it would otherwise store follows from its number: the activity's id, the token. Whoever knows the crowd knows them too.
@@ -41,7 +42,7 @@ public struct LightCrowd: Sendable, Equatable {
         switch identifiers {
         case .numbered: return "\(name)\(number)"
         case .uuid:
-            var random = RandomSource(seed: key ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
+            var random = SplitMix64(seed: key ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
             let (high, low) = (random.next(), random.next())
             let digits = LightToken.hexadecimal(of: [high, low])
             let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)]
@@ -102,7 +103,7 @@ enum LightToken {
 
     static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
         let place = UInt64(generation) << 32 | UInt64(number)
-        var random = RandomSource(seed: key &+ place &* multiplier)
+        var random = SplitMix64(seed: key &+ place &* multiplier)
         var words = [key, place ^ mask(key)]
         for _ in 2..<wordCount { words.append(random.next()) }
         return words
@@ -118,7 +119,7 @@ enum LightToken {
     ) -> (number: Int, generation: UInt8)? {
         let place = word(1, of: token) ^ mask(key)
         guard place >> 40 == 0 else { return nil }
-        var random = RandomSource(seed: key &+ place &* multiplier)
+        var random = SplitMix64(seed: key &+ place &* multiplier)
         for index in 2..<wordCount where word(index, of: token) != random.next() { return nil }
         return (Int(truncatingIfNeeded: place & 0xFFFF_FFFF), UInt8(truncatingIfNeeded: place >> 32))
     }
@@ -128,7 +129,7 @@ enum LightToken {
     }
 
     private static func mask(_ key: UInt64) -> UInt64 {
-        var random = RandomSource(seed: key)
+        var random = SplitMix64(seed: key)
         return random.next()
     }
 
@@ -152,7 +153,7 @@ struct LightDigest {
 
     mutating func add(_ text: String) {
         for byte in text.utf8 { value = (value ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-        var random = RandomSource(seed: value)
+        var random = SplitMix64(seed: value)
         value = random.next()
     }
 }

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Device tokens as APNs knows them: whose they are, and since when they are no longer good.
 ///
 /// Open addressing over flat arrays; the tokens' bytes lie in one pool. Tokens are never forgotten, since APNs says *410* for a
@@ -34,9 +36,9 @@ struct TokenTable {
     private var pool: [UInt8] = []
     /// Index of an entry plus one; 0 is free. At most half full.
     private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
-    private var random: RandomSource
+    private var random: SplitMix64
 
-    init(random: RandomSource) {
+    init(random: SplitMix64) {
         self.random = random
     }
 
@@ -104,22 +106,5 @@ struct TokenTable {
             hash ^= hash >> 29
         }
         return hash
-    }
-}
-
-/// SplitMix64: small, fast, repeatable from its seed. For tokens, identifiers and faults, none of which need secrecy.
-struct RandomSource {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-        return value ^ value >> 31
     }
 }

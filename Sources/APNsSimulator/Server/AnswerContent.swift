@@ -1,3 +1,5 @@
+import Numbers
+
 extension ServerLoop {
     /// The `apns-id` of an answer: the request's, or a fresh one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Trouble on demand. All shares are of requests that are in order otherwise, from 0 to 1, and together at most 1, but for
 /// ``informationalShare``, which goes beside them.
 public struct Faults: Sendable, Equatable {
@@ -193,7 +195,7 @@ struct FaultPlan {
         faultyRequestsLeft = faults.faultyRequests ?? .max
     }
 
-    mutating func fate(_ random: inout RandomSource) -> Fate {
+    mutating func fate(_ random: inout SplitMix64) -> Fate {
         if bands.isEmpty || faultyRequestsLeft == 0 { return .processed }
         if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
         let draw = random.next() >> 32
@@ -201,11 +203,11 @@ struct FaultPlan {
         return .processed
     }
 
-    func isInformationalFirst(_ random: inout RandomSource) -> Bool {
+    func isInformationalFirst(_ random: inout SplitMix64) -> Bool {
         informationalUpTo > 0 && random.next() >> 32 < informationalUpTo
     }
 
-    func latencyMilliseconds(_ random: inout RandomSource) -> Int64 {
+    func latencyMilliseconds(_ random: inout SplitMix64) -> Int64 {
         let range = faults.latencyMilliseconds
         if range.upperBound == 0 { return 0 }
         let width = UInt64(range.upperBound - range.lowerBound) + 1

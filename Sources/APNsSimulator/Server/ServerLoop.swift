@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 import Reactor
 import Synchronization
 
@@ -74,7 +75,7 @@ final class ServerLoop {
     let loop: EventLoop
     let setup: ServiceSetup
     let mailbox: Mailbox
-    var random: RandomSource
+    var random: SplitMix64
     private var plan: FaultPlan
     private var managementPlan = FaultPlan(Faults())
     var statistics = ServiceStatistics()
@@ -99,7 +100,7 @@ final class ServerLoop {
         self.setup = setup
         self.mailbox = mailbox
         self.plan = plan
-        random = RandomSource(seed: seed)
+        random = SplitMix64(seed: seed)
         slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
         pushLog = setup.pushLogFile.map { PushLog(file: $0, loop: loop) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)

@@ -1,4 +1,5 @@
 public import LiveActivity
+import Numbers
 import Redis
 
 /// A field of a device's hash, or a part of an activity's value, that does not hold what the scripts write.

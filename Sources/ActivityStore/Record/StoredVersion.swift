@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Redis
 
 /// A version as it is stored: five bytes of the timestamp and eight of the sequence, thirteen that are equal if the versions are.

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Redis
 
 /// How a token stands in a device's hash: a letter that says its environment and form, then the token. In an activity's record the

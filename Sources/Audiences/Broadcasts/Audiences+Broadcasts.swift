@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Numbers
 
 /// Broadcasts: commands of an audience to one of its channels. Of each channel one push is on its way; of the states that wait the newest is
 /// left.
@@ -314,7 +315,7 @@ extension Audiences {
                     policy: slot.policy,
                     from: now.wallSeconds
                 ),
-            apnsIdentifier: randomness.nextIdentifier(),
+            apnsIdentifier: randomness.nextUniqueIdentifier(),
             isRetry: slot.attempts > 0
         )
     }

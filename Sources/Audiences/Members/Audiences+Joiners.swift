@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Numbers
 
 /// A member that joins is shown the newest state at once: its audiences' rounds may have passed its position. What it is shown is asked for
 /// after its entry is acknowledged, so a command that is admitted later finds the entry.
@@ -182,7 +183,7 @@ extension Audiences {
             body: state.body.bytes,
             priority: state.isEnd ? 10 : 5,
             expiration: state.expiration,
-            apnsIdentifier: randomness.nextIdentifier(),
+            apnsIdentifier: randomness.nextUniqueIdentifier(),
             isRetry: slot.attempts > 0
         )
     }

@@ -1,5 +1,6 @@
 public import Delivery
 import LiveActivity
+import Numbers
 
 /// What `pushReturned` takes back.
 struct HandedOutMember: BitwiseCopyable {
@@ -265,7 +266,7 @@ extension Audiences {
                 policy: slot.pointee.policy,
                 from: now.wallSeconds
             ),
-            apnsIdentifier: randomness.nextIdentifier(),
+            apnsIdentifier: randomness.nextUniqueIdentifier(),
             isRetry: isRetry
         )
     }

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// A member that is sent to again: APNs could not take its push, or its pool was away when its turn came. A copy, since its page goes.
 struct ParkedMember: BitwiseCopyable {

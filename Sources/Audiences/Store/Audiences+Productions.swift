@@ -1,5 +1,6 @@
 public import Delivery
 import LiveActivity
+import Numbers
 
 /// Records that this core has produced.
 extension Audiences {

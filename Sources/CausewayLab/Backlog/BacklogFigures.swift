@@ -1,3 +1,5 @@
+import Numbers
+
 /// What a backlog came to.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int

@@ -1,6 +1,7 @@
 import CausewayCommandLine
 import Glibc
 import Kafka
+import Numbers
 
 /// Reads a topic with the worker's own settings and does nothing with what it reads: what anything that reads it takes at least.
 final class TopicReading: ConsumerHandler {

@@ -3,6 +3,7 @@ import Delivery
 import Foundation
 import Kafka
 import LiveActivity
+import Numbers
 
 /// What a demo is asked to do.
 struct DemoOptions {

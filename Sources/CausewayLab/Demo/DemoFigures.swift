@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// What a demo has measured: the page is drawn from it, and `--json` writes it.
 struct DemoFigures: Codable, Equatable, RunFigures {
@@ -110,35 +111,5 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var verdict: String {
         "\(Numeral.grouped(phonesWithFinalScore)) of \(Numeral.grouped(phones)) phones show the final score; "
             + "\(Numeral.grouped(phonesBackInTime)) went back in time"
-    }
-}
-
-/// Numbers as people read them.
-enum Numeral {
-    /// With a comma between thousands.
-    static func grouped(_ number: Int) -> String {
-        var digits = String(number.magnitude)
-        var groups: [String] = []
-        while digits.count > 3 {
-            groups.insert(String(digits.suffix(3)), at: 0)
-            digits.removeLast(3)
-        }
-        return (number < 0 ? "-" : "") + ([digits] + groups).joined(separator: ",")
-    }
-
-    static func oneDecimal(_ number: Double) -> String {
-        guard number.isFinite, number.magnitude < 1e12 else { return "?" }
-        let tenths = Int((number * 10).rounded())
-        return "\(tenths < 0 ? "-" : "")\(grouped(abs(tenths) / 10)).\(abs(tenths) % 10)"
-    }
-
-    static func percent(_ part: Int, of whole: Int) -> String {
-        whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
-    }
-
-    static func mebibytes(_ bytes: Int64) -> String { "\(grouped(Int(clamping: bytes >> 20))) MiB" }
-
-    static func seconds(milliseconds: Int64) -> String {
-        "\(Hundredths.text(Int(clamping: max(0, milliseconds) / 10))) s"
     }
 }

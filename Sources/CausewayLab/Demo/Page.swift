@@ -1,3 +1,5 @@
+import Numbers
+
 /// A box of text, drawn with Unicode lines. Every row comes out at the same width, whatever is in it.
 struct Page {
     enum Style {

@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 
 /// How far a demo has come, for the eye.
 struct DemoProgress: Equatable {

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What a fan-out came to.
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
@@ -73,6 +75,6 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
 
     private func number(_ value: Double) -> String {
         guard value.isFinite, value.magnitude < 1e12 else { return "?" }
-        return Hundredths.text(Int((value * 100).rounded()))
+        return Numeral.twoDecimals(hundredths: Int((value * 100).rounded()))
     }
 }

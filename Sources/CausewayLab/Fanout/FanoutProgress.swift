@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 
 /// How far a step of a fan-out has come, on standard error: on a terminal a bar that is redrawn in place, elsewhere a line every few seconds.
 struct FanoutProgress {

@@ -2,6 +2,7 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 import Kafka
+import Numbers
 
 /// One run: the phones join, the command goes out, and what it cost is read when every phone shows it and its result is there.
 final class FanoutRun {

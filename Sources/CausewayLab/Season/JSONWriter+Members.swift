@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 extension JSONWriter {
     /// One object, written by `body`, as bytes of its own.
@@ -23,7 +24,7 @@ extension JSONWriter {
 
     /// A number with two decimals, given in hundredths.
     mutating func member(_ name: StaticString, hundredths: Int) {
-        member(name, verbatim: Array(Hundredths.text(hundredths).utf8))
+        member(name, verbatim: Array(Numeral.twoDecimals(hundredths: hundredths).utf8))
     }
 
     /// JSON that is known to be well formed.
@@ -46,10 +47,5 @@ enum Hundredths {
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {
         precondition(numerator >= 0 && denominator > 0, "a rate has no sign")
         return (numerator * 200 + denominator) / (2 * denominator)
-    }
-
-    static func text(_ hundredths: Int) -> String {
-        let fraction = hundredths % 100
-        return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction)"
     }
 }

@@ -1,3 +1,4 @@
+import Numbers
 import Observability
 
 extension AudiencePlan {
@@ -23,7 +24,7 @@ extension AudiencePlan {
     }
 
     private var answers: [(String, String, String)] {
-        let cores = Exposition.number(coresHundredths, divisor: 100)
+        let cores = Numeral.exact(coresHundredths, divisor: 100)
         return [
             (
                 "one round", Numeral.duration(microseconds: roundMilliseconds * 1_000),

@@ -1,3 +1,4 @@
+import Numbers
 import Observability
 
 /// `Helm/causeway/CAPACITY.md`: the plan for the largest load of this kind that was made public, held equal to the planner by a test.
@@ -34,7 +35,7 @@ package enum CapacityPage {
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Exposition.number(plan.coresHundredths, divisor: 100)) cores at work. What such an event needs most of is Redis: \
+            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores at work. What such an event needs most of is Redis: \
             two script calls a push. APNs' connections are no limit: \(plan.connectionsNeeded) would do, and the fleet has \
             \(plan.connections), since each lane has its own.
 

@@ -1,3 +1,4 @@
+import Numbers
 import Observability
 
 extension CapacityPlan {
@@ -27,7 +28,7 @@ extension CapacityPlan {
                 "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
             ),
             ("activities in a day", Numeral.grouped(demand.activities)),
-            ("commands for a push", Exposition.number(demand.commandsPerPushHundredths, divisor: 100)),
+            ("commands for a push", Numeral.exact(demand.commandsPerPushHundredths, divisor: 100)),
         ]
         if demand.devices > 0 { wishes.append(("devices to start on", Numeral.grouped(demand.devices))) }
         return wishes
@@ -37,7 +38,7 @@ extension CapacityPlan {
         [
             (
                 "pods", Numeral.grouped(pods),
-                "\(demand.coresPerPod) cores and lanes each; \(Exposition.number(coresHundredths, divisor: 100)) cores at work at "
+                "\(demand.coresPerPod) cores and lanes each; \(Numeral.exact(coresHundredths, divisor: 100)) cores at work at "
                     + "\(demand.busyPercent) %, and one pod more"
             ),
             (
@@ -80,7 +81,7 @@ extension CapacityPlan {
 
     private var notes: [String] {
         var notes: [String] = []
-        let hourly = Exposition.number(pushesPerActivityHourHundredths, divisor: 100)
+        let hourly = Numeral.exact(pushesPerActivityHourHundredths, divisor: 100)
         notes.append(
             "Each activity gets \(hourly) pushes an hour. What of them asks for priority 10 must fit its policy."
         )
@@ -101,7 +102,7 @@ extension CapacityPlan {
 
     private static func megabytes(_ bytes: Int64) -> String {
         bytes < 100_000_000
-            ? Exposition.number((bytes + 50_000) / 100_000, divisor: 10)
+            ? Numeral.exact((bytes + 50_000) / 100_000, divisor: 10)
             : Numeral.grouped((bytes + 500_000) / 1_000_000)
     }
 }

@@ -1,3 +1,4 @@
+import Numbers
 import Observability
 
 /// What a plan rests on: each number with where it comes from. Measured on two shared cores of an AMD EPYC (family 25), Debian 12,
@@ -68,7 +69,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Exposition.number(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
+                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
@@ -77,7 +78,7 @@ package struct MeasuredCosts: Sendable, Equatable {
             ),
             ("\(redisCallsPerPush) script calls a push", "admit and settle"),
             (
-                "\(redisBytesPerActivity) bytes an activity in Redis, times \(Exposition.number(redisOverheadPercent, divisor: 100))",
+                "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exact(redisOverheadPercent, divisor: 100))",
                 "measured: 326, 264 of them the value"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
@@ -95,7 +96,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
-                "\(Exposition.number(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
+                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
                 "season of make demo"
             ),
             (
@@ -104,7 +105,7 @@ package struct MeasuredCosts: Sendable, Equatable {
             ),
             (
                 "\(redisBytesPerMember) bytes a member in Redis, and \(redisBytesPerActivity) an activity, times "
-                    + "\(Exposition.number(redisOverheadPercent, divisor: 100))",
+                    + "\(Numeral.exact(redisOverheadPercent, divisor: 100))",
                 "measured: 128 to 132, and 326"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
@@ -117,5 +118,5 @@ package struct MeasuredCosts: Sendable, Equatable {
         ]
     }
 
-    private func micros(_ nanoseconds: Int64) -> String { Exposition.number(nanoseconds, divisor: 1_000) }
+    private func micros(_ nanoseconds: Int64) -> String { Numeral.exact(nanoseconds, divisor: 1_000) }
 }

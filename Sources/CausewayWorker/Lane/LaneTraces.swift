@@ -1,5 +1,6 @@
 import Delivery
 import Kafka
+import Numbers
 import Observability
 
 /// What a lane does for traces: it takes a record's place in one from its headers, puts it into those of what the record comes to, and
@@ -12,14 +13,14 @@ final class LaneTraces {
     /// Of a million records of the commands topic that are in no trace, how many begin one.
     private let samplesPerMillion: UInt64
     private let seed: UInt64
-    private var randomness: TraceRandomness
+    private var randomness: SplitMix64
 
     init(ring: TraceRing?, samplesPerMillion: Int) {
         room = .allocate(byteCount: CarriedTrace.bytesMax, alignment: 8)
         self.ring = ring
         self.samplesPerMillion = ring == nil ? 0 : UInt64(clamping: samplesPerMillion)
         seed = UInt64.random(in: .min ... .max)
-        randomness = TraceRandomness(seed: seed)
+        randomness = SplitMix64(seed: seed)
     }
 
     deinit {
@@ -34,8 +35,8 @@ final class LaneTraces {
         else { return UnsafeRawBufferPointer(start: nil, count: 0) }
         let context = TraceContext(
             traceHigh: randomness.next(),
-            traceLow: randomness.nextIdentifier(),
-            span: randomness.nextIdentifier(),
+            traceLow: randomness.nextNonzero(),
+            span: randomness.nextNonzero(),
             isSampled: true,
             isRandom: true
         )

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// Commands that cannot be sent soon leave their partition (design §6): their record goes to the deferred topic, and when that is
 /// acknowledged its offset is settled, without a result. It is read again after a while, and is then an ordinary command.
@@ -277,7 +278,7 @@ extension Delivery {
         activities[activity].recall(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds = pause > 0 ? now.wallMilliseconds + pause : 0
-        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextIdentifier() }
+        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUniqueIdentifier() }
     }
 }
 

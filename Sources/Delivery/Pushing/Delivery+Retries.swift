@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// Pushes that go again. What the service could not take waits, until it is accepted, expires or is replaced by a newer state: attempts
 /// have no limit, and the waits between them grow to minutes.

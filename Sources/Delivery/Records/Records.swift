@@ -104,7 +104,7 @@ struct Records: ~Copyable {
     /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let room = tokenRoom(of: record)
-        slots[record].tokenCount = Hexadecimal.copyLowercased(text.range.bytes(in: value), into: room)
+        slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
     /// A command that is replaced before Redis has seen it passes the token that it brought to its replacement, unless that has a later

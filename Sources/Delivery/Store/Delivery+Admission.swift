@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// What the store's verdict means for a command.
 extension Delivery {
@@ -126,7 +127,7 @@ extension Delivery {
         slot.pointee.deferral.isSeenReady = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its own.
-        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextIdentifier() }
+        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }
         activities.enter(.ready, activity)
         pools.appendReady(record, to: PushLine(pool), now: now)
     }

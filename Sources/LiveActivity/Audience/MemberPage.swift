@@ -1,3 +1,5 @@
+import Numbers
+
 /// A page of a segment as the store keeps it: the members whose positions are between two bounds.
 ///
 /// It is a log: a header and then entries (``StoredMember``) in the order in which they came. Of a member's entries the one with the latest

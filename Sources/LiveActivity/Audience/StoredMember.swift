@@ -1,3 +1,5 @@
+import Numbers
+
 /// An entry of a page: a member that joined its segment, or left it.
 ///
 /// Numbers are little-endian.
@@ -58,7 +60,7 @@ public enum StoredMember {
     ) -> Int? {
         guard destination.count >= bytesMax, let base = destination.baseAddress,
             (1...Limits.identifierBytes).contains(entry.identifier.count),
-            entry.isLeaving ? entry.token.isEmpty : Hexadecimal.isToken(entry.token)
+            entry.isLeaving ? entry.token.isEmpty : DeviceToken.isValid(entry.token)
         else { return nil }
         var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
         if entry.kind == .device { flags |= entry.takesChannels ? Flag.device : Flag.device | Flag.withoutChannels }

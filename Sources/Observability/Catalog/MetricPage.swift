@@ -1,4 +1,5 @@
 import Logging
+import Numbers
 
 /// `Helm/causeway/METRICS.md`: made of the catalogs, and held equal to them by a test.
 package enum MetricPage {
@@ -34,7 +35,7 @@ package enum MetricPage {
 
     private static func kind(_ metric: MetricDefinition) -> String {
         guard case .histogram(let bounds) = metric.kind else { return metric.kind.name.capitalizedFirst }
-        let texts = bounds.map { Exposition.number($0, divisor: metric.unit.divisor) }
+        let texts = bounds.map { Numeral.exact($0, divisor: metric.unit.divisor) }
         return "Histogram (up to \(texts.joined(separator: ", ")))"
     }
 

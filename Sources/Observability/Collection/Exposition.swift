@@ -1,3 +1,5 @@
+import Numbers
+
 /// The metrics as text, in Prometheus' exposition format 0.0.4
 /// (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format).
 package struct Exposition {
@@ -95,7 +97,7 @@ package struct Exposition {
     private mutating func appendSample(_ definition: MetricDefinition, values: [String], _ value: Int64) {
         text += definition.name
         text += Self.braced(definition.labels, values)
-        text += " \(Self.number(value, divisor: definition.unit.divisor))\n"
+        text += " \(Numeral.exact(value, divisor: definition.unit.divisor))\n"
     }
 
     private mutating func appendHistogram(
@@ -109,10 +111,10 @@ package struct Exposition {
             total &+= count
             let bound =
                 index < histogram.bounds.count
-                ? Self.number(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
+                ? Numeral.exact(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
             text += "\(definition.name)_bucket\(Self.braced(names + ["le"], values + [bound])) \(total)\n"
         }
-        let sum = Self.number(histogram.sum, divisor: definition.unit.divisor)
+        let sum = Numeral.exact(histogram.sum, divisor: definition.unit.divisor)
         text += "\(definition.name)_sum\(Self.braced(names, values)) \(sum)\n"
         text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
     }
@@ -122,18 +124,6 @@ package struct Exposition {
         guard !names.isEmpty else { return "" }
         let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }
         return "{\(pairs.joined(separator: ","))}"
-    }
-
-    /// Whole numbers and decimals exactly, without floating point: `1.25`, `-0.000001`, `7`.
-    package static func number(_ stored: Int64, divisor: Int64) -> String {
-        guard divisor > 1 else { return "\(stored)" }
-        let magnitude = stored.magnitude
-        let whole = "\(stored < 0 ? "-" : "")\(magnitude / UInt64(divisor))"
-        let rest = magnitude % UInt64(divisor)
-        guard rest > 0 else { return whole }
-        var digits = "\(UInt64(divisor) + rest)".dropFirst()
-        while digits.last == "0" { digits.removeLast() }
-        return "\(whole).\(digits)"
     }
 
     /// Backslash, quote and line feed are escaped in a label's value.

@@ -1,3 +1,5 @@
+import Numbers
+
 extension Diagnosis {
     /// Rounds that do not come to an end.
     var audiences: [Finding] {

@@ -1,3 +1,5 @@
+import Numbers
+
 extension Diagnosis {
     var pools: [Finding] {
         var findings: [Finding] = []

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Says what is wrong, from numbers alone: the same thresholds as the alerts, for the worker that is asked.
 struct Diagnosis {
     static let staleMilliseconds: Int64 = 60_000

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Whether the worker lives, and whether it is where it should be.
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
@@ -37,7 +39,7 @@ extension HealthReport {
                         text: "has not turned yet"
                     )
                 }
-                let age = "turned \(Exposition.number(silence, divisor: 1_000)) s ago"
+                let age = "turned \(Numeral.exact(silence, divisor: 1_000)) s ago"
                 return Check(name: thread, isPassed: silence < silenceMilliseconds, text: age)
             }
         )

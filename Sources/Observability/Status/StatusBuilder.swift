@@ -1,3 +1,5 @@
+import Numbers
+
 /// Makes the status report of the numbers.
 struct StatusBuilder {
     /// Partitions that are shown: those that lag or wait most.

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// One fact, as people read it and as programs do.
 struct StatusCell: Sendable, Equatable {
@@ -29,7 +30,7 @@ struct StatusCell: Sendable, Equatable {
     static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let events, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, events) * 100_000 / windowMilliseconds
-        let text = Exposition.number(hundredths, divisor: 100)
+        let text = Numeral.exact(hundredths, divisor: 100)
         return StatusCell(
             text: hundredths >= 1_000 ? Numeral.grouped((hundredths + 50) / 100) : text,
             json: text
@@ -41,7 +42,7 @@ struct StatusCell: Sendable, Equatable {
         guard let microseconds else { return .none }
         return StatusCell(
             text: Numeral.duration(microseconds: microseconds),
-            json: Exposition.number(microseconds, divisor: 1_000_000)
+            json: Numeral.exact(microseconds, divisor: 1_000_000)
         )
     }
 
@@ -57,8 +58,8 @@ struct StatusCell: Sendable, Equatable {
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(
-            text: "\(Exposition.number(millionths / 1_000, divisor: 10)) %",
-            json: Exposition.number(millionths, divisor: 1_000_000)
+            text: "\(Numeral.exact(millionths / 1_000, divisor: 10)) %",
+            json: Numeral.exact(millionths, divisor: 1_000_000)
         )
     }
 
@@ -132,40 +133,6 @@ struct StatusReport: Sendable {
 
     /// The worst of the findings; nil: all is well.
     var severity: Finding.Severity? { findings.map(\.severity).max() }
-}
-
-package enum Numeral {
-    /// 1234567 as 1,234,567.
-    package static func grouped(_ number: Int64) -> String {
-        let digits = String(number.magnitude)
-        var text = number < 0 ? "-" : ""
-        for (index, digit) in digits.enumerated() {
-            if index > 0, (digits.count - index) % 3 == 0 { text += "," }
-            text.append(digit)
-        }
-        return text
-    }
-
-    /// Two or three digits that matter, and a unit that fits.
-    package static func duration(microseconds: Int64) -> String {
-        switch microseconds {
-        case ..<10_000: "\(Exposition.number(microseconds / 10, divisor: 100)) ms"
-        case ..<1_000_000: "\(microseconds / 1_000) ms"
-        case ..<60_000_000: "\(Exposition.number(microseconds / 10_000, divisor: 100)) s"
-        case ..<3_600_000_000: "\(microseconds / 60_000_000) min \(microseconds / 1_000_000 % 60) s"
-        case ..<172_800_000_000: "\(microseconds / 3_600_000_000) h \(microseconds / 60_000_000 % 60) min"
-        default: "\(microseconds / 86_400_000_000) days"
-        }
-    }
-
-    static func bytes(_ bytes: Int64) -> String {
-        switch bytes {
-        case ..<10_240: "\(grouped(bytes)) B"
-        case ..<10_485_760: "\(grouped(bytes / 1_024)) KiB"
-        case ..<10_737_418_240: "\(grouped(bytes / 1_048_576)) MiB"
-        default: "\(grouped(bytes / 1_073_741_824)) GiB"
-        }
-    }
 }
 
 enum JSONLiteral {

@@ -1,3 +1,5 @@
+import Numbers
+
 /// /statusz as a page: dark, without scripts, with nothing from elsewhere; it loads itself again every ten seconds.
 enum StatusPage {
     static let contentType = "text/html; charset=utf-8"
@@ -151,7 +153,7 @@ enum StatusDocument {
         var members: [(String, String)] = [
             ("host", string(report.host)), ("version", string(report.version)),
             ("time", string(Timestamp(milliseconds: report.wallMilliseconds).description)),
-            ("upSeconds", Exposition.number(report.upMilliseconds, divisor: 1_000)),
+            ("upSeconds", Numeral.exact(report.upMilliseconds, divisor: 1_000)),
             ("summary", string(report.summary)),
             ("severity", report.severity.map { string($0.name) } ?? "null"),
             ("live", health(report.live)), ("ready", health(report.ready)), ("findings", array(findings)),

@@ -1,5 +1,6 @@
 import Delivery
 public import LiveActivity
+import Numbers
 
 /// What a lane tells of one record of a sampled trace when its result is produced: enough for its spans, and of fixed size.
 public struct FinishedTrace: BitwiseCopyable, Equatable {
@@ -112,8 +113,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
 
     /// Two numbers as a third that looks like neither and is not zero.
     private static func span(_ first: UInt64, _ second: UInt64) -> UInt64 {
-        var generator = TraceRandomness(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
-        return generator.nextIdentifier()
+        var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
+        return generator.nextNonzero()
     }
 }
 
@@ -147,28 +148,5 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
         self.members = members
         self.priority = priority
         self.receivedMilliseconds = receivedMilliseconds
-    }
-}
-
-/// Ids for traces and spans, and the draw whether a trace is begun: SplitMix64 (https://prng.di.unimi.it/splitmix64.c).
-public struct TraceRandomness {
-    private var state: UInt64
-
-    /// The same seed draws the same numbers.
-    public init(seed: UInt64) { state = seed }
-
-    /// Any number, each as likely.
-    public mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-
-    /// Never zero, which is no id.
-    public mutating func nextIdentifier() -> UInt64 {
-        let value = next()
-        return value == 0 ? 1 : value
     }
 }

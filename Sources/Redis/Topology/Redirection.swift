@@ -1,3 +1,5 @@
+import Numbers
+
 /// What MOVED and ASK say: which server has the slot, for good or for the one call.
 struct Redirection: Equatable {
     var isAsk: Bool

@@ -1,6 +1,7 @@
 import ActivityStore
 import Delivery
 import LiveActivity
+import Numbers
 
 @testable import Audiences
 
@@ -27,7 +28,7 @@ final class Simulation {
     }
 
     let seed: UInt64
-    var random: SimulationRandom
+    var random: SplitMix64
     let swarm: Swarm
     var now: Int64 = 1_790_000_000_000
     var faultsUntil: Int64 = 0
@@ -77,7 +78,7 @@ final class Simulation {
 
     init(seed: UInt64, kind: Swarm.Kind) {
         self.seed = seed
-        random = SimulationRandom(seed: seed)
+        random = SplitMix64(simulationSeed: seed)
         swarm = Swarm(&random, kind: kind)
         store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundBench.pageBytesMax)
         log = Array(repeating: [], count: swarm.partitions)

@@ -1,3 +1,5 @@
+import Numbers
+
 /// What one run is like: drawn from its seed.
 struct Swarm {
     enum Kind: String, CaseIterable, Sendable {
@@ -53,7 +55,7 @@ struct Swarm {
     /// Into which an audience is divided.
     static let rangeCounts: [UInt16] = [256, 128, 64]
 
-    init(_ random: inout SimulationRandom, kind: Kind) {
+    init(_ random: inout SplitMix64, kind: Kind) {
         self.kind = kind
         members = random.number(1...[6, 24, 60][random.number(0...2)])
         rangeCount = [256, 256, 128, 64][random.number(0...3)]

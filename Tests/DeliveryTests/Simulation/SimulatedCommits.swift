@@ -1,3 +1,5 @@
+import Numbers
+
 @testable import Delivery
 
 /// How a run commits offsets and hands partitions over.
@@ -24,7 +26,7 @@ struct SimulatedCommits {
 
     /// From random numbers of its own, so that the seed's other draws stay what they were.
     init(seed: UInt64) {
-        var coin = SimulationRandom(seed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
+        var coin = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepMetadata = coin.chance(700)
         intervalMilliseconds = [0, 1_000][coin.number(0...1)]
         areHandoversOrderly = coin.chance(500)

@@ -1,5 +1,6 @@
 import ActivityStore
 import LiveActivity
+import Numbers
 
 @testable import Delivery
 
@@ -170,7 +171,7 @@ extension Simulation {
 }
 
 extension Array {
-    func randomElement(using random: inout SimulationRandom) -> Element? {
+    func randomElement(using random: inout SplitMix64) -> Element? {
         isEmpty ? nil : self[random.number(0...count - 1)]
     }
 }

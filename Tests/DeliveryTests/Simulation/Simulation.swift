@@ -1,6 +1,7 @@
 import ActivityStore
 import Delivery
 import LiveActivity
+import Numbers
 
 /// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed, one run.
 final class Simulation {
@@ -9,7 +10,7 @@ final class Simulation {
     static let pool = PoolIndex(application: 0, environment: .production)
 
     let seed: UInt64
-    var random: SimulationRandom
+    var random: SplitMix64
     let swarm: Swarm
     var now: Int64 = 1_790_000_000_000
     let faultsUntil: Int64
@@ -90,9 +91,9 @@ final class Simulation {
     ) {
         self.seed = seed
         self.commits = commits ?? SimulatedCommits(seed: seed)
-        random = SimulationRandom(seed: seed)
+        random = SplitMix64(simulationSeed: seed)
         var swarm = Swarm(&random, kind: kind)
-        var coin = SimulationRandom(seed: ~seed)
+        var coin = SplitMix64(simulationSeed: ~seed)
         swarm.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
         self.swarm = swarm
         log = SimulatedLog(partitions: swarm.partitions, topics: swarm.deferrals == nil ? 2 : 3)

@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Numbers
 
 /// What one seed draws before it runs: sizes, limits and fault rates, so that seeds differ in kind and not only in order.
 struct Swarm {
@@ -120,7 +121,7 @@ struct Swarm {
     var supersededResults = SupersededResults.each
 
     /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
-    init(_ random: inout SimulationRandom, kind: Kind) {
+    init(_ random: inout SplitMix64, kind: Kind) {
         workers = random.number(1...2)
         partitions = random.number(1...3)
         activities = random.number(1...6)
@@ -187,14 +188,14 @@ struct Swarm {
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
 
-    private mutating func drawAudiences(_ random: inout SimulationRandom) {
+    private mutating func drawAudiences(_ random: inout SplitMix64) {
         if random.chance(500) { drawTokens(&random) }
         if random.chance(300) { drawPace(&random) }
         audiences = random.number(1...5)
         tokenRotation = [0, 60, 200][random.number(0...2)]
     }
 
-    private mutating func drawConnections(_ random: inout SimulationRandom) {
+    private mutating func drawConnections(_ random: inout SplitMix64) {
         connections = Connections(
             count: random.number(1...3),
             loss: [0, 40, 150][random.number(0...2)],
@@ -210,7 +211,7 @@ struct Swarm {
         )
     }
 
-    private mutating func drawTokens(_ random: inout SimulationRandom) {
+    private mutating func drawTokens(_ random: inout SplitMix64) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
         // A token is passed on in memory only when its command is merged into a newer one, so a worker that goes away may lose it.
@@ -218,7 +219,7 @@ struct Swarm {
         tombstone = [0, 30][random.number(0...1)]
     }
 
-    private mutating func drawPace(_ random: inout SimulationRandom) {
+    private mutating func drawPace(_ random: inout SplitMix64) {
         func bucket(_ pushes: Int, _ perHour: Int, _ reserved: Int) -> Policy.Bucket {
             Policy.Bucket(pushes: pushes, refillPerHour: perHour, reservedForAlerts: min(pushes, reserved))
         }

@@ -1,3 +1,4 @@
+import Numbers
 import Testing
 
 @testable import Delivery
@@ -5,7 +6,7 @@ import Testing
 /// The waiting list beside an array, over random operations.
 struct WaitingListTests {
     @Test(arguments: UInt64(1)...50) func holdsWhatAnArrayHolds(seed: UInt64) {
-        var random = Randomness(seed: seed)
+        var random = SplitMix64(seed: seed)
         var records = Records(limit: 64)
         var free = (0..<8).map { _ in records.addSample() }
         var list = WaitingList()

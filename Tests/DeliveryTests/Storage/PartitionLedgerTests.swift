@@ -1,5 +1,6 @@
 import Glibc
 import LiveActivity
+import Numbers
 import Testing
 
 @testable import Delivery
@@ -181,7 +182,7 @@ import Testing
 
     /// Against a model that keeps every offset.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func itKeepsStepWithASet(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)
         var open: [Int64] = []
         var untold: Set<Int64> = []

@@ -1,3 +1,4 @@
+import Numbers
 import Testing
 
 @testable import Delivery
@@ -67,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func whatIsWrittenIsReadAgain(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         let base = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
         var ranges: [Range<Int64>] = []
         var offset = base + Int64(random.number(0...1))
@@ -85,7 +86,7 @@ import Testing
 
     /// Whatever the bytes are, they are refused or give ranges in order, none below the committed offset.
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func spoiledTextIsReadWithoutHarm(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         let base = Int64(random.number(0...100_000))
         let ranges = ranges(50, every: 7, of: 4, above: base)
         for _ in 0..<100 {

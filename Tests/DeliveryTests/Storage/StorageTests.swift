@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testing
 
 @testable import Delivery
@@ -30,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithAnArray(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
@@ -126,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func blocksOfAllSizesKeepTheirBytes(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         var arena = Arena()
         var held: [(block: Arena.Block, count: Int, mark: UInt8)] = []
         for step in 0..<5_000 {
@@ -198,7 +199,7 @@ import Testing
 
     /// Hashes crowd together, so that runs are long and wrap; the table grows on the way.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithADictionary(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
         var model: [UInt32: UInt64] = [:]
         var next: UInt32 = 0
@@ -222,8 +223,7 @@ import Testing
         for (index, hash) in model { #expect(table.find(hash) { $0 == index } == index) }
     }
 
-    private func randomKey(of model: [UInt32: UInt64], below next: UInt32, _ random: inout SimulationRandom) -> UInt32?
-    {
+    private func randomKey(of model: [UInt32: UInt64], below next: UInt32, _ random: inout SplitMix64) -> UInt32? {
         for _ in 0..<20 where next > 0 {
             let index = UInt32(random.number(0...Int(next) - 1))
             if model[index] != nil { return index }

@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 import Testing
 
 @testable import Delivery
@@ -87,7 +88,7 @@ import Testing
 
     /// Thousands of timers, cleared and set at random, against a list of them.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func itKeepsStepWithAList(seed: UInt64) {
-        var random = SimulationRandom(seed: seed)
+        var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
         var wheel = TimerWheel(startMilliseconds: now)
         var set: [UInt32: Int64] = [:]

@@ -1,4 +1,5 @@
 import CausewayCommandLine
+import Numbers
 
 /// What is told of one case, and of all.
 struct OutageReport {

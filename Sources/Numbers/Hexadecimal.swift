@@ -1,7 +1,52 @@
-/// Text of digits, to and from bytes, without String.
-enum Hexadecimal {
+/// Hexadecimal digits as ASCII, to and from bytes and UUIDs, without allocation.
+public enum Hexadecimal {
+    /// The value of one digit of either case.
+    @inlinable
+    public static func value(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte &- UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte &- UInt8(ascii: "a") &+ 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte &- UInt8(ascii: "A") &+ 10
+        default: nil
+        }
+    }
+
+    /// The lower-case digit of a value below 16.
+    @inlinable
+    @inline(__always)
+    public static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &+ (value &- 10)
+    }
+
+    /// Whether all bytes are hexadecimal digits of either case.
+    /// - Precondition: there are at least eight bytes.
+    @inlinable
+    public static func areDigits(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        precondition(bytes.count >= 8, "eight digits are read at a time")
+        var isValid = true
+        var position = 0
+        while position &+ 8 <= bytes.count {
+            isValid = isValid && areDigits(bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            position &+= 8
+        }
+        // The last eight bytes cover the rest; some of them are read twice.
+        return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
+    }
+
+    /// Eight digits at a time. With no top bit set in `word`, no addition below carries into the next byte.
+    @inlinable
+    @inline(__always)
+    static func areDigits(_ word: UInt64) -> Bool {
+        guard word & tops == 0 else { return false }
+        let lower = word | (ones &* 0x20)
+        let decimals = (word &+ ones &* (0x80 - 0x30)) & ~(word &+ ones &* (0x80 - 0x3A))
+        let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x67))
+        return (decimals | letters) & tops == tops
+    }
+
     /// Whether every byte is one of `0`-`9`, `a`-`f`. No early exit, so that the compiler takes sixteen bytes at once.
-    static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    @inlinable
+    public static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
         var wrong: UInt8 = 0
         for offset in 0..<bytes.count {
@@ -11,13 +56,14 @@ enum Hexadecimal {
         return wrong == 0
     }
 
-    private static let ones: UInt64 = 0x0101_0101_0101_0101
-    private static let tops: UInt64 = 0x8080_8080_8080_8080
+    @usableFromInline static let ones: UInt64 = 0x0101_0101_0101_0101
+    @usableFromInline static let tops: UInt64 = 0x8080_8080_8080_8080
 
     /// Eight bytes at once: the top bit of each that is a digit. Adding to a byte below 0x80 sets its top bit where it reaches a
     /// bound, and carries nothing into its neighbour.
+    @inlinable
     @inline(__always)
-    private static func lowerCaseTops(_ block: UInt64) -> UInt64 {
+    static func lowerCaseTops(_ block: UInt64) -> UInt64 {
         let low = block & ~tops
         let isDigit = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
         let isLetter = (low &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(low &+ 0x1919_1919_1919_1919)
@@ -25,10 +71,11 @@ enum Hexadecimal {
     }
 
     /// The length of a UUID's canonical text, 8-4-4-4-12.
-    static let identifierBytes = 36
+    public static let identifierBytes = 36
 
     /// Writes a UUID in the canonical lower-case form that `apns-id` asks for.
-    static func writeIdentifier(_ identifier: (UInt64, UInt64), to text: UnsafeMutablePointer<UInt8>) {
+    @inlinable
+    public static func writeIdentifier(_ identifier: (UInt64, UInt64), to text: UnsafeMutablePointer<UInt8>) {
         let raw = UnsafeMutableRawPointer(text)
         let second = digits(UInt32(truncatingIfNeeded: identifier.0))
         let third = digits(UInt32(truncatingIfNeeded: identifier.1 >> 32))
@@ -43,7 +90,8 @@ enum Hexadecimal {
     }
 
     /// Reads a UUID in the form that `writeIdentifier` writes; nil for anything else.
-    static func readIdentifier(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
+    @inlinable
+    public static func readIdentifier(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
         let dash = UInt8(ascii: "-")
         guard text.count == identifierBytes, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
         else { return nil }
@@ -65,7 +113,8 @@ enum Hexadecimal {
     }
 
     /// What `digits` turned into text.
-    private static func number(_ digits: UInt64) -> UInt32 {
+    @inlinable
+    static func number(_ digits: UInt64) -> UInt32 {
         // Letters have the bit 0x40, and a low nibble that is nine short.
         var nibbles = (digits & (ones &* 0x0F)) &+ (digits >> 6 & ones) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
@@ -75,7 +124,8 @@ enum Hexadecimal {
     }
 
     /// The eight digits of a number, the first one in the lowest byte.
-    private static func digits(_ number: UInt32) -> UInt64 {
+    @inlinable
+    static func digits(_ number: UInt32) -> UInt64 {
         // One nibble into each byte, by halves.
         var nibbles = UInt64(number.byteSwapped)
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
@@ -85,61 +135,16 @@ enum Hexadecimal {
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }
-}
 
-enum Decimal {
-    /// The most digits that an Int64 of 0 or above has.
-    static let digitsMax = 19
-
-    /// Writes a number of 0 or above and gives the count of its digits.
-    static func write(_ number: Int64, to text: UnsafeMutablePointer<UInt8>) -> Int {
-        precondition(number >= 0)
-        var rest = UInt64(number)
-        var count = 1
-        var bound: UInt64 = 10
-        while count < digitsMax, rest >= bound {
-            count += 1
-            bound = bound &* 10
+    /// Writes bytes as hexadecimal digits, letters in lower case, and returns how many digits they are.
+    /// - Precondition: `target` has room for two digits a byte.
+    @inlinable
+    public static func write(_ bytes: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer) -> Int {
+        precondition(target.count >= bytes.count &* 2, "two digits a byte")
+        for index in 0..<bytes.count {
+            target[index &* 2] = digit(bytes[index] &>> 4)
+            target[index &* 2 &+ 1] = digit(bytes[index] & 15)
         }
-        var position = count
-        // Eight at once from the end; an expiration has ten.
-        while position > 8 {
-            position -= 8
-            let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
-            UnsafeMutableRawPointer(text + position).storeBytes(of: eightDigits(eight), as: UInt64.self)
-            rest = quotient
-        }
-        while position > 0 {
-            position -= 1
-            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
-            text[position] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit)
-            rest = quotient
-        }
-        return count
-    }
-
-    /// The digits of a number below 10^8, the first one in the lowest byte: halves, quarters, then single digits, side by side.
-    private static func eightDigits(_ number: UInt64) -> UInt64 {
-        let halves = number / 10_000 | (number % 10_000) << 32
-        // n * 5243 >> 19 is n / 100 for every n below 10,000; n * 103 >> 10 is n / 10 for every n below 100.
-        let hundreds = (halves &* 5_243) &>> 19 & 0x0000_007F_0000_007F
-        let quarters = hundreds | (halves &- hundreds &* 100) &<< 16
-        let tens = (quarters &* 103) &>> 10 & 0x000F_000F_000F_000F
-        return (tens | (quarters &- tens &* 10) &<< 8) &+ 0x3030_3030_3030_3030
-    }
-
-    /// Reads digits only; nil if there is none, any other byte, or a number above `max`.
-    static func read(_ text: UnsafeRawBufferPointer, max: Int64) -> Int64? {
-        guard !text.isEmpty, text.count <= digitsMax else { return nil }
-        var number: Int64 = 0
-        for byte in text {
-            let digit = byte &- UInt8(ascii: "0")
-            guard digit < 10 else { return nil }
-            let (tenfold, multiplyOverflow) = number.multipliedReportingOverflow(by: 10)
-            let (sum, addOverflow) = tenfold.addingReportingOverflow(Int64(digit))
-            guard !multiplyOverflow, !addOverflow else { return nil }
-            number = sum
-        }
-        return number <= max ? number : nil
+        return bytes.count &* 2
     }
 }

@@ -1,0 +1,79 @@
+/// Unsigned decimal numbers as ASCII digits, without allocation.
+public enum Decimal {
+    /// Digits of the largest 64-bit number.
+    public static let digitsMax = 20
+
+    /// Reads a number.
+    /// - Returns: nil unless all bytes are digits, at least one, and the number is at most `max`.
+    @inlinable
+    public static func parse(_ text: UnsafeRawBufferPointer, max: UInt64 = .max) -> UInt64? {
+        guard (1...digitsMax).contains(text.count) else { return nil }
+        var value: UInt64 = 0
+        for byte in text {
+            let digit = byte &- UInt8(ascii: "0")
+            guard digit <= 9 else { return nil }
+            let (tens, overflowed) = value.multipliedReportingOverflow(by: 10)
+            let (sum, carried) = tens.addingReportingOverflow(UInt64(digit))
+            guard !overflowed && !carried else { return nil }
+            value = sum
+        }
+        return value <= max ? value : nil
+    }
+
+    /// How many digits a number has.
+    @inlinable
+    public static func digits(of value: UInt64) -> Int {
+        var count = 1
+        var rest = value
+        while rest >= 10_000 {
+            rest /= 10_000
+            count &+= 4
+        }
+        return count &+ (rest >= 10 ? 1 : 0) &+ (rest >= 100 ? 1 : 0) &+ (rest >= 1_000 ? 1 : 0)
+    }
+
+    /// Writes a number without leading zeros.
+    /// - Precondition: `destination` has room for ``digitsMax`` bytes.
+    /// - Returns: the count of its digits.
+    @inlinable
+    public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
+        let count = digits(of: value)
+        write(value, digits: count, to: destination)
+        return count
+    }
+
+    /// Writes exactly `digits` digits: leading zeros where the number has fewer, its last digits where it has more.
+    @inlinable
+    public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
+        var rest = value
+        var position = digits
+        // Eight digits at a time from the end: a time in milliseconds has thirteen.
+        while position >= 8 {
+            position &-= 8
+            let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
+            (destination + position).storeBytes(of: eightDigits(eight).littleEndian, as: UInt64.self)
+            rest = quotient
+        }
+        while position > 0 {
+            position &-= 1
+            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
+            let text = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit)
+            (destination + position).storeBytes(of: text, as: UInt8.self)
+            rest = quotient
+        }
+    }
+
+    /// The digits of a number below 10^8, the first digit in the lowest byte.
+    ///
+    /// Divides by 10,000, then by 100 and by 10, each time all parts at once. The multiplications with reciprocals are exact for parts of
+    /// this size: n × 10,486 >> 20 is n / 100 below 10,000, and n × 103 >> 10 is n / 10 below 100.
+    @inlinable
+    @inline(__always)
+    public static func eightDigits(_ value: UInt64) -> UInt64 {
+        let fours = value / 10_000 | (value % 10_000) &<< 32
+        let hundreds = (fours &* 10_486) &>> 20 & 0x0000_007F_0000_007F
+        let pairs = hundreds | (fours &- hundreds &* 100) &<< 16
+        let tens = (pairs &* 103) &>> 10 & 0x000F_000F_000F_000F
+        return (tens | (pairs &- tens &* 10) &<< 8) | 0x3030_3030_3030_3030
+    }
+}
