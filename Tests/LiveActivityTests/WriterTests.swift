@@ -134,7 +134,7 @@ struct JSONWriterTests {
 
 @Suite("Records that are written")
 struct WrittenRecordTests {
-    @Test("a result with all there can be, as the design names it")
+    @Test("a result with every field")
     func fullResult() throws {
         let object = try withTexts(["id\"1", "com.example", "m1", "Unregistered", "causeway.commands", "slow"]) {
             texts in

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Nothing old (design §6): a start and an alert are as old as their `aps.timestamp`, whenever they are read and wherever they waited.
+/// Nothing old (R20): a start and an alert are as old as their `aps.timestamp`, whenever they are read and wherever they waited.
 @Suite struct AgeTests {
     // MARK: - Starts
 

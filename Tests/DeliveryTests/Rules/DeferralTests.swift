@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Commands that cannot be sent soon leave their partition, and come back (design §6).
+/// Commands that cannot be sent soon leave their partition, and come back (R19).
 @Suite struct DeferralTests {
     /// A little more than `deferAfterMilliseconds`, so that a look comes after it.
     private static let patience: Int64 = 11_200

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Partitions come and go: what is dropped, what is finished first, and what counts for whom (design §9).
+/// Partitions come and go: what is dropped, what is finished first, and what counts for whom (R9, R10).
 @Suite struct PartitionTests {
     @Test func whatWaitsIsLetGoWithoutAnOutcomeWhenItsPartitionGoes() {
         let core = CoreHarness()

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Far behind, a lane reads ahead and keeps the newest of each activity before it admits anything (design §10).
+/// Far behind, a lane reads ahead and keeps the newest of each activity before it admits anything (R21).
 @Suite struct ReadAheadTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// When the store or APNs comes back after a while, a lane reads ahead before it sends what waited (design §6).
+/// When the store or APNs comes back after a while, a lane reads ahead before it sends what waited (R21).
 @Suite struct ReturnTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
