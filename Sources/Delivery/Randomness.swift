@@ -1,4 +1,5 @@
-/// The core's own source of chance (SplitMix64): back-off jitter and `apns-id` come from it, so that one seed repeats a whole run.
+/// The core's own source of chance (SplitMix64). Back-off jitter and `apns-id` come from it, so that one seed repeats a whole
+/// run.
 package struct Randomness {
     private var state: UInt64
 
