@@ -136,7 +136,9 @@ extension Delivery {
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // An earlier attempt may have raised the timestamp. A held command must come back with its own version.
+        // An earlier attempt may have raised the timestamp. A held command must come back with its own version. If the reply is
+        // lost, the command can come back twice, with the registration and with its own record. Both may then be sent, with the
+        // same timestamp, because Redis cannot tell this from a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)
