@@ -1,6 +1,6 @@
-/// Tokens as they stand in records and in APNs' paths: pairs of hexadecimal digits.
+/// Tokens in records and in APNs' paths: pairs of hexadecimal digits.
 public enum Hexadecimal {
-    /// The value of one digit of either case.
+    /// The value of a digit in upper or lower case.
     static func value(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte &- UInt8(ascii: "0")
@@ -17,8 +17,8 @@ public enum Hexadecimal {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &+ (value &- 10)
     }
 
-    /// Whether the bytes can be a token: an even number of hexadecimal digits of either case,
-    /// ``Limits/tokenDigitsLeast`` to ``Limits/tokenDigitsMost``. What passes is safe in a path and in a header.
+    /// Whether the bytes can be a token: an even number of hexadecimal digits in upper or lower case, ``Limits/tokenDigitsLeast``
+    /// to ``Limits/tokenDigitsMost``. Such bytes are safe in a path and in a header.
     public static func isToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= Limits.tokenDigitsLeast, bytes.count <= Limits.tokenDigitsMost, bytes.count & 1 == 0 else {
             return false
@@ -29,11 +29,11 @@ public enum Hexadecimal {
             isValid = isValid && areDigits(bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             position &+= 8
         }
-        // At least eight bytes are there: the last eight cover what is left, some of them twice.
+        // There are at least eight bytes. The last eight cover the rest and some bytes a second time.
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
-    /// Eight digits at a time. With no top bit set in `word`, no addition below carries into the next byte.
+    /// Checks eight digits at once. No byte of `word` has its top bit set, so no addition below carries into the next byte.
     @inline(__always)
     private static func areDigits(_ word: UInt64) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -45,14 +45,14 @@ public enum Hexadecimal {
         return (decimals | letters) & tops == tops
     }
 
-    /// Copies hexadecimal digits, letters in lower case: the form in which tokens are compared, stored and sent.
-    /// - Precondition: `target` has room for `digits.count` bytes. `digits` satisfies ``isToken(_:)``.
-    /// - Returns: the count of bytes written.
+    /// Copies hexadecimal digits in lower case, in which tokens are compared, stored and sent.
+    /// - Precondition: `target` has room for `digits.count` bytes, and `digits` satisfies ``isToken(_:)``.
+    /// - Returns: the number of bytes written.
     public static func copyLowercased(
         _ digits: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Int {
-        precondition(target.count >= digits.count, "as many bytes as digits")
+        precondition(target.count >= digits.count, "there is no room for the digits")
         for index in 0..<digits.count {
             // The digits 0 to 9 have this bit set already.
             target[index] = digits[index] | 0x20
@@ -60,11 +60,11 @@ public enum Hexadecimal {
         return digits.count
     }
 
-    /// Writes bytes as hexadecimal digits, letters in lower case, and returns how many digits they are.
-    /// - Precondition: `target` has room for two digits a byte.
+    /// Writes bytes as lower-case hexadecimal digits and returns the number of digits.
+    /// - Precondition: `target` has room for two digits for each byte.
     @inlinable
     public static func write(_ bytes: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer) -> Int {
-        precondition(target.count >= bytes.count &* 2, "two digits a byte")
+        precondition(target.count >= bytes.count &* 2, "there is no room for the digits")
         for index in 0..<bytes.count {
             target[index &* 2] = digit(bytes[index] &>> 4)
             target[index &* 2 &+ 1] = digit(bytes[index] & 15)
