@@ -81,7 +81,7 @@ public enum Body {
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
     ///   - timestamp: UNIX seconds. It is clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, because it may have
-    /// been raised above a producer's.
+    ///     been raised above a producer's.
     ///   - layout: this body's layout.
     public static func setTimestamp(
         _ timestamp: Int64,
