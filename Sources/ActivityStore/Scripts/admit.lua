@@ -67,7 +67,7 @@
 -- that alert, but its worker may die and the version may come again without the alert.
 --
 --     n NO_VERSION      there is no version yet
---     w WAITING         waits for its pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
+--     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
 --     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token was retired), `s` `f` by a settlement
 --     b START_SENDING   the same for a start: to `s` `f` by a settlement
 --     h HELD            held: to `k` by a send verdict, `s` by a registration whose app already shows it, `s` `f` by a settlement

@@ -10,7 +10,7 @@
 -- | f | when the two buckets will be full, server milliseconds, six bytes each |
 -- | l | rounds, oldest first: version (13), number of ranges (2), when it was admitted (6), twice its broadcasts, plus 1 once all is over |
 -- | c p | each followed by a range's number of ranges and index (2 each): who claimed the range last, and its checkpoint |
--- | m k t | each followed by a version and its number of ranges: with an index, the counts of a range or broadcast; finished parts; totals |
+-- | m k t | each followed by a version and its number of ranges: with an index the counts of a range or broadcast; finished parts; totals |
 -- | hp hs | the channel in production and in the sandbox: storage policy (1), when it was created (8, UNIX milliseconds), its id |
 --
 -- The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
